@@ -1,0 +1,46 @@
+"""The `opc` command: parse, call one verb, turn errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from opc_ros.errors import OpcError
+
+# Each is a module of this package with add_parser(verbs); what it runs is imported only then.
+VERBS: tuple[str, ...] = ()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except OpcError as error:
+        print(f"opc: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("opc: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """One module in this package for each verb; it adds its parser and names its `run`."""
+    parser = argparse.ArgumentParser(
+        prog="opc",
+        description="Record grasp episodes, score candidate policies offline, let only the best onto robots.",
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in VERBS:
+        importlib.import_module(f"opc_ros.cli.{verb}").add_parser(verbs)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

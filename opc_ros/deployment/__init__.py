@@ -1,0 +1,1 @@
+"""Decide which candidate may run on which robot, and prove it."""

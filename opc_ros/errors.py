@@ -1,0 +1,115 @@
+"""Every error this product raises on purpose.
+
+Catch `OpcError` at a program's edge; its text is one line that says which, got, expected and what to do.
+
+    OpcError
+    ├── SetupError                 something this machine lacks, or a name or domain already in use
+    ├── ConfigError                a YAML file, a key or a value
+    ├── GraspError                 an action, a step or an episode that is not whole
+    ├── ArmError                   an arm that cannot or may not move
+    │   ├── ArmStopped             a stop is in force
+    │   └── ArmLost                commands, measurements or heartbeats ceased
+    ├── RecordingError             a recorder asked for what it cannot do now
+    ├── StoreError                 the validation store
+    │   ├── EpisodeNotFound
+    │   ├── EpisodeDamaged         bytes that are not what was committed
+    │   └── SnapshotNotFound
+    ├── CandidateError             a candidate's folder, manifest, artifact or output
+    ├── ScoreError                 data that no score can be computed from
+    │   ├── EmptyValidationSet
+    │   ├── NoPositiveEpisodes     no success, so nothing to compare with
+    │   ├── OnlyPositiveEpisodes   only successes, so every candidate scores the same
+    │   ├── LengthMismatch
+    │   ├── NonFiniteQ
+    │   └── PriorOutOfRange
+    └── DeploymentError            gate, permits, ledger and scheduler
+        └── PermitRefused
+"""
+
+
+class OpcError(Exception):
+    """Root of the tree."""
+
+
+class SetupError(OpcError):
+    """Something this machine lacks, or a name or domain already in use."""
+
+
+class ConfigError(OpcError):
+    """A YAML file, a key or a value."""
+
+
+class GraspError(OpcError):
+    """An action, a step or an episode that is not whole."""
+
+
+class ArmError(OpcError):
+    """An arm that cannot or may not move."""
+
+
+class ArmStopped(ArmError):
+    """A stop is in force."""
+
+
+class ArmLost(ArmError):
+    """Commands, measurements or heartbeats ceased."""
+
+
+class RecordingError(OpcError):
+    """A recorder asked for what it cannot do now."""
+
+
+class StoreError(OpcError):
+    """The validation store."""
+
+
+class EpisodeNotFound(StoreError):
+    """No such episode in the store."""
+
+
+class EpisodeDamaged(StoreError):
+    """Bytes that are not what was committed."""
+
+
+class SnapshotNotFound(StoreError):
+    """No such snapshot or tag."""
+
+
+class CandidateError(OpcError):
+    """A candidate's folder, manifest, artifact or output."""
+
+
+class ScoreError(OpcError):
+    """Data that no score can be computed from."""
+
+
+class EmptyValidationSet(ScoreError):
+    """Not a single episode."""
+
+
+class NoPositiveEpisodes(ScoreError):
+    """No success, so nothing to compare with."""
+
+
+class OnlyPositiveEpisodes(ScoreError):
+    """Only successes, so every candidate scores the same."""
+
+
+class LengthMismatch(ScoreError):
+    """Arrays that do not belong together."""
+
+
+class NonFiniteQ(ScoreError):
+    """A Q value that is NaN or infinite."""
+
+
+class PriorOutOfRange(ScoreError):
+    """A prior that is not a probability."""
+
+
+class DeploymentError(OpcError):
+    """Gate, permits, ledger and scheduler."""
+
+
+class PermitRefused(DeploymentError):
+    """A permit that does not allow what was asked."""

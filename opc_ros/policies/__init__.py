@@ -1,0 +1,1 @@
+"""Candidate Q functions and the greedy actions they imply."""

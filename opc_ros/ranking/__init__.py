@@ -1,0 +1,1 @@
+"""Order candidates with uncertainty and compare the order with true success."""

@@ -1,0 +1,1 @@
+"""Pair frames with actions, watch stream health, label success."""

@@ -1,0 +1,1 @@
+"""Off-policy classification scores, baselines and their uncertainty."""

@@ -1,0 +1,1 @@
+"""The validation store of recorded grasp episodes."""

@@ -1,0 +1,1 @@
+"""PyBullet twin of a KUKA arm over a bin of objects."""
