@@ -12,9 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import IO
-
-from opc_ros.bringup.nodes import NodeSpec
+from typing import IO, Protocol
 
 # Each signal has this long before the next, harder one.
 PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
@@ -24,6 +22,15 @@ PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
 )
 
 
+class Startable(Protocol):
+    """What a supervisor runs: a NodeSpec, or anything else with a name and a command line."""
+
+    @property
+    def label(self) -> str: ...
+
+    def command(self) -> list[str]: ...
+
+
 class Supervisor:
     """The running nodes of one system.
 
@@ -31,11 +38,11 @@ class Supervisor:
     brought the system up decides.
     """
 
-    def __init__(self, nodes: Sequence[NodeSpec], write: Callable[[str], None]) -> None:
+    def __init__(self, nodes: Sequence[Startable], write: Callable[[str], None]) -> None:
         """`write` gets one log line at a time, from several threads."""
         self._nodes = tuple(nodes)
         self._write = write
-        self._children: list[tuple[NodeSpec, subprocess.Popen[str]]] = []
+        self._children: list[tuple[Startable, subprocess.Popen[str]]] = []
         self._readers: list[threading.Thread] = []
         self._width = max((len(node.label) for node in self._nodes), default=0)
 
@@ -85,7 +92,7 @@ class Supervisor:
         for reader in self._readers:
             reader.join(timeout=1.0)
 
-    def _start(self, node: NodeSpec) -> None:
+    def _start(self, node: Startable) -> None:
         child = subprocess.Popen(
             node.command(),
             stdin=subprocess.DEVNULL,
@@ -103,11 +110,11 @@ class Supervisor:
         self._readers.append(reader)
         self._say(node, f"started, process {child.pid}")
 
-    def _stream(self, node: NodeSpec, stream: IO[str]) -> None:
+    def _stream(self, node: Startable, stream: IO[str]) -> None:
         for line in stream:
             self._say(node, line.rstrip("\n"))
 
-    def _say(self, node: NodeSpec, text: str) -> None:
+    def _say(self, node: Startable, text: str) -> None:
         self._write(f"[{node.label:<{self._width}}] {text}")
 
 
