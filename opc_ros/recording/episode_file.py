@@ -18,8 +18,8 @@ class Outcome:
     kind: Literal["saved", "quarantined", "discarded"]
     steps: int
     duration_s: float
+    label: Label
     reason: str = ""  # empty for saved ones
-    label: Label = Label()
     health: tuple[str, ...] = ()
     saved: Saved | None = None
 

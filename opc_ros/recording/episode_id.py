@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from opc_ros.errors import RecordingError
 
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
 
 def make_episode_id(robot: str, now_ns: int) -> str:
@@ -19,6 +19,6 @@ def make_episode_id(robot: str, now_ns: int) -> str:
 def check_episode_id(episode_id: str) -> str:
     if not _SAFE.fullmatch(episode_id):
         raise RecordingError(
-            f"episode id {episode_id!r}: expected 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first"
+            f"episode id {episode_id!r}: expected up to 120 letters, digits, '_', '-' or '.', not '-' or '.' first"
         )
     return episode_id

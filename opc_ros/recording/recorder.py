@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from opc_ros.errors import OpcError, RecordingError
@@ -92,7 +93,7 @@ class Recorder:
         episode_id = report.episode_id or self.running_id
         if episode_id in self._takes:
             self._give(report, episode_id, mono_ns)
-        elif episode_id not in self._refused:
+        elif episode_id and episode_id not in self._refused:
             self._strays.append((report, mono_ns))
 
     def begin(
@@ -154,12 +155,12 @@ class Recorder:
         return episode_id
 
     def label(self, episode_id: str, label: Label, note: str, done: Callable[[int | Exception], None]) -> None:
-        """Label an episode that is running or stored; `done` gets the revision or the error, maybe in another thread."""
+        """Label an episode, running or stored; `done` gets the revision or the error, maybe in the disk's thread."""
         if episode_id in self._takes:
             self._takes[episode_id][0].relabel(label)
             done(0)
             return
-        self._disk.submit(lambda: self._relabel(episode_id, label, note, done))
+        self._disk.submit(partial(self._relabel, episode_id, label, note, done))
 
     def note(self, finding: Finding) -> None:
         """Something is not as it should be: show it, and keep it with the running episode."""
@@ -187,7 +188,7 @@ class Recorder:
         for episode_id in list(self._takes):
             self._break_off(episode_id, reason)
 
-    def close(self, reason: str, timeout_s: float = 10.0) -> bool:
+    def close(self, reason: str, timeout_s: float = 5.0) -> bool:
         """Break off what is running and finish what is being written; False where the disk takes too long."""
         self.break_off(reason)
         return self._disk.close(timeout_s)
@@ -247,7 +248,7 @@ class Recorder:
             for item in take.advance(self._frames, mono_ns):
                 if isinstance(item, Finding):
                     self._show(item)
-                elif not self._disk.offer(lambda file=file, step=item: file.add(step)):
+                elif not self._disk.offer(partial(file.add, item)):
                     self._lose(take, item)
             if take.is_settled(mono_ns):
                 take.check_whole()
@@ -274,7 +275,7 @@ class Recorder:
             label=take.decide_label(),
             health=take.health.lines(),
         )
-        self._disk.submit(lambda: self._close_file(file, intended))
+        self._disk.submit(partial(self._close_file, file, intended))
 
     def _close_file(self, file: EpisodeFile, intended: Outcome) -> None:
         outcome = file.close(intended)
@@ -302,8 +303,8 @@ class Recorder:
         timeout_ns = int(self._settings.pairing_timeout_s * 1e9)
         while self._strays and mono_ns - self._strays[0][1] >= timeout_ns:
             report, _ = self._strays.popleft()
-            of = f"of episode {report.episode_id}" if report.episode_id else "without an episode's id"
-            self._show(Finding("steps", f"step {report.index} {of} is not recorded: no such episode is running"))
+            text = f"step {report.index} of episode {report.episode_id} is not recorded: no such episode is running"
+            self._show(Finding("steps", text))
 
     def _check_disk(self) -> str:
         finding = self._disk_watch.check()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from opc_ros.config import described
@@ -16,7 +15,7 @@ class RecorderSettings:
     """Where to listen, where to write, and from when on something counts as unhealthy."""
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
-    store: Path = described(Path("store"), "folder of the validation store; made where there is none")
+    store: str = described("store", "folder of the validation store; made where there is none")
 
     image_topic: str = described("camera/image/compressed", "camera frames")
     image_kind: Literal["compressed", "raw"] = described("compressed", "CompressedImage or Image")

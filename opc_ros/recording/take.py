@@ -29,7 +29,7 @@ class Take:
     """Gathers the steps of one episode; nothing in it touches the disk.
 
     Times are by a clock that cannot jump. Topics overtake each other, so a step may come before its frame and an end
-    before the last steps: each waits for `pairing_timeout_s`, and what has not come by then makes the episode not whole.
+    before the last steps: each waits for `pairing_timeout_s`; what has not come by then makes the episode not whole.
     """
 
     def __init__(self, start: EpisodeStart, settings: RecorderSettings, mono_ns: int, *, is_by_hand: bool) -> None:
@@ -90,7 +90,7 @@ class Take:
                 oldest_ns = min(came for _, came in self._waiting.values())
                 if mono_ns - oldest_ns < self._timeout_ns:
                     return
-                yield self._skip_to(min(self._waiting))
+                yield self._skip(self._next_index, min(self._waiting))
                 continue
             frame = frames.find(report.stamp_ns)
             if frame is None and mono_ns - came_ns < self._timeout_ns:
@@ -155,11 +155,9 @@ class Take:
     def _count_told(self) -> int:
         return (self._next_index or 0) - self._first_index
 
-    def _skip_to(self, index: int) -> Finding:
-        missing = (
-            f"step {self._next_index}" if index == self._next_index + 1 else f"steps {self._next_index} to {index - 1}"
-        )
-        self._next_index = index
+    def _skip(self, begin: int, end: int) -> Finding:
+        self._next_index = end
+        missing = f"step {begin}" if end == begin + 1 else f"steps {begin} to {end - 1}"
         return self.note(Finding("steps", f"{missing} never came", spoils=True))
 
     def _accept(self, step: GraspStep, index: int) -> Iterator[GraspStep | Finding]:

@@ -62,8 +62,9 @@ class Tally:
 
     def add_unlabelled(self, ids: Iterable[str]) -> None:
         """Episodes of earlier times that still wait for a label."""
+        found = list(ids)
         with self._lock:
-            self._unlabelled.update(ids)
+            self._unlabelled.update(found)
 
     def forget_unlabelled(self, episode_id: str) -> None:
         with self._lock:
