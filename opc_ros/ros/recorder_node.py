@@ -202,8 +202,10 @@ class RecorderNode(OpcNode[RecorderSettings]):
                 outcome = self._outcomes.get_nowait()
             except Empty:
                 break
-            log = self.get_logger()
-            (log.warning if outcome.kind == "quarantined" else log.info)(str(outcome))
+            if outcome.kind == "quarantined":
+                self.get_logger().warning(str(outcome))
+            else:
+                self.get_logger().info(str(outcome))
             self._summaries.publish(summary_to_msg(outcome, self.now_ns()))
             for future in self._waiting_for.pop(outcome.start.id, []):
                 future.set_result(outcome)

@@ -10,6 +10,7 @@ from typing import Any
 
 from opc_interfaces.msg import Label as LabelMsg
 from opc_interfaces.srv import BeginEpisode, DiscardEpisode, EndEpisode, LabelEpisode
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.lifecycle import LifecycleNode
 from rclpy.task import Future
 from std_srvs.srv import Trigger
@@ -71,8 +72,11 @@ class RecorderServices:
             ),
             **{f"button/{name}": (Trigger, partial(_ignore_request, press)) for name, press in buttons.items()},
         }
+        # A service that waits for the disk must not hold up the callbacks that feed it.
+        group = ReentrantCallbackGroup()
         for name, (kind, work) in services.items():
-            service = self._node.create_service(kind, f"recorder/{name}", partial(self._serve, work))
+            serve = partial(self._serve, work)
+            service = self._node.create_service(kind, f"recorder/{name}", serve, callback_group=group)
             held.callback(self._node.destroy_service, service)
 
     async def _serve(self, work: Callable[[Any], Work], request: Any, response: Any) -> Any:

@@ -68,7 +68,8 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         self._settings = settings
         self._robot = robot_name(self, settings.robot)
         self._arm = ScriptedArm(self._robot, image_size=settings.image_size, now=self.now_ns)
-        self._rng = np.random.default_rng(settings.seed)
+        # Two of them, so that how long the arm waits does not change what it does.
+        self._rng, self._sensor_rng = np.random.default_rng(settings.seed).spawn(2)
         self._played = 0
         self._episode_id = ""
         self._index = 0
@@ -182,7 +183,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         """No two frames of a real sensor are the same."""
         noisy = image.copy()
         patch = noisy[:16, :16]
-        patch[...] = self._rng.integers(0, 256, size=patch.shape, dtype=np.uint8)
+        patch[...] = self._sensor_rng.integers(0, 256, size=patch.shape, dtype=np.uint8)
         return noisy
 
 
