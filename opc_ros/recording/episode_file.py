@@ -32,7 +32,10 @@ class Outcome:
 
 
 class EpisodeFile:
-    """Lives on the disk thread. No method raises: what the disk refuses becomes the reason for quarantine."""
+    """Lives on the disk thread, which all later episodes need too, so no method raises: not on purpose, not by mistake.
+
+    What the disk refuses becomes the reason for quarantine.
+    """
 
     def __init__(self, sink: EpisodeSink, start: EpisodeStart) -> None:
         self._sink = sink
@@ -43,7 +46,7 @@ class EpisodeFile:
     def open(self) -> None:
         try:
             self._writer = self._sink.begin(self._start)
-        except (OpcError, OSError) as error:
+        except Exception as error:
             self._failure = f"could not be begun: {_one_line(error)}"
 
     def add(self, step: GraspStep) -> None:
@@ -51,7 +54,7 @@ class EpisodeFile:
             return
         try:
             self._writer.add_step(step)
-        except (OpcError, OSError) as error:
+        except Exception as error:
             self._failure = f"could not be written: {_one_line(error)}"
 
     def close(self, intended: Outcome) -> Outcome:
@@ -62,7 +65,7 @@ class EpisodeFile:
             try:
                 assert self._writer is not None
                 return replace(intended, saved=self._writer.commit(intended.label, intended.health))
-            except (OpcError, OSError) as error:
+            except Exception as error:
                 self._failure = f"could not be committed: {_one_line(error)}"
         return self._quarantine(intended)
 
@@ -70,7 +73,7 @@ class EpisodeFile:
         try:
             if self._writer is not None:
                 self._writer.discard()
-        except (OpcError, OSError) as error:
+        except Exception as error:
             return replace(intended, reason=f"{intended.reason}; its file could not be removed: {_one_line(error)}")
         return intended
 
@@ -79,10 +82,11 @@ class EpisodeFile:
         try:
             if self._writer is not None:
                 self._writer.quarantine(reason, intended.health)
-        except (OpcError, OSError) as error:
+        except Exception as error:
             reason += f"; and could not be quarantined: {_one_line(error)}: run opc store recover"
         return replace(intended, kind="quarantined", reason=reason)
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split())
+    return text if isinstance(error, OpcError | OSError) else f"{type(error).__name__}: {text}"

@@ -21,7 +21,7 @@ class FrameBuffer:
         return len(self._frames)
 
     def add(self, frame: Frame, mono_ns: int) -> bool:
-        """False where a frame of that very stamp is there already: which of them the step means, nobody could tell."""
+        """False where a frame of that very stamp is there already; the first one counts."""
         if frame.stamp_ns in self._frames:
             return False
         self._frames[frame.stamp_ns] = (frame, mono_ns)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from opc_ros.errors import OpcError, RecordingError
+from opc_ros.errors import RecordingError
 from opc_ros.grasp import Frame, GraspStep, Label
 from opc_ros.recording.disk_thread import DiskThread
 from opc_ros.recording.episode_file import EpisodeFile, Outcome
@@ -110,7 +110,7 @@ class Recorder:
         if is_by_hand and self.running_id:
             raise RecordingError(f"episode {self.running_id} is running: end or discard it first")
         stamp_ns = self._around.stamp_ns()
-        episode_id = check_episode_id(episode_id or make_episode_id(self._robot, stamp_ns))
+        episode_id = check_episode_id(episode_id or make_episode_id(self._robot, self._around.wall_ns()))
         if episode_id in self._takes:
             raise RecordingError(f"episode {episode_id} has already begun")
         if self.running_id:
@@ -285,7 +285,7 @@ class Recorder:
     def _relabel(self, episode_id: str, label: Label, note: str, done: Callable[[int | Exception], None]) -> None:
         try:
             revision = self._sink.label(episode_id, label, note)
-        except (OpcError, OSError) as error:
+        except Exception as error:  # the thread has to live on, and `done` has to know
             done(error)
             return
         if label.is_success is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import threading
@@ -15,6 +16,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from opc_interfaces.msg import EpisodeEvent, EpisodeSummary, RecorderStatus
 from opc_interfaces.msg import GraspStep as GraspStepMsg
 from opc_interfaces.msg import Label as LabelMsg
+from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.publisher import Publisher
@@ -53,14 +55,14 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._settings = settings
         self._robot = robot_name(self, settings.robot)
         self._subscriptions_held: list[Subscription] = []
-        self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waiting_for: dict[str, list[Future]] = {}
         self._shown: tuple[object, ...] = ()
         self._is_camera_reliable = True
         self._summaries = self._publisher(EpisodeSummary, "episode/summary", topics.RECORDED)
         self._statuses = self._publisher(RecorderStatus, "recorder/status", topics.LATEST)
         self._diagnostics = self._publisher(DiagnosticArray, "/diagnostics", topics.RECORDED)
-        self._bell = self.create_guard_condition(self._publish_outcomes)
+        self._bell = self.create_guard_condition(self._run_calls)
         self.held.callback(self.destroy_guard_condition, self._bell)
         self._recorder = self._open_recorder()
         services = RecorderServices(
@@ -69,10 +71,12 @@ class RecorderNode(OpcNode[RecorderSettings]):
             button_labeller=settings.button_labeller,
             is_active=lambda: self.is_active,
             outcome_of=self._outcome_of,
+            soon=self._soon,
         )
         services.offer(self.held)
         for period_s, callback in ((TICK_S, self._tick), (STATUS_S, self._publish_state)):
-            self.held.callback(self.destroy_timer, self.create_timer(period_s, callback))
+            timer = self.create_timer(period_s, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
+            self.held.callback(self.destroy_timer, timer)
 
     def start(self) -> None:
         settings = self._settings
@@ -103,7 +107,13 @@ class RecorderNode(OpcNode[RecorderSettings]):
             mono_ns=time.monotonic_ns,
             free_bytes=lambda: shutil.disk_usage(store.path).free,
         )
-        recorder = Recorder(self._robot, self._settings, sink, surroundings, self._tell)
+        recorder = Recorder(
+            self._robot,
+            self._settings,
+            sink,
+            surroundings,
+            tell=lambda outcome: self._soon(partial(self._publish_outcome, outcome)),
+        )
         self.held.callback(self._close, recorder)
         # Reading many sidecars takes a while, and nobody waits for their number.
         threading.Thread(target=self._count_unlabelled, args=(recorder, sink), daemon=True).start()
@@ -118,7 +128,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
     def _close(self, recorder: Recorder) -> None:
         if not recorder.close("the recorder was stopped in the middle of the episode"):
             self.get_logger().error("the disk did not finish in time; run opc store recover")
-        self._publish_outcomes()
+        self._run_calls()
 
     def _publisher(self, kind: type, topic: str, qos: QoSProfile) -> Publisher:
         publisher = self.create_publisher(kind, topic, qos)
@@ -187,29 +197,29 @@ class RecorderNode(OpcNode[RecorderSettings]):
     def _on_label(self, msg: LabelMsg) -> None:
         def done(result: int | Exception) -> None:
             if isinstance(result, Exception):
-                self.get_logger().warning(f"label not kept: {result}")
+                self._soon(partial(self._recorder.note, Finding("labels", f"not kept: {result}")))
 
         self._recorder.label(msg.episode_id, convert.label_from_msg(msg), msg.note, done)
 
-    def _tell(self, outcome: Outcome) -> None:
-        """In the disk's thread: hand over and ring."""
-        self._outcomes.put(outcome)
+    def _soon(self, call: Callable[[], None]) -> None:
+        """From any thread: have it called in the node's own."""
+        self._calls.put(call)
         self._bell.trigger()
 
-    def _publish_outcomes(self) -> None:
-        while True:
-            try:
-                outcome = self._outcomes.get_nowait()
-            except Empty:
-                break
-            if outcome.kind == "quarantined":
-                self.get_logger().warning(str(outcome))
-            else:
-                self.get_logger().info(str(outcome))
-            self._summaries.publish(summary_to_msg(outcome, self.now_ns()))
-            for future in self._waiting_for.pop(outcome.start.id, []):
-                future.set_result(outcome)
+    def _run_calls(self) -> None:
+        with contextlib.suppress(Empty):
+            while True:
+                self._calls.get_nowait()()
         self._show_changes()
+
+    def _publish_outcome(self, outcome: Outcome) -> None:
+        if outcome.kind == "quarantined":
+            self.get_logger().warning(str(outcome))
+        else:
+            self.get_logger().info(str(outcome))
+        self._summaries.publish(summary_to_msg(outcome, self.now_ns()))
+        for future in self._waiting_for.pop(outcome.start.id, []):
+            future.set_result(outcome)
 
     def _outcome_of(self, episode_id: str) -> Future:
         future = Future(executor=self.executor)

@@ -44,12 +44,15 @@ class RecorderServices:
         button_labeller: str,
         is_active: Callable[[], bool],
         outcome_of: Callable[[str], Future],
+        soon: Callable[[Callable[[], None]], None],
     ) -> None:
+        """`outcome_of` gives what becomes of an episode; `soon` has the node's thread call something."""
         self._node = node
         self._recorder = recorder
         self._button_labeller = button_labeller
         self._is_active = is_active
         self._outcome_of = outcome_of
+        self._soon = soon
 
     def offer(self, held: ExitStack) -> None:
         """Create the services; `held` takes them away again."""
@@ -111,10 +114,10 @@ class RecorderServices:
 
     async def _label(self, episode_id: str, label: Label, note: str) -> Answer:
         future = Future(executor=self._node.executor)
-        self._recorder.label(episode_id, label, note, future.set_result)
+        self._recorder.label(episode_id, label, note, lambda answer: self._soon(partial(future.set_result, answer)))
         result = await future
         if isinstance(result, Exception):
-            raise result if isinstance(result, OpcError) else RecordingError(f"episode {episode_id}: {result}")
+            raise result if isinstance(result, OpcError) else RecordingError(f"episode {episode_id}: {result!r}")
         verdict = "success" if label.is_success else "failure"
         return Answer(f"episode {episode_id}: labelled {verdict} by {label.labeller}", episode_id, result)
 

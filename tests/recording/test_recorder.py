@@ -289,6 +289,50 @@ def test_steps_of_an_episode_that_never_began_are_shown(make_bench) -> None:
     )
 
 
+def test_what_was_unhealthy_during_an_episode_is_shown_and_goes_with_it(make_bench) -> None:
+    bench = make_bench(max_displacement_m=0.05, max_frame_gap_s=0.5, step_timeout_s=100.0)
+    bench.pass_time(0.1)
+    bench.recorder.begin("e1")
+    bench.clock.wall_offset_ns = 2 * 10**9
+    bench.pass_time(0.6)
+    bench.frame(0)
+    bench.step(0, displacement_m=(0.0, -0.06, 0.0))
+    bench.recorder.end("e1", HELD, 1)
+    assert bench.outcome().kind == "saved"
+    assert bench.outcome().health == (
+        "missing frames: no frame for 0.6 s, allowed 0.5",
+        "clock: the computer's clock jumped by +2.00 s, allowed 0.50",
+        "late frames: frame 0.70 s old on arrival, allowed 0.50",
+        "action bounds: step 0: dy is -0.0600 m, allowed +-0.0500",
+    )
+    assert bench.sink.health["e1"] == bench.outcome().health
+    assert bench.recorder.view().health == bench.outcome().health
+    bench.pass_time(31)
+    assert bench.recorder.view().health == ()
+
+
+def test_a_frozen_camera_sends_an_episode_to_quarantine(make_bench) -> None:
+    bench = make_bench()
+    bench.recorder.begin("e1")
+    for number in range(3):
+        bench.frame(number, b"the same picture")
+        bench.step(number, displacement_m=(0.0, 0.0, -0.05))
+    bench.recorder.end("e1", HELD, 3)
+    assert (bench.outcome().kind, bench.outcome().reason) == ("quarantined", "3 identical frames while the arm moved")
+    assert bench.outcome().health == ("frozen camera: 3 identical frames while the arm moved",)
+
+
+def test_two_frames_of_one_stamp_are_shown_and_the_first_counts(make_bench) -> None:
+    bench = make_bench()
+    bench.recorder.begin("e1")
+    bench.frame(0, b"first")
+    bench.frame(0, b"second")
+    bench.step(0)
+    bench.recorder.end("e1", HELD, 1)
+    assert bench.outcome().health == ("clock: two frames are stamped 1000000000000 ns",)
+    assert bench.sink.committed["e1"].steps[0].frame.data == b"first"
+
+
 class SlowSink(MemorySink):
     """A disk that does nothing until it is let go."""
 
