@@ -93,9 +93,8 @@ def report(folder: Path, recording: Load, acting: Load, *, told: int, took_s: fl
     growth = (sum(late) / len(late)) / (sum(early) / len(early)) if early else float("nan")
     robots = len(recording.processes)
     print(f"frames stored of frames told: {stored / told:.4f} ({stored} of {told}; goal 1.0000)")
-    print(
-        f"episodes quarantined: {len(quarantined) + len(unreadable)} (goal 0); saved with a remark on health: {unhealthy}"
-    )
+    print(f"episodes quarantined: {len(quarantined) + len(unreadable)} (goal 0)")
+    print(f"episodes saved with a remark on health: {unhealthy} of {len(committed)}")
     print(f"recorders' memory, last quarter to second quarter: {growth:.3f} (goal 1.00 to 1.05)")
     print(f"recorders' memory each: {recording.rss_bytes[-1] / robots / 1e6:.0f} MB")
     print(f"recorders' share of two cores: {recording.cpu_s / took_s / 2:.3f} ({robots} processes, with their start)")
