@@ -252,7 +252,7 @@ class Recorder:
                     self._lose(take, item)
             if take.is_settled(mono_ns):
                 take.check_whole()
-                self._finish(episode_id, "quarantined" if take.reasons else "saved", "; ".join(take.reasons))
+                self._finish(episode_id, "quarantined" if take.reason else "saved", take.reason)
 
     def _lose(self, take: Take, step: GraspStep) -> None:
         self._frames_dropped += 1
@@ -260,8 +260,8 @@ class Recorder:
         self._show(take.note(Finding("queue", text, spoils=True)))
 
     def _break_off(self, episode_id: str, reason: str) -> None:
-        take, _ = self._takes[episode_id]
-        self._finish(episode_id, "quarantined", "; ".join((reason, *take.reasons)))
+        so_far = self._takes[episode_id][0].reason
+        self._finish(episode_id, "quarantined", f"{reason}; {so_far}" if so_far else reason)
 
     def _finish(self, episode_id: str, kind: Literal["saved", "quarantined", "discarded"], reason: str) -> None:
         take, file = self._takes.pop(episode_id)

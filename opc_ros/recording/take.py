@@ -12,6 +12,8 @@ from opc_ros.recording.labels import GripperWidthRule
 from opc_ros.recording.settings import RecorderSettings
 from opc_ros.recording.sink import EpisodeStart
 
+_REASONS_TOLD = 3
+
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
@@ -36,7 +38,7 @@ class Take:
         """By hand, nobody told the arm, so its count of steps may begin anywhere."""
         self.start = start
         self.health = HealthLog()
-        self.reasons: list[str] = []  # why it is not whole
+        self._reasons: list[str] = []
         self.frames_missing = 0
         self.began_mono_ns = mono_ns
         self._settings = settings
@@ -59,6 +61,12 @@ class Take:
         return len(self._actions)
 
     @property
+    def reason(self) -> str:
+        """Why it is not whole; empty where it is, as far as is known."""
+        shown, more = self._reasons[:_REASONS_TOLD], len(self._reasons) - _REASONS_TOLD
+        return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
+
+    @property
     def has_ended(self) -> bool:
         return self._ended_ns is not None
 
@@ -66,7 +74,7 @@ class Take:
         """Remember what was wrong while this episode ran."""
         self.health.add(finding)
         if finding.spoils:
-            self.reasons.append(finding.text)
+            self._reasons.append(finding.text)
         return finding
 
     def offer(self, report: StepReport, mono_ns: int) -> Iterator[Finding]:
@@ -133,7 +141,7 @@ class Take:
         if self._steps_told and self._count_told() != self._steps_told:
             text = f"the arm says {self._steps_told} steps, {self._count_told()} came"
             self.note(Finding("steps", text, spoils=True))
-        if not self._actions and not self.reasons:
+        if not self._actions and not self._reasons:
             self.note(Finding("steps", "no step came", spoils=True))
 
     def check_alive(self, mono_ns: int) -> str | None:

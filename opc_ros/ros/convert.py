@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import TYPE_CHECKING
 
 from builtin_interfaces.msg import Time
@@ -155,15 +156,16 @@ def step_from_msg(msg: GraspStepMsg, frame: Frame) -> GraspStep:
 
 def frame_to_msg(frame: Frame, *, frame_id: str = CAMERA_FRAME) -> CompressedImage | Image:
     """The same bytes; CompressedImage for jpeg and png, Image for raw encodings."""
+    data = array("B", frame.data)  # messages check anything else byte by byte
     if frame.encoding in ("jpeg", "png"):
-        return CompressedImage(header=header(frame.stamp_ns, frame_id), format=frame.encoding, data=frame.data)
+        return CompressedImage(header=header(frame.stamp_ns, frame_id), format=frame.encoding, data=data)
     return Image(
         header=header(frame.stamp_ns, frame_id),
         width=frame.width,
         height=frame.height,
         encoding=frame.encoding,
         step=frame.width * _CHANNELS[frame.encoding],
-        data=frame.data,
+        data=data,
     )
 
 

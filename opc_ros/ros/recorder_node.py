@@ -25,7 +25,7 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future
 from sensor_msgs.msg import CompressedImage, Image
 
-from opc_ros.errors import OpcError
+from opc_ros.errors import OpcError, RecordingError
 from opc_ros.recording.episode_file import Outcome
 from opc_ros.recording.health import Finding
 from opc_ros.recording.recorder import Recorder, Surroundings
@@ -180,7 +180,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
     def _on_event(self, msg: EpisodeEvent) -> None:
         recorder = self._recorder
         if msg.robot not in ("", self._robot):
-            raise OpcError(f"event of robot {msg.robot!r} on the topics of {self._robot!r}: check the namespaces")
+            raise RecordingError(f"event of robot {msg.robot!r} on the topics of {self._robot!r}: check the namespaces")
         if msg.kind == EpisodeEvent.BEGIN:
             recorder.begin(msg.episode_id, msg.behaviour_policy, msg.object_set, msg.permit_id)
         elif msg.kind == EpisodeEvent.END:
@@ -191,7 +191,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         elif msg.kind == EpisodeEvent.ABORT:
             recorder.abort(msg.episode_id, msg.reason)
         else:
-            raise OpcError(f"event of kind {msg.kind}, expected 0 (begin) to 3 (abort)")
+            raise RecordingError(f"event of kind {msg.kind}, expected 0 (begin) to 3 (abort)")
         self._show_changes()
 
     def _on_label(self, msg: LabelMsg) -> None:

@@ -96,6 +96,17 @@ def test_a_frame_that_left_the_buffer_too_early_is_told_apart_from_one_that_neve
     )
 
 
+def test_many_reasons_are_told_in_one_short_line(make_bench) -> None:
+    bench = make_bench()
+    bench.recorder.begin("e1")
+    for number in range(9):
+        bench.step(number)
+    bench.pass_time(1.1)
+    bench.recorder.abort("e1", "collision")
+    never_came = "; ".join(f"step {number}: its frame never came" for number in range(3))
+    assert bench.outcome().reason == f"collision; {never_came}; and 6 more"
+
+
 def test_a_lost_step_in_the_middle_is_noticed(make_bench) -> None:
     bench = make_bench()
     bench.recorder.begin("e1")

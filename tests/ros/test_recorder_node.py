@@ -10,6 +10,7 @@ import pytest
 
 from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
 from opc_ros.store import open_store
+from opc_ros.store.recovery import recover
 
 pytestmark = pytest.mark.ros
 TOOL = ToolState(x_m=0.5, y_m=0.0, z_m=0.3, yaw_rad=0.0, aperture_m=0.08)
@@ -147,6 +148,32 @@ def test_a_signal_in_the_middle_of_an_episode_sends_it_to_quarantine(
     (note,) = (tmp_path / "store" / "quarantine").rglob("*.json")
     assert json.loads(note.read_text())["reason"] == reason
     assert not list((tmp_path / "store").rglob("*.part"))
+
+
+def test_a_recorder_that_is_killed_costs_only_the_running_episode(start: Callable, probe, tmp_path: Path) -> None:
+    from opc_interfaces.msg import EpisodeEvent, EpisodeSummary, RecorderStatus
+
+    from opc_ros.ros import topics
+
+    recorder = start("recorder", "/arm1", store=tmp_path / "store")
+    arm = FakeArm(probe)
+    summaries = probe.listen(EpisodeSummary, "/arm1/episode/summary", topics.RECORDED)
+    for episode_id in ("e1", "e2"):
+        frame = arm.take_picture()
+        arm.send_event(EpisodeEvent.BEGIN, episode_id=episode_id, behaviour_policy="scripted")
+        arm.send_frame(frame)
+        arm.send_step(frame, 0, episode_id)
+        if episode_id == "e1":
+            arm.send_event(EpisodeEvent.END, episode_id=episode_id, label=2, steps=1)
+            probe.until(lambda: summaries, "no summary")
+    arm.wait_for(state=RecorderStatus.RECORDING, episode_id="e2", steps=1, queue_length=0)
+    recorder.signal(signal.SIGKILL)
+    assert recorder.wait() == -signal.SIGKILL
+    store = open_store(tmp_path / "store")
+    recovery = recover(store)
+    assert [line.split(":")[0] for line in recovery.quarantined] == ["e2"]
+    assert [(episode.id, episode.label.is_success) for episode in store.episodes()] == [("e1", True)]
+    assert len(store.read("e1").steps) == 1
 
 
 def test_a_step_without_its_frame_is_an_error_on_diagnostics_and_a_reason_for_quarantine(
