@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from opc_ros.errors import OpcError, RecordingError
 from opc_ros.recording.episode_file import Outcome
+from opc_ros.recording.free_space import FreeSpace
 from opc_ros.recording.health import Finding
 from opc_ros.recording.recorder import Recorder, Surroundings
 from opc_ros.recording.settings import RecorderSettings
@@ -105,11 +105,13 @@ class RecorderNode(OpcNode[RecorderSettings]):
         store = open_store(self._settings.store, create=True)
         self._store_path = store.path
         sink = StoreSink(store)
+        space = FreeSpace(store.path)
+        self.held.callback(space.close)
         surroundings = Surroundings(
             stamp_ns=self.now_ns,
             wall_ns=time.time_ns,
             mono_ns=time.monotonic_ns,
-            free_bytes=lambda: shutil.disk_usage(store.path).free,
+            free_bytes=space.read,
         )
         recorder = Recorder(
             self._robot,
