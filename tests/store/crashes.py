@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--robots", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="crashes_", dir=Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory(prefix="crashes_") as folder:
         outcome = crash_writers(
             Path(folder) / "store", kills=arguments.kills, robots=arguments.robots, seed=arguments.seed
         )
