@@ -15,6 +15,7 @@ VERBS: tuple[str, ...] = (
     "doctor",
     "up",
 )
+VERBS: tuple[str, ...] = ("reproduce",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
