@@ -41,6 +41,8 @@ class Reweighter:
         self._metric = metric
         episodes = check_lengths(lengths)
         is_success = check_success(success, episodes)
+        if not len(q_by_candidate):
+            raise ScoreError("no candidate to score, expected at least one")
         values = [_check_q(q, index, episodes) for index, q in enumerate(q_by_candidate)]
         # From here on episodes are counted with successes first, so that each outcome is one slice of every array.
         self._order = np.argsort(~is_success, kind="stable")
@@ -50,8 +52,7 @@ class Reweighter:
             row_of_episode = np.argsort(self._order).astype(np.int32)
             self._sorted = [_sort_candidate(q, episodes.spread(row_of_episode), self._successes) for q in values]
         else:
-            sums = [episodes.sum_each(q)[self._order] for q in values]
-            self._sums = np.stack(sums, axis=1) if sums else np.empty((self._lengths.size, 0))  # (E, C)
+            self._sums = np.stack([episodes.sum_each(q)[self._order] for q in values], axis=1)  # (E, C)
 
     @property
     def outcomes(self) -> tuple[int, int]:

@@ -175,6 +175,8 @@ def test_uncertainty_refuses_what_it_cannot_use() -> None:
         bootstrap_scores([q, q[:2]], lengths, success, rng=rng)
     with pytest.raises(errors.ScoreError, match="metric is 'auc', expected one of opc, soft_opc"):
         bootstrap_scores([q], lengths, success, metric="auc", rng=rng)  # type: ignore[arg-type]
+    with pytest.raises(errors.ScoreError, match="no candidate"):
+        bootstrap_scores([], lengths, success, rng=rng)
     with pytest.raises(errors.ScoreError, match="1 successes and 2 failures cannot be halved"):
         split_scores([q], lengths, success, rng=rng)
     with pytest.raises(errors.ScoreError, match="row 0 of weights leaves no success"):
