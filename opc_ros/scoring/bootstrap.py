@@ -1,0 +1,117 @@
+"""How sure scores are: whole episodes resampled, jointly for all candidates and apart for each outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from opc_ros.errors import ScoreError
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.scoring.metrics import MetricName
+from opc_ros.scoring.reweighting import Reweighter
+from opc_ros.scoring.transitions import check_lengths, check_success
+
+# Weights held at a time. What is drawn does not depend on it, because draws come in whole batches of rows.
+_WEIGHTS_AT_ONCE = 8_000_000
+_ROWS_DRAWN = 16
+
+
+def bootstrap_scores(
+    q_by_candidate: Sequence[ArrayLike],
+    lengths: ArrayLike,
+    success: ArrayLike,
+    *,
+    metric: MetricName = "opc",
+    prior: float = 1.0,
+    resamples: int = 2000,
+    rng: np.random.Generator,
+    report: Report = ignore_progress,
+) -> np.ndarray:
+    """Scores of all candidates on resampled validation sets, (R, C).
+
+    Each resample draws as many successes and as many failures as there are, with replacement and in whole episodes, and
+    is the same for every candidate, so that differences between candidates in one row are differences on one set.
+
+    Args:
+        q_by_candidate: for each of C candidates its Q value of each recorded transition, (N,).
+        lengths: transitions of each episode, (E,).
+        success: whether each episode succeeded, (E,).
+        metric: which score.
+        prior: p(y=1).
+        resamples: R.
+        rng: the only source of randomness; the same state gives the same scores.
+        report: told how many resamples are done.
+    """
+    if resamples < 1:
+        raise ScoreError(f"resamples is {resamples}, expected at least 1")
+    reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior)
+    at_once = _ROWS_DRAWN * max(1, _WEIGHTS_AT_ONCE // (_ROWS_DRAWN * sum(reweighter.outcomes)))
+    chunks = []
+    for done in range(0, resamples, at_once):
+        count = min(at_once, resamples - done)
+        chunks.append(reweighter.score_successes_first(draw_resamples(reweighter.outcomes, count, rng)))
+        report(done + count, resamples, "resamples")
+    return np.concatenate(chunks)
+
+
+def draw_resamples(outcomes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each episode is drawn in each of several resamples, (count, E), successes first, then failures."""
+    weights = np.empty((count, sum(outcomes)))
+    for first in range(0, count, _ROWS_DRAWN):
+        rows = weights[first : first + _ROWS_DRAWN]
+        for part, size in zip(np.hsplit(rows, [outcomes[0]]), outcomes, strict=True):
+            drawn = rng.integers(size, size=(len(rows), size)) + size * np.arange(len(rows))[:, None]
+            part[:] = np.bincount(drawn.ravel(), minlength=len(rows) * size).reshape(len(rows), size)
+    return weights
+
+
+def split_scores(
+    q_by_candidate: Sequence[ArrayLike],
+    lengths: ArrayLike,
+    success: ArrayLike,
+    *,
+    metric: MetricName = "opc",
+    prior: float = 1.0,
+    splits: int = 100,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Scores of all candidates on both halves of repeatedly halved validation sets, (S, 2, C).
+
+    Each half holds half of the successes and half of the failures, whole episodes; of an odd number the first half gets
+    one more. Two halves that disagree about the order say that the set is too small for it.
+    """
+    if splits < 1:
+        raise ScoreError(f"splits is {splits}, expected at least 1")
+    is_success = check_success(success, check_lengths(lengths))
+    strata = [np.flatnonzero(is_success), np.flatnonzero(~is_success)]
+    if min(stratum.size for stratum in strata) < 2:
+        raise ScoreError(
+            f"{strata[0].size} successes and {strata[1].size} failures cannot be halved, expected at least 2 of each"
+        )
+    weights = np.zeros((splits, 2, is_success.size))
+    for first, second in weights:
+        for stratum in strata:
+            shuffled = rng.permutation(stratum)
+            middle = (stratum.size + 1) // 2
+            first[shuffled[:middle]] = 1
+            second[shuffled[middle:]] = 1
+    reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior)
+    return reweighter.score(weights.reshape(2 * splits, -1)).reshape(splits, 2, -1)
+
+
+def score_intervals(scores: np.ndarray, samples: np.ndarray, confidence: float, metric: MetricName) -> np.ndarray:
+    """Lower and upper end for each score (C,), from its resampled values (R, C), as (C, 2).
+
+    Quantiles are reflected at the score. OPC takes the best of many thresholds, which flatters a small set, and a
+    resample flatters once more: what lies above the score among resamples lies below it in truth. The interval always
+    holds the score and respects that OPC is never below 0.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
+    tail = (1 - confidence) / 2
+    low, high = 2 * scores - np.quantile(samples, [1 - tail, tail], axis=0)
+    if metric == "opc":
+        low = np.maximum(low, 0.0)
+    return np.column_stack([np.minimum(low, scores), np.maximum(high, scores)])
