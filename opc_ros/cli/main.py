@@ -15,6 +15,7 @@ VERBS: tuple[str, ...] = (
     "doctor",
     "demo",
     "up",
+    "store",
     "reproduce",
 )
 
