@@ -7,6 +7,7 @@ import errno
 import fcntl
 import functools
 import os
+import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from opc_ros.errors import StoreError
 
 PART = ".part"
 
+_WRITE = 2  # SYNC_FILE_RANGE_WRITE
 _WAIT_WRITE_WAIT = 1 | 2 | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER
 
 _NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -123,14 +125,41 @@ def write_synced(path: Path, data: bytes, *, flags: int = os.O_TRUNC) -> None:
         os.close(descriptor)
 
 
+def start_write_out(descriptor: int) -> None:
+    """Let a file's bytes begin their way to the disk, without waiting for them."""
+    call = _sync_file_range()
+    if call is not None:
+        call(descriptor, 0, 0, _WRITE)
+
+
 def write_out(descriptor: int) -> None:
-    """Send a file's bytes to the disk without waiting for the file system's journal.
+    """Wait until a file's bytes are written, but not for the file system's journal.
 
     Journaling file systems then never make a later rename durable before these bytes. Elsewhere this is an fsync.
     """
     call = _sync_file_range()
     if call is None or call(descriptor, 0, 0, _WAIT_WRITE_WAIT) != 0:
         os.fsync(descriptor)
+
+
+def sync_together(*descriptors: int) -> None:
+    """Wait until several files or folders are on the disk: at once, so that they share one journal commit and flush."""
+    errors: list[OSError] = []
+
+    def sync(descriptor: int) -> None:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=sync, args=(descriptor,), daemon=True) for descriptor in descriptors[1:]]
+    for thread in threads:
+        thread.start()
+    sync(descriptors[0])
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 @functools.cache
