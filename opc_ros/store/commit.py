@@ -12,9 +12,9 @@ from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.grasp import Label
 from opc_ros.store.documents import encode_document
 from opc_ros.store.durable import (
+    Aside,
     is_same_file,
     make_folder,
-    start_write_out,
     sync_together,
     wait_for_lock,
     write_all,
@@ -28,7 +28,7 @@ LARGE_BYTES = 64 * 1024
 
 
 class FileSink:
-    """An open file that remembers and hashes what is written to it; large pieces go to the disk at once."""
+    """An open file that remembers and hashes what is written to it; large pieces go to the kernel at once."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -48,7 +48,6 @@ class FileSink:
         piece = b"".join(self._waiting)
         self._waiting.clear()
         write_all(self.descriptor, piece)
-        start_write_out(self.descriptor)
         self._hash.update(piece)
         self._pieces.append(piece)
 
@@ -106,7 +105,6 @@ def commit_file(layout: Layout, sidecar: Sidecar, sink: FileSink) -> CommittedEp
     robot, episode_id = sidecar.robot, sidecar.id
     part, file = layout.file_part(robot, episode_id), layout.file(robot, episode_id)
     sidecar_part, sidecar_file = layout.sidecar_part(robot, episode_id), layout.sidecar(robot, episode_id)
-    _check_written(part, sidecar, sink)
     with contextlib.ExitStack() as closing:
         try:
             descriptor = os.open(sidecar_part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -114,13 +112,15 @@ def commit_file(layout: Layout, sidecar: Sidecar, sink: FileSink) -> CommittedEp
             folder = os.open(part.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             closing.callback(os.close, folder)
             write_all(descriptor, encode_sidecar(sidecar))
-            start_write_out(descriptor)
-            write_out(sink.descriptor)
-            write_out(descriptor)
+            writing = Aside(write_out, sink.descriptor, descriptor)
+            try:
+                _check_written(part, sidecar, sink)
+            finally:
+                writing.wait()
             part.rename(file)
             sidecar_part.rename(sidecar_file)
             sync_together(sink.descriptor, descriptor, folder)
-        except OSError:
+        except (OSError, EpisodeDamaged):
             _take_back(part, file, sidecar_part, sidecar_file)
             raise
     return sidecar.to_committed()
