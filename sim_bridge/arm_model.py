@@ -25,6 +25,9 @@ class GripperMount:
     sideways_m: float = 0.0
 
 
+SQUARE_MOUNT = GripperMount()
+
+
 def compose_arm_urdf(data_path: Path, mount: GripperMount) -> str:
     """URDF text of arm and gripper.
 

@@ -56,3 +56,6 @@ class CameraMount:
         pose[:3, :3] = rotation
         pose[:3, 3] = -rotation @ eye
         return pose
+
+
+STANDARD_CAMERA = CameraMount()  # over the arm's right shoulder

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,7 @@ class Variation:
     clutter: tuple[PlanarOffset, ...] = ()  # in the room
     cables: tuple[PlanarOffset, ...] = ()
     flaws: PictureFlaws = PictureFlaws()
-    touch: Touch = field(default=Touch())
+    touch: Touch = Touch()
 
 
 def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Variation:
@@ -101,7 +102,7 @@ def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Vari
     return _draw_pseudo_real(objects, rng)
 
 
-def _draw_look(objects: int, rng: np.random.Generator) -> dict[str, object]:
+def _draw_look(objects: int, rng: np.random.Generator) -> dict[str, Any]:
     return {
         "tray": _draw_surface(rng),
         "table": _draw_surface(rng),
@@ -111,7 +112,7 @@ def _draw_look(objects: int, rng: np.random.Generator) -> dict[str, object]:
     }
 
 
-def _draw_layout(rng: np.random.Generator) -> dict[str, object]:
+def _draw_layout(rng: np.random.Generator) -> dict[str, Any]:
     has_divider = rng.random() < 0.5
     return {
         "arm_offset": _draw_offset(rng, reach_m=0.015, turn_rad=0.04),
@@ -137,7 +138,7 @@ def _draw_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:
             diffuse=float(rng.uniform(0.5, 0.65)),
             specular=0.15,
         ),
-        tray_offset=PlanarOffset(*rng.uniform(-0.006, 0.006, size=2).tolist(), float(rng.uniform(-0.03, 0.03))),
+        tray_offset=_draw_offset(rng, reach_m=0.006, turn_rad=0.03),
         clutter=tuple(_draw_beside_tray(rng) for _ in range(3)),
         cables=tuple(_draw_beside_tray(rng) for _ in range(2)),
         flaws=PictureFlaws(

@@ -13,25 +13,18 @@ from pybullet_utils.bullet_client import BulletClient
 
 from opc_ros.errors import ArmError
 from opc_ros.grasp import ToolState
-from sim_bridge.arm_model import OPEN_APERTURE_M, GripperMount
-from sim_bridge.camera import CameraModel, CameraMount
-from sim_bridge.kuka import (
-    JOINTS,
-    POSITION_LIMITS_RAD,
-    SPEED_LIMITS_RAD_S,
-    TORQUE_LIMITS_NM,
-    ToolPose,
-    locate_tool,
-    solve_joints,
-    yaw_of,
-)
+from opc_ros.kinematics import JOINTS, ToolPose
+from sim_bridge.arm_model import OPEN_APERTURE_M, SQUARE_MOUNT, GripperMount
+from sim_bridge.camera import STANDARD_CAMERA, CameraModel, CameraMount
+from sim_bridge.kuka import HOME, KINEMATICS, MODEL, TORQUE_LIMITS_NM
 from sim_bridge.picture import PictureMaker
 from sim_bridge.randomization import Level, Variation, draw_variation
 from sim_bridge.scene import TRAY_RIM_M, Scene
 
 STEP_S = 1 / 240
-HOME = ToolPose(x_m=0.55, y_m=0.0, z_m=0.22, yaw_rad=0.0)
 
+_LIMITS_RAD = MODEL.largest_position_rad
+_SPEEDS_RAD_S = MODEL.largest_velocity_rad_s
 _FINGERS = (9, 10)  # joint numbers in the composed URDF
 _FINGER_FORCE_N = 25.0
 _FINGER_SPEED_M_S = 0.15
@@ -48,8 +41,8 @@ class WorldSpec:
     name: str
     object_set: str = "train"
     level: Level = Level.NONE
-    camera: CameraMount = CameraMount()
-    gripper: GripperMount = GripperMount()
+    camera: CameraMount = STANDARD_CAMERA
+    gripper: GripperMount = SQUARE_MOUNT
 
 
 class World:
@@ -114,7 +107,7 @@ class World:
         self._put_arm(_PARKED_RAD)
         self._scene.drop(self._variation, places)
         self._settle(places)
-        self._put_arm(solve_joints(self.home))
+        self._put_arm(KINEMATICS.solve(self.home))
         self._pictures.begin(self._variation, flaws)
         self._steps = 0
         self._owed_s = 0.0
@@ -169,10 +162,9 @@ class World:
 
     def tool_state(self) -> ToolState:
         """The tool as the arm's own sensors have it."""
-        base_from_tool = locate_tool(self.joint_positions_rad())
+        pose = KINEMATICS.locate_tool(self.joint_positions_rad())
         aperture = sum(state[0] for state in self._client.getJointStates(self._arm, _FINGERS))
-        x, y, z = base_from_tool[:3, 3].tolist()
-        return ToolState(x_m=x, y_m=y, z_m=z, yaw_rad=yaw_of(base_from_tool), aperture_m=max(float(aperture), 0.0))
+        return ToolState(pose.x_m, pose.y_m, pose.z_m, pose.yaw_rad, aperture_m=max(float(aperture), 0.0))
 
     def render(self) -> np.ndarray:
         """What the camera sees now: (H, W, 3) uint8, RGB."""
@@ -220,7 +212,7 @@ class World:
         self.command_aperture(OPEN_APERTURE_M)
 
     def _drive_joints(self, positions_rad: np.ndarray) -> None:
-        limited = np.clip(positions_rad, -POSITION_LIMITS_RAD, POSITION_LIMITS_RAD)
+        limited = np.clip(positions_rad, -_LIMITS_RAD, _LIMITS_RAD)
         for joint in range(JOINTS):
             self._client.setJointMotorControl2(
                 self._arm,
@@ -228,7 +220,7 @@ class World:
                 pybullet.POSITION_CONTROL,
                 targetPosition=limited[joint],
                 force=TORQUE_LIMITS_NM[joint],
-                maxVelocity=SPEED_LIMITS_RAD_S[joint],
+                maxVelocity=_SPEEDS_RAD_S[joint],
             )
 
     def _couple_fingers(self) -> None:
