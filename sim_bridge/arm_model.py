@@ -23,6 +23,7 @@ class GripperMount:
 
     yaw_offset_rad: float = 0.0
     sideways_m: float = 0.0
+    has_cable: bool = False  # a dark tube down the hand, to be seen only
 
 
 SQUARE_MOUNT = GripperMount()
@@ -52,6 +53,8 @@ def compose_arm_urdf(data_path: Path, mount: GripperMount) -> str:
     robot.append(_link("palm", mass_kg=0.8, box_m=palm, centre_z_m=_PALM_LENGTH_M / 2))
     place = f"0 {mount.sideways_m} {_LINK_7_TO_FLANGE_M}"
     robot.append(_fixed_joint("palm_joint", "palm", place, f"0 0 {mount.yaw_offset_rad}"))
+    if mount.has_cable:
+        _append_cable(robot)
     for side, sign in (("left", 1), ("right", -1)):
         _append_finger(robot, side, sign)
     return ET.tostring(robot, encoding="unicode")
@@ -69,6 +72,16 @@ def _append_finger(robot: ET.Element, side: str, sign: int) -> None:
     ET.SubElement(joint, "origin", xyz=place, rpy="0 0 0")
     ET.SubElement(joint, "axis", xyz=f"0 {sign} 0")
     ET.SubElement(joint, "limit", lower="0", upper=str(OPEN_APERTURE_M / 2), effort="80", velocity="0.4")
+
+
+def _append_cable(robot: ET.Element) -> None:
+    palm = robot.find("link[@name='palm']")
+    assert palm is not None
+    for centre, size in (("0.03 0.03 0.01", "0.012 0.012 0.14"), ("0.035 0.012 0.075", "0.01 0.045 0.01")):
+        tube = ET.SubElement(palm, "visual")
+        ET.SubElement(tube, "origin", xyz=centre, rpy="0 0 0")
+        ET.SubElement(ET.SubElement(tube, "geometry"), "box", size=size)
+        ET.SubElement(ET.SubElement(tube, "material", name="cable_material"), "color", rgba="0.05 0.05 0.06 1")
 
 
 def _link(

@@ -6,8 +6,8 @@ from typing import Any
 
 import cv2
 import numpy as np
-import pybullet
 
+from sim_bridge.bullet import pybullet
 from sim_bridge.camera import CameraModel
 from sim_bridge.randomization import PictureFlaws, Variation
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pybullet
 import pybullet_data
 
 from sim_bridge.arm_model import GripperMount, compose_arm_urdf
-from sim_bridge.objects import OBJECT_SCALE, object_numbers, object_urdf
+from sim_bridge.bullet import pybullet, silence
+from sim_bridge.objects import OBJECT_SCALE, object_numbers, object_urdf, read_vertices
 from sim_bridge.randomization import NO_TEXTURE, Level, PlanarOffset, Surface, Variation
 from sim_bridge.textures import PSEUDO_REAL_BANK, write_textures
 
@@ -23,6 +23,7 @@ TRAY_FLOOR_M = 0.015 * TRAY_SCALE  # top of the floor's collision box
 TRAY_RIM_M = 0.11 * TRAY_SCALE
 DROP_REACH_M = 0.075  # objects are dropped this far from the tray's centre at most, along each axis
 
+_DATA = Path(pybullet_data.getDataPath())
 _UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 _DIVIDER_HALF_M = (0.004, 0.11, 0.02)
 _CLUTTER_HALF_M = ((0.03, 0.05, 0.04), (0.045, 0.02, 0.03), (0.025, 0.025, 0.06))
@@ -49,31 +50,36 @@ class Scene:
     def __init__(self, client: Any, *, object_set: str, level: Level, mount: GripperMount) -> None:
         self._client = client
         self._textures: list[int] = []
+        self._clear_state: int | None = None
+        with silence():
+            self.bodies = self._load(object_set, level, mount)
+        self._vertices = [read_vertices(_DATA, number) for number in object_numbers(object_set)]
+        self._masses_kg = {body: client.getDynamicsInfo(body, -1)[0] for body in self.bodies.objects}
+
+    def _load(self, object_set: str, level: Level, mount: GripperMount) -> SceneBodies:
+        client = self._client
         is_pseudo_real = level is Level.PSEUDO_REAL
-        data_path = Path(pybullet_data.getDataPath())
         with tempfile.TemporaryDirectory(prefix="opc_twin_") as name:
             folder = Path(name)
             urdf = folder / "arm.urdf"
-            urdf.write_text(compose_arm_urdf(data_path, mount), encoding="utf-8")
+            urdf.write_text(compose_arm_urdf(_DATA, mount), encoding="utf-8")
             arm = client.loadURDF(str(urdf), useFixedBase=True)
             if level is not Level.NONE:
                 bank = write_textures(folder, first=PSEUDO_REAL_BANK if is_pseudo_real else 0)
                 self._textures = [client.loadTexture(str(path)) for path in bank]
-        tray_urdf = str(data_path / "tray" / "traybox.urdf")
-        self.bodies = SceneBodies(
+        tray_urdf = str(_DATA / "tray" / "traybox.urdf")
+        return SceneBodies(
             arm=arm,
             table=self._add_box((0.8, 0.8, 0.02), (0.5, 0.0, -0.02)),
             tray=client.loadURDF(tray_urdf, (*TRAY_CENTRE_M, 0.0), globalScaling=TRAY_SCALE, useFixedBase=True),
             objects=tuple(
-                client.loadURDF(str(object_urdf(data_path, number)), _far(index), globalScaling=OBJECT_SCALE)
+                client.loadURDF(str(object_urdf(_DATA, number)), _far(index), globalScaling=OBJECT_SCALE)
                 for index, number in enumerate(object_numbers(object_set))
             ),
             divider=self._add_box(_DIVIDER_HALF_M, _far(20)) if level is Level.HEAVY else None,
             clutter=tuple(self._add_box(half, _far(30)) for half in _CLUTTER_HALF_M) if is_pseudo_real else (),
             cables=tuple(self._add_cable() for _ in range(_CABLES)) if is_pseudo_real else (),
         )
-        self._masses_kg = {body: client.getDynamicsInfo(body, -1)[0] for body in self.bodies.objects}
-        self._clear_state: int | None = None
 
     def clear(self) -> None:
         """Forget all that ever touched: what follows must not depend on layouts before this one.
@@ -126,6 +132,15 @@ class Scene:
     def object_positions(self) -> np.ndarray:
         """Centres of the objects in the room, (K, 3)."""
         return np.array([self._client.getBasePositionAndOrientation(body)[0] for body in self.bodies.objects])
+
+    def object_corners(self) -> list[np.ndarray]:
+        """Corners (M, 3) of each object's mesh in the room."""
+        corners = []
+        for body, vertices in zip(self.bodies.objects, self._vertices, strict=True):
+            position, quaternion = self._client.getBasePositionAndOrientation(body)
+            rotation = np.reshape(self._client.getMatrixFromQuaternion(quaternion), (3, 3))
+            corners.append(vertices @ rotation.T + position)
+        return corners
 
     def fastest_object_m_s(self) -> float:
         speeds = [np.abs(self._client.getBaseVelocity(body)[0]).max() for body in self.bodies.objects]

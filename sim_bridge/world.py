@@ -8,13 +8,12 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import pybullet
-from pybullet_utils.bullet_client import BulletClient
 
 from opc_ros.errors import ArmError
 from opc_ros.grasp import ToolState
 from opc_ros.kinematics import JOINTS, ToolPose
 from sim_bridge.arm_model import OPEN_APERTURE_M, SQUARE_MOUNT, GripperMount
+from sim_bridge.bullet import connect, pybullet
 from sim_bridge.camera import STANDARD_CAMERA, CameraModel, CameraMount
 from sim_bridge.kuka import HOME, KINEMATICS, MODEL, TORQUE_LIMITS_NM
 from sim_bridge.picture import PictureMaker
@@ -25,6 +24,7 @@ STEP_S = 1 / 240
 
 _LIMITS_RAD = MODEL.largest_position_rad
 _SPEEDS_RAD_S = MODEL.largest_velocity_rad_s
+_POSITION_GAIN = 0.3  # share of the remaining way that a motor covers in one step
 _FINGERS = (9, 10)  # joint numbers in the composed URDF
 _FINGER_FORCE_N = 25.0
 _FINGER_SPEED_M_S = 0.15
@@ -51,7 +51,7 @@ class World:
     def __init__(self, spec: WorldSpec, *, image_size: int = 472) -> None:
         self.spec = spec
         self._camera = spec.camera.calibrate(image_size)
-        self._client: Any = BulletClient(pybullet.DIRECT)
+        self._client: Any = connect()
         self._client.setGravity(0, 0, -9.81)
         self._client.setPhysicsEngineParameter(
             fixedTimeStep=STEP_S, deterministicOverlappingPairs=1, enableFileCaching=1
@@ -183,12 +183,12 @@ class World:
                 return True
         return False
 
-    def object_poses_base(self) -> np.ndarray:
-        """Positions (K, 3) of the objects in the base frame: what a scripted policy may know."""
+    def objects_base(self) -> list[np.ndarray]:
+        """Corners (M, 3) of each object in the base frame: what only a scripted policy may know."""
         offset = self._variation.arm_offset
         cosine, sine = np.cos(offset.yaw_rad), np.sin(offset.yaw_rad)
-        shifted = self._scene.object_positions() - (offset.x_m, offset.y_m, 0.0)
-        return shifted @ np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1]])
+        room_from_base = np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1]])
+        return [(c - (offset.x_m, offset.y_m, 0.0)) @ room_from_base for c in self._scene.object_corners()]
 
     def _settle(self, rng: np.random.Generator) -> None:
         """Step until the objects lie still; what fell beside the tray is dropped once more."""
@@ -220,6 +220,7 @@ class World:
                 pybullet.POSITION_CONTROL,
                 targetPosition=limited[joint],
                 force=TORQUE_LIMITS_NM[joint],
+                positionGain=_POSITION_GAIN,
                 maxVelocity=_SPEEDS_RAD_S[joint],
             )
 
