@@ -39,6 +39,12 @@ __all__ = ["connect", "pybullet", "silence"]
 
 
 def connect() -> Any:
-    """A physics client of its own, without a window."""
+    """A physics client of its own, without a window.
+
+    Its broad phase keeps no history: Bullet's usual one remembers where bodies were, and lets the same layout
+    play out differently after another.
+    """
     with silence():
-        return BulletClient(pybullet.DIRECT)
+        client = BulletClient(pybullet.DIRECT)
+        client.resetSimulation(pybullet.RESET_USE_SIMPLE_BROADPHASE)
+        return client

@@ -31,8 +31,8 @@ class CameraModel:
 class CameraMount:
     """Where a camera stands in the room and through what lens it looks."""
 
-    eye_m: tuple[float, float, float] = (0.02, -0.42, 0.72)
-    target_m: tuple[float, float, float] = (0.55, 0.0, 0.05)
+    eye_m: tuple[float, float, float] = (0.07, -0.42, 0.72)
+    target_m: tuple[float, float, float] = (0.60, 0.0, 0.05)
     roll_rad: float = 0.0
     view_angle_rad: float = 0.56
     distortion: tuple[float, float] = (0.0, 0.0)

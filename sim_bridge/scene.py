@@ -17,7 +17,7 @@ from sim_bridge.objects import OBJECT_SCALE, object_numbers, object_urdf, read_v
 from sim_bridge.randomization import NO_TEXTURE, Level, PlanarOffset, Surface, Variation
 from sim_bridge.textures import PSEUDO_REAL_BANK, write_textures
 
-TRAY_CENTRE_M = (0.55, 0.0)
+TRAY_CENTRE_M = (0.60, 0.0)
 TRAY_SCALE = 0.6
 TRAY_FLOOR_M = 0.015 * TRAY_SCALE  # top of the floor's collision box
 TRAY_RIM_M = 0.11 * TRAY_SCALE
@@ -29,6 +29,7 @@ _DIVIDER_HALF_M = (0.004, 0.11, 0.02)
 _CLUTTER_HALF_M = ((0.03, 0.05, 0.04), (0.045, 0.02, 0.03), (0.025, 0.025, 0.06))
 _CLUTTER_RGB = ((0.75, 0.2, 0.15), (0.15, 0.3, 0.6), (0.9, 0.85, 0.3))
 _CABLES = 2
+_REST_ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,7 @@ class Scene:
             table=self._add_box((0.8, 0.8, 0.02), (0.5, 0.0, -0.02)),
             tray=client.loadURDF(tray_urdf, (*TRAY_CENTRE_M, 0.0), globalScaling=TRAY_SCALE, useFixedBase=True),
             objects=tuple(
-                client.loadURDF(str(object_urdf(_DATA, number)), _far(index), globalScaling=OBJECT_SCALE)
-                for index, number in enumerate(object_numbers(object_set))
+                self._add_object(number, _far(index)) for index, number in enumerate(object_numbers(object_set))
             ),
             divider=self._add_box(_DIVIDER_HALF_M, _far(20)) if level is Level.HEAVY else None,
             clutter=tuple(self._add_box(half, _far(30)) for half in _CLUTTER_HALF_M) if is_pseudo_real else (),
@@ -128,6 +128,22 @@ class Scene:
         quaternion /= np.linalg.norm(quaternion)
         self._client.resetBasePositionAndOrientation(body, (x + dx, y + dy, z_m), quaternion.tolist())
         self._client.resetBaseVelocity(body, (0, 0, 0), (0, 0, 0))
+        self._client.changeDynamics(body, -1, activationState=pybullet.ACTIVATION_STATE_WAKE_UP)
+
+    def rest(self) -> None:
+        """Put the objects to sleep where they lie; Bullet wakes those that the arm comes near.
+
+        Bullet wakes a heap again if one of its objects still stirs, so it takes a few rounds.
+        """
+        places = self.object_positions()
+        for _ in range(_REST_ROUNDS):
+            for body in self.bodies.objects:
+                self._client.resetBaseVelocity(body, (0, 0, 0), (0, 0, 0))
+                self._client.changeDynamics(body, -1, activationState=pybullet.ACTIVATION_STATE_SLEEP)
+            self._client.stepSimulation()
+            before, places = places, self.object_positions()
+            if np.array_equal(before, places):
+                return
 
     def object_positions(self) -> np.ndarray:
         """Centres of the objects in the room, (K, 3)."""
@@ -157,6 +173,7 @@ class Scene:
         for index, body in enumerate(self.bodies.objects):
             self._client.resetBasePositionAndOrientation(body, _far(index), _UPRIGHT)
             self._client.resetBaseVelocity(body, (0, 0, 0), (0, 0, 0))
+            self._client.changeDynamics(body, -1, activationState=pybullet.ACTIVATION_STATE_WAKE_UP)
 
     def _place(self, body: int, xy: tuple[float, float], offset: PlanarOffset, *, z_m: float = 0.0) -> None:
         half = offset.yaw_rad / 2
@@ -177,6 +194,12 @@ class Scene:
             self._client.changeDynamics(
                 body, -1, lateralFriction=variation.touch.friction, mass=mass * variation.touch.mass_scale
             )
+
+    def _add_object(self, number: int, position_m: tuple[float, float, float]) -> int:
+        """An object that may sleep: one at rest costs nothing until something comes near it."""
+        urdf = str(object_urdf(_DATA, number))
+        flags = pybullet.URDF_ENABLE_SLEEPING
+        return int(self._client.loadURDF(urdf, position_m, globalScaling=OBJECT_SCALE, flags=flags))
 
     def _add_box(self, half_m: tuple[float, float, float], position_m: tuple[float, float, float]) -> int:
         shape = self._client.createCollisionShape(pybullet.GEOM_BOX, halfExtents=half_m)

@@ -15,14 +15,14 @@ from sim_bridge.kuka import KINEMATICS, LARGEST_YAW_RAD, WORKSPACE
 from sim_bridge.world import World, WorldSpec
 
 EPOCH_NS = 1_500_000_000_000_000_000  # stamps are simulated time after this, so that a seed gives the same bytes
-LIFT_TO_M = 0.24
+LIFT_TO_M = 0.18
 
-_SPEED_M_S = 0.36
+_SPEED_M_S = 0.42
 _TURN_RAD_S = 1.8
 _SHORTEST_MOVE_S = 0.1
 _WAYPOINT_S = 0.025
 _COME_TO_REST_S = 0.05
-_GRIP_S = 0.35  # long enough for the fingers to meet and press
+_GRIP_S = 0.25  # long enough for the fingers to meet and press
 
 
 class TwinArm:

@@ -27,7 +27,7 @@ _SPEEDS_RAD_S = MODEL.largest_velocity_rad_s
 _POSITION_GAIN = 0.3  # share of the remaining way that a motor covers in one step
 _FINGERS = (9, 10)  # joint numbers in the composed URDF
 _FINGER_FORCE_N = 25.0
-_FINGER_SPEED_M_S = 0.15
+_FINGER_SPEED_M_S = 0.2
 _PARKED_RAD = np.array([1.9, 0.2, 0.0, -1.2, 0.0, 1.0, 0.0])  # out of the way of falling objects
 _SETTLE_STEPS = 60
 _SETTLE_ROUNDS = 6
@@ -54,7 +54,7 @@ class World:
         self._client: Any = connect()
         self._client.setGravity(0, 0, -9.81)
         self._client.setPhysicsEngineParameter(
-            fixedTimeStep=STEP_S, deterministicOverlappingPairs=1, enableFileCaching=1
+            fixedTimeStep=STEP_S, numSolverIterations=30, deterministicOverlappingPairs=1, enableFileCaching=1
         )
         self._scene = Scene(self._client, object_set=spec.object_set, level=spec.level, mount=spec.gripper)
         self._arm = self._scene.bodies.arm
@@ -108,9 +108,9 @@ class World:
         self._scene.drop(self._variation, places)
         self._settle(places)
         self._put_arm(KINEMATICS.solve(self.home))
+        self._scene.rest()
         self._pictures.begin(self._variation, flaws)
-        self._steps = 0
-        self._owed_s = 0.0
+        self._steps, self._owed_s = 0, 0.0
 
     def joint_positions_rad(self) -> np.ndarray:
         """Measured angles of A1 to A7, (7,)."""
