@@ -34,10 +34,10 @@ class BehaviourSpec:
 BEHAVIOURS: dict[str, BehaviourSpec] = {
     spec.name: spec
     for spec in (
-        BehaviourSpec("scripted", 0.60, "train", aim_spread_m=0.020),
-        BehaviourSpec("mostly_random", 0.01, "train", aim_spread_m=0.020, epsilon=0.9),
-        BehaviourSpec("weaker", 0.28, "pseudo_real", aim_spread_m=0.040),
-        BehaviourSpec("better", 0.51, "pseudo_real", aim_spread_m=0.020),
+        BehaviourSpec("scripted", 0.60, "train", aim_spread_m=0.018),
+        BehaviourSpec("mostly_random", 0.01, "train", aim_spread_m=0.018, epsilon=0.9),
+        BehaviourSpec("weaker", 0.28, "pseudo_real", aim_spread_m=0.034),
+        BehaviourSpec("better", 0.51, "pseudo_real", aim_spread_m=0.021),
     )
 }
 

@@ -98,14 +98,14 @@ def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Vari
     if level is Level.MILD:
         return Variation(**_draw_look(objects, rng))
     if level is Level.HEAVY:
-        return Variation(**_draw_look(objects, rng), **_draw_layout(rng))
+        return Variation(**{**_draw_look(objects, rng), **_draw_layout(rng)})
     return _draw_pseudo_real(objects, rng)
 
 
 def _draw_look(objects: int, rng: np.random.Generator) -> dict[str, Any]:
     return {
         "tray": _draw_surface(rng),
-        "table": _draw_surface(rng),
+        "table": Surface(_draw_rgb(rng)),
         "arm": Surface(_draw_rgb(rng, low=0.3)),
         "objects": tuple(_draw_surface(rng) for _ in range(objects)),
         "light": _draw_light(rng),
@@ -115,6 +115,7 @@ def _draw_look(objects: int, rng: np.random.Generator) -> dict[str, Any]:
 def _draw_layout(rng: np.random.Generator) -> dict[str, Any]:
     has_divider = rng.random() < 0.5
     return {
+        "table": Surface(_draw_rgb(rng, low=0.3), texture=int(rng.integers(TEXTURE_COUNT))),
         "arm_offset": _draw_offset(rng, reach_m=0.015, turn_rad=0.04),
         "home_offset": _draw_offset(rng, reach_m=0.04, turn_rad=0.5),
         "tray_offset": _draw_offset(rng, reach_m=0.02, turn_rad=0.15),
@@ -128,7 +129,7 @@ def _draw_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:
     drift = rng.uniform(-0.25, 0.25, size=2)
     return Variation(
         tray=Surface((0.50, 0.56, 0.62), texture=1),
-        table=Surface((0.78, 0.74, 0.66), texture=4),
+        table=Surface((0.95, 0.93, 0.88), texture=8),
         arm=Surface((0.95, 0.93, 0.88)),
         objects=tuple(Surface(_draw_rgb(rng, low=0.15)) for _ in range(objects)),
         light=Light(

@@ -71,13 +71,13 @@ class Scene:
         tray_urdf = str(_DATA / "tray" / "traybox.urdf")
         return SceneBodies(
             arm=arm,
-            table=self._add_box((0.8, 0.8, 0.02), (0.5, 0.0, -0.02)),
+            table=self._add_box((1.4, 1.4, 0.02), (0.6, 0.0, -0.02)),
             tray=client.loadURDF(tray_urdf, (*TRAY_CENTRE_M, 0.0), globalScaling=TRAY_SCALE, useFixedBase=True),
             objects=tuple(
                 self._add_object(number, _far(index)) for index, number in enumerate(object_numbers(object_set))
             ),
             divider=self._add_box(_DIVIDER_HALF_M, _far(20)) if level is Level.HEAVY else None,
-            clutter=tuple(self._add_box(half, _far(30)) for half in _CLUTTER_HALF_M) if is_pseudo_real else (),
+            clutter=self._add_clutter() if is_pseudo_real else (),
             cables=tuple(self._add_cable() for _ in range(_CABLES)) if is_pseudo_real else (),
         )
 
@@ -205,6 +205,12 @@ class Scene:
         shape = self._client.createCollisionShape(pybullet.GEOM_BOX, halfExtents=half_m)
         look = self._client.createVisualShape(pybullet.GEOM_BOX, halfExtents=half_m)
         return int(self._client.createMultiBody(0.0, shape, look, position_m))
+
+    def _add_clutter(self) -> tuple[int, ...]:
+        bodies = tuple(self._add_box(half, _far(30)) for half in _CLUTTER_HALF_M)
+        for body, rgb in zip(bodies, _CLUTTER_RGB, strict=True):
+            self._paint(body, Surface(rgb))
+        return bodies
 
     def _add_cable(self) -> int:
         """A dark tube lying in an arc, to be seen only."""
