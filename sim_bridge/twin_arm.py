@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
+
 from opc_ros.arm import Motion
 from opc_ros.errors import ArmStopped
 from opc_ros.grasp import ActionBounds, GraspAction, Observation
 from opc_ros.kinematics import ToolPose
 from opc_ros.safety import WorkspaceBox
 from sim_bridge.arm_model import OPEN_APERTURE_M
-from sim_bridge.kuka import KINEMATICS, LARGEST_YAW_RAD, WORKSPACE
+from sim_bridge.kuka import KINEMATICS, LARGEST_YAW_RAD, MODEL, WORKSPACE
 from sim_bridge.world import World, WorldSpec
 
 EPOCH_NS = 1_500_000_000_000_000_000  # stamps are simulated time after this, so that a seed gives the same bytes
@@ -20,6 +22,7 @@ LIFT_TO_M = 0.18
 _SPEED_M_S = 0.42
 _TURN_RAD_S = 1.8
 _SHORTEST_MOVE_S = 0.1
+_HEADROOM = 0.8  # of the joints' speed limits
 _WAYPOINT_S = 0.025
 _COME_TO_REST_S = 0.05
 _GRIP_S = 0.25  # long enough for the fingers to meet and press
@@ -78,8 +81,8 @@ class TwinArm:
         return self.world.is_holding()
 
     def stop(self, reason: str) -> None:
+        """May come from another thread: a motion under way notices within a waypoint and holds."""
         self._stop_reason = reason
-        self.world.command_joints(self.world.joint_positions_rad())
 
     def release(self) -> None:
         self._stop_reason = None
@@ -91,6 +94,11 @@ class TwinArm:
     def _refuse_if_stopped(self) -> None:
         if self._stop_reason is not None:
             raise ArmStopped(f"arm {self._name}: stopped ({self._stop_reason}); release it first")
+
+    def _hold_if_stopped(self) -> None:
+        if self._stop_reason is not None:
+            self.world.command_joints(self.world.joint_positions_rad())
+            self._refuse_if_stopped()
 
     def _tool_pose(self) -> ToolPose:
         tool = self.world.tool_state()
@@ -119,9 +127,11 @@ class TwinArm:
         """Lead the tool along a straight line, then let it come to rest."""
         distance_m = math.dist((start.x_m, start.y_m, start.z_m), (goal.x_m, goal.y_m, goal.z_m))
         turn_rad = abs(goal.yaw_rad - start.yaw_rad)
-        seconds = max(_SHORTEST_MOVE_S, distance_m / _SPEED_M_S, turn_rad / _TURN_RAD_S)
+        joints_s = np.abs(KINEMATICS.solve(goal) - KINEMATICS.solve(start)) / (MODEL.largest_velocity_rad_s * _HEADROOM)
+        seconds = max(_SHORTEST_MOVE_S, distance_m / _SPEED_M_S, turn_rad / _TURN_RAD_S, float(joints_s.max()))
         waypoints = math.ceil(seconds / _WAYPOINT_S)
         for index in range(1, waypoints + 1):
+            self._hold_if_stopped()
             part = index / waypoints
             pose = ToolPose(
                 x_m=start.x_m + part * (goal.x_m - start.x_m),
