@@ -15,26 +15,44 @@ _NEAR_M, _FAR_M = 0.1, 4.0
 
 
 class PictureMaker:
-    """Renders one physics client through one camera."""
+    """Renders what moves in a physics client in front of what stands still on its stage, through one camera."""
 
-    def __init__(self, client: Any, camera: CameraModel) -> None:
+    def __init__(self, client: Any, stage: Any, camera: CameraModel) -> None:
         self._client = client
+        self._stage = stage
         self._camera = camera
         self._view = _view_matrix(camera)
         self._projection = _projection_matrix(camera)
         self._lens = _lens_maps(camera)
         self._variation = Variation()
         self._rng = np.random.default_rng(0)
+        self._still: tuple[np.ndarray, np.ndarray] | None = None
 
     def begin(self, variation: Variation, rng: np.random.Generator) -> None:
-        """Light, exposure and noise for the pictures to come."""
+        """Light, exposure and noise for the pictures to come, of a stage that stays as it is."""
         self._variation = variation
         self._rng = rng
+        self._still = None
 
     def take(self) -> np.ndarray:
         """(H, W, 3) uint8, RGB."""
+        if self._still is None:
+            self._still = self._render(self._stage)
+        still_image, still_depth = self._still
+        image, depth = self._render(self._client)
+        is_behind = (depth >= still_depth).view(np.uint8)
+        cv2.copyTo(still_image, is_behind, image)
+        image = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGBA2RGB))
+        if self._lens is not None:
+            image = np.asarray(cv2.remap(image, *self._lens, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE))
+        if self._variation.flaws != PictureFlaws():
+            image = add_flaws(image, self._variation.flaws, self._rng)
+        return image
+
+    def _render(self, client: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Picture (H, W, 4) and depth (H, W) of one client."""
         size, light = self._camera.size, self._variation.light
-        rgba = self._client.getCameraImage(
+        _, _, rgba, depth, _ = client.getCameraImage(
             size,
             size,
             self._view,
@@ -48,13 +66,8 @@ class PictureMaker:
             lightSpecularCoeff=light.specular,
             renderer=pybullet.ER_TINY_RENDERER,
             flags=pybullet.ER_NO_SEGMENTATION_MASK,
-        )[2]
-        image = np.ascontiguousarray(np.asarray(rgba, dtype=np.uint8).reshape(size, size, 4)[:, :, :3])
-        if self._lens is not None:
-            image = np.asarray(cv2.remap(image, *self._lens, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE))
-        if self._variation.flaws != PictureFlaws():
-            image = add_flaws(image, self._variation.flaws, self._rng)
-        return image
+        )
+        return np.reshape(np.asarray(rgba, dtype=np.uint8), (size, size, 4)), np.reshape(depth, (size, size))
 
 
 def add_flaws(image: np.ndarray, flaws: PictureFlaws, rng: np.random.Generator) -> np.ndarray:

@@ -18,7 +18,8 @@ from sim_bridge.camera import STANDARD_CAMERA, CameraModel, CameraMount
 from sim_bridge.kuka import HOME, KINEMATICS, MODEL, TORQUE_LIMITS_NM
 from sim_bridge.picture import PictureMaker
 from sim_bridge.randomization import Level, Variation, draw_variation
-from sim_bridge.scene import TRAY_RIM_M, Scene
+from sim_bridge.scene import Scene
+from sim_bridge.surroundings import TRAY_RIM_M
 
 STEP_S = 1 / 240
 
@@ -52,14 +53,15 @@ class World:
         self.spec = spec
         self._camera = spec.camera.calibrate(image_size)
         self._client: Any = connect()
+        self._stage: Any = connect()
         self._client.setGravity(0, 0, -9.81)
         self._client.setPhysicsEngineParameter(
             fixedTimeStep=STEP_S, numSolverIterations=30, deterministicOverlappingPairs=1, enableFileCaching=1
         )
-        self._scene = Scene(self._client, object_set=spec.object_set, level=spec.level, mount=spec.gripper)
+        self._scene = Scene(self._client, self._stage, object_set=spec.object_set, level=spec.level, mount=spec.gripper)
         self._arm = self._scene.bodies.arm
         self._couple_fingers()
-        self._pictures = PictureMaker(self._client, self._camera)
+        self._pictures = PictureMaker(self._client, self._stage, self._camera)
         self._variation = Variation()
         self._pending: deque[tuple[int, np.ndarray]] = deque()  # joint commands on their way, with the step they arrive
         self._steps = 0
@@ -79,6 +81,7 @@ class World:
         if self._is_open:
             self._is_open = False
             self._client.disconnect()
+            self._stage.disconnect()
 
     @property
     def time_s(self) -> float:
