@@ -1,0 +1,113 @@
+"""The scores OPC is compared with: TD error, discounted sum of advantages and Monte-Carlo corrected error.
+
+All take Q at the recorded action and Q at the policy's own action in the same state (q_greedy, the largest Q).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from opc_ros.errors import ScoreError
+from opc_ros.scoring.transitions import Episodes, check_finite, check_lengths, check_outcomes, check_values
+
+
+def td_error(q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, rewards: ArrayLike, *, gamma: float = 1.0) -> float:
+    """Mean squared error of Q to one step's reward plus the greedy value after it; lower is better.
+
+    mean over t of (Q(s_t, a_t) - (r_t + gamma * Q(s_{t+1}, a_pi)))^2, nothing follows an episode's last step.
+
+    Args:
+        q: Q value of each recorded transition, (N,).
+        q_greedy: Q value of the policy's own action in the same state, (N,).
+        lengths: transitions of each episode, (E,).
+        rewards: reward of each transition, (N,); see `final_rewards`.
+        gamma: discount; 1 for binary-reward tasks.
+    """
+    episodes, values, greedy = _check(q, q_greedy, lengths, gamma)
+    gained = _check_rewards(rewards, episodes)
+    return float(np.mean((values - gained - gamma * _next_step(greedy, episodes)) ** 2))
+
+
+def discounted_sum_of_advantages(q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, *, gamma: float = 1.0) -> float:
+    """Mean over transitions of the advantages still to come; smaller is better.
+
+    mean over t of sum_{t' >= t} gamma^{t'-t} A_t' with A = Q(s, a) - Q(s, a_pi).
+
+    Args:
+        q: Q value of each recorded transition, (N,).
+        q_greedy: Q value of the policy's own action in the same state, (N,).
+        lengths: transitions of each episode, (E,).
+        gamma: discount; 1 for binary-reward tasks.
+    """
+    episodes, values, greedy = _check(q, q_greedy, lengths, gamma)
+    return float(np.mean(_sum_from_here_on(values - greedy, episodes, gamma)))
+
+
+def mcc_error(
+    q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, rewards: ArrayLike, *, gamma: float = 1.0
+) -> float:
+    """Mean squared error of Q to the Monte-Carlo return corrected by the advantages; lower is better.
+
+    The target is r_t + sum_{t' > t} gamma^{t'-t} (r_t' - A_t') with A = Q(s, a) - Q(s, a_pi).
+
+    Args:
+        q: Q value of each recorded transition, (N,).
+        q_greedy: Q value of the policy's own action in the same state, (N,).
+        lengths: transitions of each episode, (E,).
+        rewards: reward of each transition, (N,); see `final_rewards`.
+        gamma: discount; 1 for binary-reward tasks.
+    """
+    episodes, values, greedy = _check(q, q_greedy, lengths, gamma)
+    gained = _check_rewards(rewards, episodes)
+    corrected = _sum_from_here_on(gained - (values - greedy), episodes, gamma)
+    return float(np.mean((values - gained - gamma * _next_step(corrected, episodes)) ** 2))
+
+
+def final_rewards(lengths: ArrayLike, success: ArrayLike) -> np.ndarray:
+    """Rewards of a binary-reward task, (N,): 1 at the last step of each success, 0 elsewhere."""
+    episodes = check_lengths(lengths)
+    rewards = np.zeros(episodes.transitions)
+    rewards[episodes.ends] = check_outcomes(success, episodes)
+    return rewards
+
+
+def _check(
+    q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, gamma: float
+) -> tuple[Episodes, np.ndarray, np.ndarray]:
+    if not 0.0 <= gamma <= 1.0:
+        raise ScoreError(f"gamma is {gamma}, expected a discount from 0 to 1")
+    episodes = check_lengths(lengths)
+    values = check_values(q, episodes, "q").astype(np.float64)
+    greedy = check_values(q_greedy, episodes, "q_greedy").astype(np.float64)
+    check_finite(values, episodes, "q")
+    check_finite(greedy, episodes, "q_greedy")
+    return episodes, values, greedy
+
+
+def _check_rewards(rewards: ArrayLike, episodes: Episodes) -> np.ndarray:
+    gained = check_values(rewards, episodes, "rewards")
+    check_finite(gained, episodes, "rewards")
+    return gained
+
+
+def _next_step(values: np.ndarray, episodes: Episodes) -> np.ndarray:
+    """The value one step later, 0 after an episode's last step, (N,)."""
+    later = np.zeros_like(values)
+    later[:-1] = values[1:]
+    later[episodes.ends] = 0.0
+    return later
+
+
+def _sum_from_here_on(values: np.ndarray, episodes: Episodes, gamma: float) -> np.ndarray:
+    """Discounted sum from each transition to the end of its episode, (N,).
+
+    All episodes walk back from their last step together, so the loop is as long as the longest one.
+    """
+    sums = values.copy()
+    by_length = np.argsort(-episodes.lengths, kind="stable")
+    ends, lengths = episodes.ends[by_length], -episodes.lengths[by_length]
+    for back in range(1, int(episodes.lengths.max())):
+        at = ends[: np.searchsorted(lengths, -back)] - back
+        sums[at] += gamma * sums[at + 1]
+    return sums

@@ -1,0 +1,128 @@
+"""Plain little-endian CDR, the bytes ROS 2 messages travel and are stored in."""
+
+from __future__ import annotations
+
+import struct
+
+PREAMBLE = b"\x00\x01\x00\x00"  # plain CDR, little-endian
+_START = len(PREAMBLE)  # alignment counts from behind the preamble
+
+_FORMATS = {code: struct.Struct(f"<{code}") for code in "BiIdQ"}
+_SIZES = {code: form.size for code, form in _FORMATS.items()}
+
+
+class CdrError(ValueError):
+    """Bytes that do not hold the message they should."""
+
+
+class CdrWriter:
+    """Appends fields in the order of a message definition."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(PREAMBLE)
+
+    def uint8(self, value: int) -> None:
+        self._buffer.append(value)
+
+    def boolean(self, value: bool) -> None:
+        self._buffer.append(1 if value else 0)
+
+    def uint32(self, value: int) -> None:
+        self._pack("I", value)
+
+    def float64(self, value: float) -> None:
+        self._pack("d", value)
+
+    def string(self, value: str) -> None:
+        data = value.encode("utf-8")
+        self._pack("I", len(data) + 1)
+        self._buffer += data
+        self._buffer.append(0)
+
+    def time(self, stamp_ns: int) -> None:
+        seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
+        self._pack("i", seconds)
+        self._pack("I", nanoseconds)
+
+    def finish(self, blob: bytes | None = None) -> bytes:
+        """The message; `blob` becomes a last field of type uint8[], without a detour through a list."""
+        if blob is None:
+            return bytes(self._buffer)
+        self._pack("I", len(blob))
+        return b"".join((self._buffer, blob))
+
+    def _pack(self, code: str, value: float) -> None:
+        size = _SIZES[code]
+        self._buffer += bytes(-(len(self._buffer) - _START) % size)
+        self._buffer += _FORMATS[code].pack(value)
+
+
+class CdrReader:
+    """Takes fields off in the order of a message definition; short or ill-formed bytes raise CdrError."""
+
+    __slots__ = ("_data", "_offset")
+
+    def __init__(self, data: bytes) -> None:
+        if data[:_START] != PREAMBLE:
+            raise CdrError(f"message begins with {data[:_START].hex() or 'nothing'}, expected {PREAMBLE.hex()}")
+        self._data = data
+        self._offset = _START
+
+    def uint8(self) -> int:
+        return int(self._unpack("B"))
+
+    def boolean(self) -> bool:
+        value = self.uint8()
+        if value > 1:
+            raise CdrError(f"flag is {value}, expected 0 or 1")
+        return value == 1
+
+    def uint32(self) -> int:
+        return int(self._unpack("I"))
+
+    def float64(self) -> float:
+        return float(self._unpack("d"))
+
+    def string(self) -> str:
+        raw = self._take(self.uint32())
+        if raw[-1:] != b"\x00":
+            raise CdrError("text does not end with a zero byte")
+        try:
+            return raw[:-1].decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise CdrError(f"text is not UTF-8 at byte {error.start}") from error
+
+    def time(self) -> int:
+        seconds = int(self._unpack("i"))
+        nanoseconds = self.uint32()
+        if seconds < 0 or nanoseconds >= 1_000_000_000:
+            raise CdrError(f"time is {seconds} s and {nanoseconds} ns, expected no negative and below 1e9 ns")
+        return seconds * 1_000_000_000 + nanoseconds
+
+    def blob(self) -> bytes:
+        """A field of type uint8[]."""
+        return self._take(self.uint32())
+
+    def finish(self) -> None:
+        """Nothing may follow the last field."""
+        if self._offset != len(self._data):
+            raise CdrError(f"message has {len(self._data)} bytes, expected {self._offset}")
+
+    def _take(self, count: int) -> bytes:
+        end = self._offset + count
+        if end > len(self._data):
+            raise CdrError(f"message ends at byte {len(self._data)}, expected at least {end}")
+        taken = self._data[self._offset : end]
+        self._offset = end
+        return taken
+
+    def _unpack(self, code: str) -> float:
+        size = _SIZES[code]
+        begin = self._offset + (-(self._offset - _START) % size)
+        if begin + size > len(self._data):
+            raise CdrError(f"message ends at byte {len(self._data)}, expected at least {begin + size}")
+        self._offset = begin + size
+        value: float = _FORMATS[code].unpack_from(self._data, begin)[0]
+        return value

@@ -1,0 +1,136 @@
+"""Files that are whole or not there, also after a crash."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import uuid
+from pathlib import Path
+
+from opc_ros.errors import StoreError
+
+PART = ".part"
+
+_NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+_NO_LINKS_HERE = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def store_error(what: str, error: OSError) -> StoreError:
+    """One line on what the file system refused, with what to do about the commonest cause."""
+    advice = "; free space and try again" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else ""
+    return StoreError(f"{what}: {error.strerror or error}{advice}")
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it, so that they outlive a power cut."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write beside, fsync, rename over what was there, fsync the folder."""
+    part = _write_beside(path, data)
+    try:
+        part.rename(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def create_file(path: Path, data: bytes) -> bool:
+    """Like replace_file, but False where the name is already taken: of two processes exactly one gets it."""
+    part = _write_beside(path, data)
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS_HERE:
+            raise
+        if not _create_without_links(path, data):
+            return False
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+def try_lock(descriptor: int) -> bool | None:
+    """True where this process now holds the file, False where another does, None where files cannot be locked.
+
+    The lock ends with the process that took it, however it ends: it tells a running writer from a dead one.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS_HERE:
+            return None
+        raise
+    return True
+
+
+def wait_for_lock(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            raise
+
+
+def is_same_file(path: Path, descriptor: int) -> bool:
+    """Whether a path still names an open file."""
+    try:
+        named = path.stat()
+    except FileNotFoundError:
+        return False
+    opened = os.fstat(descriptor)
+    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def write_synced(path: Path, data: bytes, *, flags: int = os.O_TRUNC) -> None:
+    """Write a file in place and wait until it is on the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o644)
+    try:
+        write_all(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_beside(path: Path, data: bytes) -> Path:
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}{PART}")
+    try:
+        write_synced(part, data, flags=os.O_EXCL)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    return part
+
+
+def _create_without_links(path: Path, data: bytes) -> bool:
+    try:
+        write_synced(path, data, flags=os.O_EXCL)
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,188 @@
+"""Reading one episode back from its MCAP file, strictly."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from mcap.exceptions import McapError
+from mcap.records import Channel, Chunk, Footer, Header, Message, Metadata, Schema
+from mcap.stream_reader import StreamReader, breakup_chunk
+
+from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
+from opc_ros.grasp import Frame, GraspStep, Label
+from opc_ros.store import messages, schemas
+from opc_ros.store.episode_writing import FORMAT_VERSION, METADATA_NAME
+from opc_ros.store.messages import EventKind
+from opc_ros.store.records import EpisodeHeader
+
+
+@dataclass(slots=True)
+class EpisodeContent:
+    """What was found in an episode file so far."""
+
+    header: EpisodeHeader | None = None
+    steps: list[GraspStep] = field(default_factory=list)
+    label: Label | None = None
+    ended_ns: int | None = None
+    health: tuple[str, ...] = ()
+    abort_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeEpisode:
+    """Everything an episode file must hold."""
+
+    header: EpisodeHeader
+    steps: tuple[GraspStep, ...]
+    label: Label
+    ended_ns: int
+    health: tuple[str, ...]
+
+
+def read_whole(data: bytes, *, where: str, are_crcs_checked: bool = True) -> WholeEpisode:
+    """Read a finished episode; anything missing, doubled or out of order raises EpisodeDamaged."""
+    content, problem = salvage(data, are_crcs_checked=are_crcs_checked)
+    if problem is not None:
+        raise EpisodeDamaged(f"{where}: {problem}")
+    if content.header is None:
+        raise EpisodeDamaged(f"{where}: no BEGIN event")
+    if content.abort_reason is not None:
+        raise EpisodeDamaged(f"{where}: broken off: {content.abort_reason}")
+    if content.ended_ns is None or content.label is None:
+        raise EpisodeDamaged(f"{where}: no END event or no label after {len(content.steps)} steps")
+    if not content.steps:
+        raise EpisodeDamaged(f"{where}: no steps")
+    return WholeEpisode(
+        header=content.header,
+        steps=tuple(content.steps),
+        label=content.label,
+        ended_ns=content.ended_ns,
+        health=content.health,
+    )
+
+
+def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeContent, str | None]:
+    """What can be read before the first damage, and what the damage is; None where the file is whole."""
+    assembler = _Assembler()
+    try:
+        for kind, payload in _iterate_messages(data, assembler, are_crcs_checked):
+            assembler.take(kind, payload)
+    except (StoreError, GraspError) as error:
+        return assembler.content, str(error)
+    except Exception as error:  # mcap raises whatever its parsing trips over: struct.error, ValueError, MemoryError...
+        detail = " ".join(str(error).split()) or type(error).__name__
+        return assembler.content, f"not a whole MCAP file: {detail}"
+    return assembler.content, assembler.find_dangling()
+
+
+def _iterate_messages(data: bytes, assembler: _Assembler, are_crcs_checked: bool) -> Iterator[tuple[str, bytes]]:
+    kinds: dict[int, str] = {}
+    topics: dict[int, str] = {}
+    is_ended = False
+    reader = StreamReader(
+        io.BytesIO(data), emit_chunks=True, validate_crcs=are_crcs_checked, record_size_limit=len(data)
+    )
+    for record in reader.records:
+        if isinstance(record, Header) and record.profile != "ros2":
+            raise McapError(f"profile is {record.profile!r}, expected 'ros2'")
+        if isinstance(record, Chunk):
+            if record.compression:
+                raise McapError(f"chunk is compressed with {record.compression!r}, expected none")
+            inner = breakup_chunk(record, validate_crc=are_crcs_checked)
+        else:
+            inner = [record]
+        for item in inner:
+            if isinstance(item, Schema):
+                kinds[item.id] = item.name
+            elif isinstance(item, Channel):
+                topics[item.id] = kinds[item.schema_id]
+            elif isinstance(item, Message):
+                yield topics[item.channel_id], item.data
+            elif isinstance(item, Metadata) and item.name == METADATA_NAME:
+                assembler.take_metadata(item.metadata)
+            elif isinstance(item, Footer):
+                is_ended = True
+    if not is_ended:
+        raise McapError("no footer")
+
+
+class _Assembler:
+    """Puts messages back together into an episode, in the order they were written."""
+
+    def __init__(self) -> None:
+        self.content = EpisodeContent()
+        self._frame: Frame | None = None
+        self._takers: dict[str, Callable[[bytes], None]] = {
+            schemas.COMPRESSED_IMAGE: lambda data: self._take_frame(messages.decode_compressed_image(data)),
+            schemas.IMAGE: lambda data: self._take_frame(messages.decode_image(data)),
+            schemas.GRASP_STEP: self._take_step,
+            schemas.EPISODE_EVENT: self._take_event,
+            schemas.LABEL: self._take_label,
+        }
+
+    def take(self, kind: str, data: bytes) -> None:
+        taker = self._takers.get(kind)
+        if taker is None:
+            raise EpisodeDamaged(f"holds a message of type {kind!r}, which no episode has")
+        taker(data)
+
+    def take_metadata(self, values: dict[str, str]) -> None:
+        version_found = values.get("format_version")
+        if version_found != FORMAT_VERSION:
+            raise EpisodeDamaged(f"episode format version {version_found!r}, this opc_ros reads {FORMAT_VERSION!r}")
+        health = json.loads(values.get("health", ""))
+        if not isinstance(health, list) or not all(isinstance(line, str) for line in health):
+            raise EpisodeDamaged("health in its metadata is not a list of lines")
+        self.content.health = tuple(health)
+
+    def find_dangling(self) -> str | None:
+        return None if self._frame is None else f"frame at {self._frame.stamp_ns} ns has no step"
+
+    def _take_frame(self, frame: Frame) -> None:
+        if self._frame is not None:
+            raise EpisodeDamaged(f"frame at {self._frame.stamp_ns} ns has no step")
+        self._frame = frame
+
+    def _take_step(self, data: bytes) -> None:
+        step = messages.decode_step(data)
+        self._check_belongs(step.robot, step.episode_id)
+        frame, self._frame = self._frame, None
+        if frame is None or frame.stamp_ns != step.stamp_ns:
+            raise EpisodeDamaged(f"step {step.index} at {step.stamp_ns} ns has no frame of its stamp")
+        if step.index != len(self.content.steps) or self.content.ended_ns is not None:
+            raise EpisodeDamaged(f"step {step.index} is out of order, expected step {len(self.content.steps)}")
+        self.content.steps.append(GraspStep(frame=frame, tool=step.tool, action=step.action, sent=step.sent))
+
+    def _take_event(self, data: bytes) -> None:
+        event = messages.decode_event(data)
+        if event.kind is EventKind.BEGIN:
+            if self.content.header is not None:
+                raise EpisodeDamaged("begins twice")
+            self.content.header = EpisodeHeader(
+                id=event.episode_id,
+                robot=event.robot,
+                behaviour_policy=event.behaviour_policy,
+                began_ns=event.stamp_ns,
+                object_set=event.object_set,
+                permit_id=event.permit_id,
+            )
+            return
+        self._check_belongs(event.robot, event.episode_id)
+        if self.content.ended_ns is not None:
+            raise EpisodeDamaged("ends twice")
+        self.content.ended_ns = event.stamp_ns
+        self.content.abort_reason = event.reason if event.kind is EventKind.ABORT else None
+
+    def _take_label(self, data: bytes) -> None:
+        episode_id, label = messages.decode_label(data)
+        if self.content.header is None or episode_id != self.content.header.id or self.content.label is not None:
+            raise EpisodeDamaged(f"label of episode {episode_id!r} does not belong here")
+        self.content.label = label
+
+    def _check_belongs(self, robot: str, episode_id: str) -> None:
+        header = self.content.header
+        if header is None or (header.robot, header.id) != (robot, episode_id):
+            raise EpisodeDamaged(f"holds a message of episode {episode_id!r} of robot {robot!r}")

@@ -1,0 +1,275 @@
+"""The ROS 2 messages of an episode file, to and from the product's own types."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+from opc_ros.errors import GraspError
+from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.store.cdr import CdrError, CdrReader, CdrWriter
+
+COMPRESSED_ENCODINGS = ("jpeg", "png")
+BYTES_PER_PIXEL = {"rgb8": 3, "bgr8": 3, "mono8": 1}
+
+UNLABELLED = Label()
+
+BASE_FRAME = "base"
+CAMERA_FRAME = "camera"
+
+# Label.msg numbers its sources in this order.
+_SOURCES = (
+    LabelSource.NONE,
+    LabelSource.EPISODE_END,
+    LabelSource.GRIPPER_WIDTH,
+    LabelSource.PERSON,
+    LabelSource.IMPORT,
+)
+_VALUES = (None, False, True)
+
+
+class EventKind(IntEnum):
+    """EpisodeEvent.msg's kinds that reach a file."""
+
+    BEGIN = 0
+    END = 1
+    ABORT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeEvent:
+    """An episode begins, ends or is broken off."""
+
+    stamp_ns: int
+    robot: str
+    episode_id: str
+    kind: EventKind
+    behaviour_policy: str = ""
+    object_set: str = ""
+    permit_id: str = ""
+    label: Label = UNLABELLED
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepMessage:
+    """A grasp step without its picture."""
+
+    stamp_ns: int
+    robot: str
+    episode_id: str
+    index: int
+    tool: ToolState
+    action: GraspAction
+    sent: GraspAction | None
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """CompressedImage for jpeg and png, Image for raw encodings; the camera's bytes go in as they are."""
+    writer = CdrWriter()
+    _write_header(writer, frame.stamp_ns, CAMERA_FRAME)
+    if frame.encoding in COMPRESSED_ENCODINGS:
+        writer.string(frame.encoding)
+        return writer.finish(frame.data)
+    writer.uint32(frame.height)
+    writer.uint32(frame.width)
+    writer.string(frame.encoding)
+    writer.boolean(False)  # is_bigendian
+    writer.uint32(frame.width * BYTES_PER_PIXEL[frame.encoding])
+    return writer.finish(frame.data)
+
+
+def decode_compressed_image(data: bytes) -> Frame:
+    reader = CdrReader(data)
+    stamp_ns, _ = _read_header(reader)
+    encoding = reader.string()
+    if encoding not in COMPRESSED_ENCODINGS:
+        raise CdrError(f"picture has format {encoding!r}, expected {' or '.join(COMPRESSED_ENCODINGS)}")
+    pixels = reader.blob()
+    reader.finish()
+    return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels)
+
+
+def decode_image(data: bytes) -> Frame:
+    reader = CdrReader(data)
+    stamp_ns, _ = _read_header(reader)
+    height = reader.uint32()
+    width = reader.uint32()
+    encoding = reader.string()
+    reader.boolean()
+    row_bytes = reader.uint32()
+    pixels = reader.blob()
+    reader.finish()
+    expected = width * BYTES_PER_PIXEL.get(encoding, 0)
+    if row_bytes != expected or len(pixels) != expected * height or not pixels:
+        raise CdrError(f"picture {width}x{height} {encoding!r} has {len(pixels)} bytes in rows of {row_bytes}")
+    return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels, width=width, height=height)
+
+
+def encode_step(step: GraspStep, *, robot: str, episode_id: str, index: int) -> bytes:
+    writer = CdrWriter()
+    stamp_ns = step.frame.stamp_ns
+    _write_header(writer, stamp_ns, BASE_FRAME)
+    writer.string(robot)
+    writer.string(episode_id)
+    writer.uint32(index)
+    _write_header(writer, stamp_ns, BASE_FRAME)
+    tool = step.tool
+    for number in (tool.x_m, tool.y_m, tool.z_m, tool.yaw_rad, tool.aperture_m):
+        writer.float64(number)
+    _write_action(writer, step.action, stamp_ns, robot, episode_id, index)
+    is_clamped = step.sent is not None and step.sent != step.action
+    writer.boolean(is_clamped)
+    _write_action(writer, step.sent or step.action, stamp_ns, robot, episode_id, index)
+    return writer.finish()
+
+
+def decode_step(data: bytes) -> StepMessage:
+    reader = CdrReader(data)
+    stamp_ns, _ = _read_header(reader)
+    robot = reader.string()
+    episode_id = reader.string()
+    index = reader.uint32()
+    _read_header(reader)
+    tool = ToolState(*(_finite(reader) for _ in range(5)))
+    action = _read_action(reader)
+    is_clamped = reader.boolean()
+    sent = _read_action(reader)
+    reader.finish()
+    return StepMessage(
+        stamp_ns=stamp_ns,
+        robot=robot,
+        episode_id=episode_id,
+        index=index,
+        tool=tool,
+        action=action,
+        sent=sent if is_clamped else None,
+    )
+
+
+def encode_event(event: EpisodeEvent) -> bytes:
+    writer = CdrWriter()
+    _write_header(writer, event.stamp_ns, "")
+    writer.string(event.robot)
+    writer.string(event.episode_id)
+    writer.uint8(event.kind)
+    writer.string(event.behaviour_policy)
+    writer.string(event.object_set)
+    writer.string(event.permit_id)
+    writer.uint8(_VALUES.index(event.label.is_success))
+    writer.uint8(_SOURCES.index(event.label.source))
+    writer.string(event.label.labeller)
+    writer.string(event.reason)
+    return writer.finish()
+
+
+def decode_event(data: bytes) -> EpisodeEvent:
+    reader = CdrReader(data)
+    stamp_ns, _ = _read_header(reader)
+    robot = reader.string()
+    episode_id = reader.string()
+    kind = reader.uint8()
+    if kind not in tuple(EventKind):
+        raise CdrError(f"event is of kind {kind}, expected {', '.join(str(int(known)) for known in EventKind)}")
+    policy, object_set, permit_id = reader.string(), reader.string(), reader.string()
+    label = _read_label_fields(reader)
+    reason = reader.string()
+    reader.finish()
+    return EpisodeEvent(
+        stamp_ns=stamp_ns,
+        robot=robot,
+        episode_id=episode_id,
+        kind=EventKind(kind),
+        behaviour_policy=policy,
+        object_set=object_set,
+        permit_id=permit_id,
+        label=label,
+        reason=reason,
+    )
+
+
+def encode_label(label: Label, *, episode_id: str, stamp_ns: int) -> bytes:
+    """The label an episode is committed with; later ones are not in its file."""
+    writer = CdrWriter()
+    writer.string(episode_id)
+    writer.uint8(_VALUES.index(label.is_success))
+    writer.uint8(_SOURCES.index(label.source))
+    writer.string(label.labeller)
+    writer.uint32(0)  # revision
+    writer.time(stamp_ns)
+    writer.string("")  # note
+    return writer.finish()
+
+
+def decode_label(data: bytes) -> tuple[str, Label]:
+    """Which episode, and its label."""
+    reader = CdrReader(data)
+    episode_id = reader.string()
+    label = _read_label_fields(reader)
+    reader.uint32()
+    reader.time()
+    reader.string()
+    reader.finish()
+    return episode_id, label
+
+
+def _write_header(writer: CdrWriter, stamp_ns: int, frame_id: str) -> None:
+    writer.time(stamp_ns)
+    writer.string(frame_id)
+
+
+def _read_header(reader: CdrReader) -> tuple[int, str]:
+    return reader.time(), reader.string()
+
+
+def _write_action(
+    writer: CdrWriter, action: GraspAction, stamp_ns: int, robot: str, episode_id: str, index: int
+) -> None:
+    _write_header(writer, stamp_ns, BASE_FRAME)
+    writer.string(robot)
+    writer.string(episode_id)
+    writer.uint32(index)
+    writer.time(stamp_ns)
+    for number in (*action.displacement_m, math.sin(action.rotation_rad), math.cos(action.rotation_rad)):
+        writer.float64(number)
+    writer.boolean(action.open_gripper)
+    writer.boolean(action.close_gripper)
+    writer.boolean(action.terminate)
+
+
+def _read_action(reader: CdrReader) -> GraspAction:
+    _read_header(reader)
+    reader.string()
+    reader.string()
+    reader.uint32()
+    reader.time()
+    x, y, z, sin, cos = (_finite(reader) for _ in range(5))
+    opens, closes, terminates = reader.boolean(), reader.boolean(), reader.boolean()
+    try:
+        return GraspAction(
+            displacement_m=(x, y, z),
+            rotation_rad=math.atan2(sin, cos),
+            open_gripper=opens,
+            close_gripper=closes,
+            terminate=terminates,
+        )
+    except GraspError as error:
+        raise CdrError(str(error)) from error
+
+
+def _finite(reader: CdrReader) -> float:
+    value = reader.float64()
+    if not math.isfinite(value):
+        raise CdrError(f"number is {value}, expected finite")
+    return value
+
+
+def _read_label_fields(reader: CdrReader) -> Label:
+    value, source, labeller = reader.uint8(), reader.uint8(), reader.string()
+    if value >= len(_VALUES) or source >= len(_SOURCES):
+        raise CdrError(f"label is {value} from source {source}, expected below {len(_VALUES)} and {len(_SOURCES)}")
+    try:
+        return Label(is_success=_VALUES[value], source=_SOURCES[source], labeller=labeller)
+    except GraspError as error:
+        raise CdrError(str(error)) from error

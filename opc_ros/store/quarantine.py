@@ -1,0 +1,87 @@
+"""Where incomplete and damaged episodes go, each with its reason; nothing there is ever scored."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+
+from opc_ros.errors import StoreError
+from opc_ros.store.documents import encode_document, read_document
+from opc_ros.store.durable import create_file, make_folder, sync_folder
+from opc_ros.store.layout import JSON, Layout, names_in
+from opc_ros.store.records import parse_body
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Why something is in quarantine."""
+
+    episode_id: str
+    robot: str
+    reason: str
+    steps: int  # that could be read
+    health: tuple[str, ...]
+    files: tuple[str, ...]  # names beside this document
+    quarantined_ns: int
+
+
+def move_to_quarantine(
+    layout: Layout,
+    paths: tuple[Path, ...],
+    *,
+    episode_id: str,
+    robot: str,
+    reason: str,
+    steps: int,
+    health: tuple[str, ...],
+    now_ns: int,
+) -> Path:
+    """Write the reason first, then move the files beside it; a crash in between leaves them where `recover` finds them.
+
+    Returns where the first of the files went, or the reason's document where there was none.
+    """
+    folder = layout.quarantine / robot
+    make_folder(folder)
+    for number in count(1):
+        stem = episode_id if number == 1 else f"{episode_id}~{number}"
+        names = tuple(f"{stem}{_suffix(path)}" for path in paths)
+        entry = Quarantined(
+            episode_id=episode_id,
+            robot=robot,
+            reason=reason,
+            steps=steps,
+            health=health,
+            files=names,
+            quarantined_ns=now_ns,
+        )
+        document = folder / f"{stem}{JSON}"
+        if create_file(document, encode_document("quarantine", asdict(entry))):
+            break
+    for path, name in zip(paths, names, strict=True):
+        path.rename(folder / name)
+    sync_folder(folder)
+    for parent in {path.parent for path in paths}:
+        sync_folder(parent)
+    return folder / names[0] if names else document
+
+
+def list_quarantine(layout: Layout) -> tuple[list[Quarantined], list[StoreError]]:
+    """Everything in quarantine, and the reasons that cannot be read any more."""
+    entries: list[Quarantined] = []
+    errors: list[StoreError] = []
+    for robot in names_in(layout.quarantine):
+        for name in names_in(layout.quarantine / robot):
+            path = layout.quarantine / robot / name
+            if not name.endswith(JSON) or name.endswith(f".sidecar{JSON}"):
+                continue
+            try:
+                entries.append(parse_body(read_document(path, "quarantine"), Quarantined, where=str(path)))
+            except StoreError as error:
+                errors.append(error)
+    return entries, errors
+
+
+def _suffix(path: Path) -> str:
+    """A sidecar must not take the name of the reason beside it."""
+    return f".sidecar{JSON}" if ".json" in path.suffixes[-2:] else ".mcap"

@@ -1,0 +1,49 @@
+"""The message definitions an episode file carries, so that any tool can read it without this product."""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+
+COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
+IMAGE = "sensor_msgs/msg/Image"
+GRASP_STEP = "opc_interfaces/msg/GraspStep"
+EPISODE_EVENT = "opc_interfaces/msg/EpisodeEvent"
+LABEL = "opc_interfaces/msg/Label"
+
+_SEPARATOR = "=" * 80
+_FIELD_TYPE = re.compile(r"^([A-Za-z]\w*(?:/[A-Za-z]\w*)?)(?:\[[^\]]*\])?\s+[a-z]\w*\s*(?:#.*)?$", re.MULTILINE)
+_BUILT_IN = re.compile(r"bool|byte|char|w?string|float(32|64)|u?int(8|16|32|64)")
+
+
+def definition(name: str) -> str:
+    """The text of one message's file, as ROS 2 ships it."""
+    return resources.files(__package__).joinpath("definitions", f"{name}.msg").read_text(encoding="utf-8")
+
+
+@functools.cache
+def schema(name: str) -> bytes:
+    """A definition followed by every definition it needs, as MCAP's `ros2msg` encoding wants it."""
+    parts = [definition(name)]
+    for needed in _all_needed(name):
+        package, _, kind = needed.partition("/msg/")
+        parts.append(f"{_SEPARATOR}\nMSG: {package}/{kind}\n{definition(needed)}")
+    return "\n".join(part.rstrip("\n") for part in parts).encode("utf-8") + b"\n"
+
+
+def _all_needed(name: str) -> list[str]:
+    found: list[str] = []
+    waiting = _directly_needed(name)
+    while waiting:
+        needed = waiting.pop(0)
+        if needed not in found:
+            found.append(needed)
+            waiting += _directly_needed(needed)
+    return found
+
+
+def _directly_needed(name: str) -> list[str]:
+    package = name.partition("/")[0]
+    kinds = [kind for kind in _FIELD_TYPE.findall(definition(name)) if _BUILT_IN.fullmatch(kind) is None]
+    return [kind.replace("/", "/msg/") if "/" in kind else f"{package}/msg/{kind}" for kind in kinds]
