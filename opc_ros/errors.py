@@ -21,7 +21,8 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── OnlyPositiveEpisodes   only successes, so every candidate scores the same
     │   ├── LengthMismatch
     │   ├── NonFiniteQ
-    │   └── PriorOutOfRange
+    │   ├── PriorOutOfRange
+    │   └── QLedgerError           the file of Q values
     └── DeploymentError            gate, permits, ledger and scheduler
         └── PermitRefused
 """
@@ -105,6 +106,10 @@ class NonFiniteQ(ScoreError):
 
 class PriorOutOfRange(ScoreError):
     """A prior that is not a probability."""
+
+
+class QLedgerError(ScoreError):
+    """The file of Q values."""
 
 
 class DeploymentError(OpcError):
