@@ -60,14 +60,15 @@ class ActionEmbedding(nn.Module):
         self.second = nn.Linear(hidden, out)
 
     def forward(self, tool_features: Tensor, scaled_actions: Tensor) -> Tensor:
-        tools = repeat_rows(tool_features, len(scaled_actions) // len(tool_features))
-        hidden = torch.relu(self.first(torch.cat([tools, scaled_actions], dim=1)))
+        """Tools (B, 6) and their actions (B, K, 8) as (B, K, out)."""
+        tools = tool_features[:, None].expand(-1, scaled_actions.shape[1], -1)
+        hidden = torch.relu(self.first(torch.cat([tools, scaled_actions], dim=2)))
         return torch.relu(self.second(hidden))
 
 
-def repeat_rows(values: Tensor, times: int) -> Tensor:
-    """Each row `times` times in a row."""
-    return values if times == 1 else values.repeat_interleave(times, dim=0)
+def group_by_state(actions: Tensor, states: Tensor) -> Tensor:
+    """Actions (B * K, 8) of B states as (B, K, 8)."""
+    return actions.view(states.shape[0], -1, ACTION_SIZE)
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, *, is_padded: bool = True) -> nn.Sequential:

@@ -41,27 +41,30 @@ class PatchSampler(nn.Module):
         self.register_buffer("picture", torch.tensor([spec.camera.width, spec.camera.height]).float(), persistent=False)
 
     def sample(self, features: Tensor, poses: Tensor) -> Tensor:
-        """Patches (B * K, 2 * C, n, n) of maps (B, C, h, w) at poses (B * K, 4): x, y, z, yaw."""
-        maps, channels = features.shape[:2]
-        grid = self._project(poses).view(maps, -1, self.cells, 2)  # the K * 2 * n rows of one map below each other
+        """Patches (B * K, 2 * C, n, n) of maps (B, C, h, w) at poses (B, K, 4): x, y, z, yaw."""
+        maps, channels, n = features.shape[0], features.shape[1], self.cells
+        grid = self._project(poses).view(maps, -1, n, 2)  # the K * 2 * n rows of one map below each other
         sampled = nn.functional.grid_sample(features, grid, align_corners=False, padding_mode="zeros")
-        patches = sampled.view(maps, channels, -1, HEIGHTS, self.cells, self.cells).permute(0, 2, 3, 1, 4, 5)
-        return patches.reshape(len(poses), HEIGHTS * channels, self.cells, self.cells)
+        patches = sampled.view(maps, channels, -1, HEIGHTS, n, n).permute(0, 2, 3, 1, 4, 5)
+        return patches.flatten(0, 1).flatten(1, 2)
 
     def _project(self, poses: Tensor) -> Tensor:
-        """Where each patch point appears, (P, 2, n * n, 2), in the -1..1 units of grid_sample."""
-        cos, sin = torch.cos(poses[:, 3:4]), torch.sin(poses[:, 3:4])
-        x = poses[:, 0:1] + cos * self.corners[0] - sin * self.corners[1]  # (P, n * n)
-        y = poses[:, 1:2] + sin * self.corners[0] + cos * self.corners[1]
-        heights = torch.stack([poses[:, 2], torch.full_like(poses[:, 2], self.surface_z_m)], dim=1)  # (P, 2)
+        """Where each patch point appears, (B, K, 2, n * n, 2), in the -1..1 units of grid_sample."""
+        cos, sin = torch.cos(poses[..., 3:4]), torch.sin(poses[..., 3:4])
+        x = poses[..., 0:1] + cos * self.corners[0] - sin * self.corners[1]  # (B, K, n * n)
+        y = poses[..., 1:2] + sin * self.corners[0] + cos * self.corners[1]
+        tool_z = poses[..., 2]
+        heights = torch.stack([tool_z, torch.full_like(tool_z, self.surface_z_m)], dim=-1)  # (B, K, 2)
         m = self.projection
-        u, v, w = ((m[i, 0] * x + m[i, 1] * y)[:, None] + (m[i, 2] * heights + m[i, 3])[:, :, None] for i in range(3))
+        u, v, w = (
+            (m[i, 0] * x + m[i, 1] * y)[..., None, :] + (m[i, 2] * heights + m[i, 3])[..., None] for i in range(3)
+        )
         # A point behind the camera has no place in the picture: divided by next to nothing it lands far outside.
         depth = w.clamp(min=1e-6)
         return torch.stack([u / depth, v / depth], dim=-1) / self.picture * 2.0 - 1.0
 
 
 def pose_after(tools: Tensor, actions: Tensor) -> Tensor:
-    """Where actions (B * K, 8) take tools (B * K, 5): x, y, z, yaw."""
-    yaw = tools[:, 3] + torch.atan2(actions[:, 3], actions[:, 4])
-    return torch.cat([tools[:, :3] + actions[:, :3], yaw[:, None]], dim=1)
+    """Where actions (B, K, 8) take tools (B, 5): (B, K, 4), x, y, z, yaw."""
+    yaw = tools[:, None, 3] + torch.atan2(actions[..., 3], actions[..., 4])
+    return torch.cat([tools[:, None, :3] + actions[..., :3], yaw[..., None]], dim=-1)

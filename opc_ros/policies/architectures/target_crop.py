@@ -11,7 +11,7 @@ from opc_ros.policies.architectures.network import (
     Code,
     QNetwork,
     convolution,
-    repeat_rows,
+    group_by_state,
     to_unit_range,
 )
 from opc_ros.policies.architectures.patch import HEIGHTS, PatchSampler, pose_after
@@ -61,8 +61,8 @@ class TargetCrop(QNetwork):
 
     def logits(self, code: Code, actions: Tensor) -> Tensor:
         features, tools = code
-        poses = pose_after(repeat_rows(tools, len(actions) // len(tools)), actions)
-        seen = self.first(self.patch.sample(features, poses))
-        embedding = self.embedding(self.tool_features(tools), actions * self.action_scale)
-        judged: Tensor = self.judge(seen + embedding[:, :, None, None])
+        grouped = group_by_state(actions, tools)
+        seen = self.first(self.patch.sample(features, pose_after(tools, grouped)))
+        embedding = self.embedding(self.tool_features(tools), grouped * self.action_scale)
+        judged: Tensor = self.judge(seen + embedding.flatten(0, 1)[:, :, None, None])
         return judged.squeeze(1)

@@ -11,7 +11,7 @@ from opc_ros.policies.architectures.network import (
     Code,
     QNetwork,
     convolution,
-    repeat_rows,
+    group_by_state,
     to_unit_range,
 )
 from opc_ros.policies.architectures.patch import HEIGHTS, PatchSampler
@@ -50,11 +50,11 @@ class ToolCrop(QNetwork):
         self.judge = nn.Sequential(nn.ReLU(), nn.Linear(p.hidden, p.hidden), nn.ReLU(), nn.Linear(p.hidden, 1))
 
     def encode(self, images: Tensor, tools: Tensor) -> Code:
-        patches = self.patch.sample(to_unit_range(images), tools[:, :4])
+        patches = self.patch.sample(to_unit_range(images), tools[:, None, :4])
         return self.from_code(self.trunk(patches)), self.tool_features(tools)
 
     def logits(self, code: Code, actions: Tensor) -> Tensor:
         seen, tool_features = code
-        embedding = self.embedding(tool_features, actions * self.action_scale)
-        judged: Tensor = self.judge(repeat_rows(seen, len(actions) // len(seen)) + embedding)
+        embedding = self.embedding(tool_features, group_by_state(actions, seen) * self.action_scale)
+        judged: Tensor = self.judge((seen[:, None] + embedding).flatten(0, 1))
         return judged.squeeze(1)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from opc_ros.policies.architectures.network import ActionEmbedding, Code, QNetwork, convolution, to_unit_range
+from opc_ros.policies.architectures.network import (
+    ActionEmbedding,
+    Code,
+    QNetwork,
+    convolution,
+    group_by_state,
+    to_unit_range,
+)
 from opc_ros.policies.input_spec import InputSpec
 
 
@@ -90,16 +97,15 @@ class WholeImage(QNetwork):
 
     def logits(self, code: Code, actions: Tensor) -> Tensor:
         features, tool_features = code
-        states, channels = features.shape[:2]
-        embedding = self.embedding(tool_features, actions * self.action_scale)
-        mixed = features[:, None] + embedding.view(states, -1, channels, 1, 1)
+        embedding = self.embedding(tool_features, group_by_state(actions, features) * self.action_scale)
+        mixed = features[:, None] + embedding[:, :, :, None, None]
         judged: Tensor = self.judge(self.middle(mixed.flatten(0, 1)).flatten(1))
         return judged.squeeze(1)
 
     def _look(self, images: Tensor) -> Tensor:
         pixels = to_unit_range(images)
         if self.coordinates is not None:
-            pixels = torch.cat([pixels, self.coordinates.expand(len(pixels), -1, -1, -1)], dim=1)
+            pixels = torch.cat([pixels, self.coordinates.expand(pixels.shape[0], -1, -1, -1)], dim=1)
         features: Tensor = self.trunk(pixels)
         return features
 
