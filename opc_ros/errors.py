@@ -21,7 +21,9 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── OnlyPositiveEpisodes   only successes, so every candidate scores the same
     │   ├── LengthMismatch
     │   ├── NonFiniteQ
-    │   └── PriorOutOfRange
+    │   ├── PriorOutOfRange
+    │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
+    ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, ledger and scheduler
         └── PermitRefused
 """
@@ -105,6 +107,14 @@ class NonFiniteQ(ScoreError):
 
 class PriorOutOfRange(ScoreError):
     """A prior that is not a probability."""
+
+
+class ConstantScores(ScoreError):
+    """All scores or all true values alike, so nothing to correlate."""
+
+
+class RankingError(OpcError):
+    """A ranking that contradicts itself, or a candidate it lacks."""
 
 
 class DeploymentError(OpcError):
