@@ -22,7 +22,9 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── LengthMismatch
     │   ├── NonFiniteQ
     │   ├── PriorOutOfRange
-    │   └── QLedgerError           the file of Q values
+    │   ├── QLedgerError           the file of Q values
+    │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
+    ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, ledger and scheduler
         └── PermitRefused
 """
@@ -110,6 +112,14 @@ class PriorOutOfRange(ScoreError):
 
 class QLedgerError(ScoreError):
     """The file of Q values."""
+
+
+class ConstantScores(ScoreError):
+    """All scores or all true values alike, so nothing to correlate."""
+
+
+class RankingError(OpcError):
+    """A ranking that contradicts itself, or a candidate it lacks."""
 
 
 class DeploymentError(OpcError):

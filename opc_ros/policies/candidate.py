@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,23 +69,36 @@ def write_candidate(folder: Path | str, manifest: CandidateManifest, artifact: b
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     document = yaml.safe_dump(_to_plain(dataclasses.asdict(manifest)), sort_keys=False, allow_unicode=True)
-    write_file(folder / manifest.artifact, artifact)
-    write_file(folder / MANIFEST_NAME, document.encode())
+    _write_file(folder / manifest.artifact, artifact)
+    _write_file(folder / MANIFEST_NAME, document.encode())
     return read_candidate(folder)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Beside, synced, then renamed: never half a file under its real name."""
-    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+def copy_candidate(candidate: Candidate, folder: Path) -> Candidate:
+    """Write the bytes that were read, not the files they came from; the folder appears whole or not at all."""
+    part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        _write_file(part / candidate.manifest.artifact, candidate.artifact_bytes)
+        _write_file(part / MANIFEST_NAME, candidate.manifest_bytes)
+        part.chmod(0o755)
+        part.rename(folder)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    return dataclasses.replace(candidate, folder=folder)
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """Beside, synced, then renamed: never half a file under its real name."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(part, 0o644)
-        os.replace(part, path)
+        part.replace(path)
     except BaseException:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 

@@ -1,1 +1,37 @@
 """Order candidates with uncertainty and compare the order with true success."""
+
+from opc_ros.ranking.agreement import (
+    Agreement,
+    Line,
+    SafetyErrors,
+    fit_line,
+    kendall,
+    mean_maximum_rank_violation,
+    measure_agreement,
+    regret_at_k,
+    safety_errors,
+    spearman,
+)
+from opc_ros.ranking.rank import rank_candidates
+from opc_ros.ranking.ranking import RankedCandidate, Ranking
+from opc_ros.ranking.uncertainty import beat_probabilities, rank_bounds, rank_intervals, top_k_probabilities
+
+__all__ = [
+    "Agreement",
+    "Line",
+    "RankedCandidate",
+    "Ranking",
+    "SafetyErrors",
+    "beat_probabilities",
+    "fit_line",
+    "kendall",
+    "mean_maximum_rank_violation",
+    "measure_agreement",
+    "rank_bounds",
+    "rank_candidates",
+    "rank_intervals",
+    "regret_at_k",
+    "safety_errors",
+    "spearman",
+    "top_k_probabilities",
+]

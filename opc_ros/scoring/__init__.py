@@ -1,8 +1,12 @@
 """Scores of Q functions on recorded episodes, and how sure they are."""
 
 from opc_ros.scoring.baselines import discounted_sum_of_advantages, final_rewards, mcc_error, td_error
+from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, percentile_interval, split_scores
 from opc_ros.scoring.metrics import (
+    METRIC_NAMES,
+    MetricName,
     Weighting,
+    compute_metric,
     extended_opc,
     opc,
     opc_over_priors,
@@ -10,17 +14,26 @@ from opc_ros.scoring.metrics import (
     soft_opc,
     thresholded_opc,
 )
+from opc_ros.scoring.reweighting import Reweighter
 
 __all__ = [
+    "METRIC_NAMES",
+    "MetricName",
+    "Reweighter",
     "Weighting",
+    "bootstrap_scores",
+    "compute_metric",
     "discounted_sum_of_advantages",
+    "draw_resamples",
     "extended_opc",
     "final_rewards",
     "mcc_error",
     "opc",
     "opc_over_priors",
+    "percentile_interval",
     "return_bound",
     "soft_opc",
+    "split_scores",
     "td_error",
     "thresholded_opc",
 ]

@@ -19,6 +19,8 @@ from opc_ros.scoring.transitions import (
 )
 
 Weighting = Literal["episode", "transition"]
+MetricName = Literal["opc", "soft_opc", "soft_opc_by_transition"]
+METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
 
 # Positives between two thresholds of the coarse search: few enough to rule most of them out, enough to be cheap.
 _BLOCK = 64
@@ -93,8 +95,8 @@ def soft_opc(
 ) -> float:
     """How much higher Q is on successes than on everything; higher is better.
 
-    SoftOPC(Q) = prior * mean_positive[Q] - mean_all[Q], each episode counting once ("episode", as in the paper) or as often
-    as it has transitions ("transition"). It depends on the scale of Q: compare candidates of one scale.
+    SoftOPC(Q) = prior * mean_positive[Q] - mean_all[Q], each episode counting once ("episode", as in the paper) or as
+    often as it has transitions ("transition"). It depends on the scale of Q: compare candidates of one scale.
 
     Args:
         q: Q value of each recorded transition, episodes one behind the other, (N,).
@@ -122,6 +124,23 @@ def check_weighting(weighting: str) -> None:
     """Refuse a word that names no weighting."""
     if weighting not in get_args(Weighting):
         raise ScoreError(f"weighting is {weighting!r}, expected one of {', '.join(get_args(Weighting))}")
+
+
+def compute_metric(
+    metric: MetricName, q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *, prior: float = 1.0
+) -> float:
+    """The score of this name; the arrays are those of `opc`."""
+    check_metric(metric)
+    if metric == "opc":
+        return opc(q, lengths, success, prior=prior)
+    weighting: Weighting = "episode" if metric == "soft_opc" else "transition"
+    return soft_opc(q, lengths, success, prior=prior, weighting=weighting)
+
+
+def check_metric(metric: str) -> None:
+    """Refuse a word that names no metric."""
+    if metric not in METRIC_NAMES:
+        raise ScoreError(f"metric is {metric!r}, expected one of {', '.join(METRIC_NAMES)}")
 
 
 def thresholded_opc(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from opc_ros.errors import EpisodeNotFound, ScoreError
 from opc_ros.grasp import Episode
@@ -38,6 +38,52 @@ class EpisodeSource(Protocol):
     def read(self, ref: EpisodeRef) -> Episode:
         """One episode, its bytes checked."""
         ...
+
+
+class PinnedEpisode(Protocol):
+    """What a snapshot's entry must tell; the store's own entries do."""
+
+    @property
+    def episode_id(self) -> str: ...
+
+    @property
+    def robot(self) -> str: ...
+
+    @property
+    def file_sha256(self) -> str: ...
+
+    @property
+    def label_revision(self) -> int: ...
+
+    @property
+    def is_success(self) -> bool: ...
+
+
+Entry = TypeVar("Entry", bound=PinnedEpisode)
+
+
+class SnapshotSource(Generic[Entry]):
+    """The episodes of one snapshot, given its entries and what reads one of them."""
+
+    def __init__(self, snapshot_id: str, entries: Iterable[Entry], read_entry: Callable[[Entry], Episode]) -> None:
+        self._snapshot_id = snapshot_id
+        self._entries = {entry.episode_id: entry for entry in entries}
+        self._read_entry = read_entry
+        self._refs = tuple(
+            EpisodeRef(entry.episode_id, entry.file_sha256, entry.is_success, entry.robot, entry.label_revision)
+            for entry in self._entries.values()
+        )
+
+    @property
+    def snapshot_id(self) -> str:
+        return self._snapshot_id
+
+    @property
+    def refs(self) -> tuple[EpisodeRef, ...]:
+        return self._refs
+
+    def read(self, ref: EpisodeRef) -> Episode:
+        return self._read_entry(self._entries[ref.id])
 
 
 class MemorySource:

@@ -1,0 +1,193 @@
+"""How well scores agree with true success where it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from opc_ros.errors import ConstantScores, LengthMismatch, ScoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The straight line of least squares from score to true success, and what is needed for its band."""
+
+    slope: float
+    intercept: float
+    r_squared: float
+    points: int
+    mean_score: float
+    spread: float  # sum of squared distances of scores from their mean
+    residual: float  # standard deviation around the line, points - 2 degrees of freedom
+
+    def predict(self, scores: ArrayLike) -> np.ndarray:
+        """True success the line expects."""
+        return self.intercept + self.slope * np.asarray(scores, dtype=np.float64)
+
+    def band(self, scores: ArrayLike, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper edge of where the line itself lies with this confidence."""
+        from scipy.stats import t
+
+        if not 0.0 < confidence < 1.0:
+            raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
+        at = np.asarray(scores, dtype=np.float64)
+        error = self.residual * np.sqrt(1 / self.points + (at - self.mean_score) ** 2 / self.spread)
+        half = float(t.ppf((1 + confidence) / 2, self.points - 2)) * error
+        return self.predict(at) - half, self.predict(at) + half
+
+
+@dataclass(frozen=True, slots=True)
+class SafetyErrors:
+    """How often a threshold on true success is misjudged by the fitted line."""
+
+    threshold: float
+    safe_refused: float | None  # Type I: share of the truly safe that the score would keep off; None if none is safe
+    unsafe_admitted: float | None  # Type II: share of the truly unsafe that it would let on; None if all are safe
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """All figures of one comparison between scores and true success."""
+
+    line: Line
+    spearman: float
+    kendall: float
+    regret: tuple[tuple[int, float], ...]  # (k, regret@k)
+    mmrv: float
+    safety: SafetyErrors | None
+
+
+def measure_agreement(
+    scores: ArrayLike, success: ArrayLike, *, top_k: tuple[int, ...] = (1, 3), safe_success: float | None = None
+) -> Agreement:
+    """Compare scores with true success, both (C,), higher meaning better in both.
+
+    Args:
+        scores: one for each candidate.
+        success: true success of each candidate, on any one scale.
+        top_k: for which k regret@k is wanted; those beyond the number of candidates are left out.
+        safe_success: success from which on a candidate counts as safe.
+    """
+    found, true = _check(scores, success)
+    line = fit_line(found, true)
+    return Agreement(
+        line=line,
+        spearman=spearman(found, true),
+        kendall=kendall(found, true),
+        regret=tuple((k, regret_at_k(found, true, k)) for k in top_k if k <= found.size),
+        mmrv=mean_maximum_rank_violation(found, true),
+        safety=None if safe_success is None else safety_errors(line.predict(found), true, safe_success),
+    )
+
+
+def fit_line(scores: ArrayLike, success: ArrayLike) -> Line:
+    """Least squares of true success on scores; R^2 is the squared correlation, whichever is drawn across."""
+    found, true = _check(scores, success)
+    _check_varies(found, true)
+    if found.size < 3:
+        raise ScoreError(f"{found.size} candidates, expected at least 3 to fit a line and judge it")
+    x, y = found - found.mean(), true - true.mean()
+    spread = float(x @ x)
+    slope = float(x @ y) / spread
+    residual = y - slope * x
+    return Line(
+        slope=slope,
+        intercept=float(true.mean() - slope * found.mean()),
+        r_squared=float((x @ y) ** 2 / (spread * float(y @ y))),
+        points=found.size,
+        mean_score=float(found.mean()),
+        spread=spread,
+        residual=float(np.sqrt(residual @ residual / (found.size - 2))),
+    )
+
+
+def spearman(scores: ArrayLike, success: ArrayLike) -> float:
+    """Rank correlation: 1 the same order, -1 the opposite; ties get their mean rank."""
+    found, true = _check(scores, success)
+    _check_varies(found, true)
+    x, y = _mean_ranks(found), _mean_ranks(true)
+    x -= x.mean()
+    y -= y.mean()
+    return float(x @ y / np.sqrt((x @ x) * (y @ y)))
+
+
+def kendall(scores: ArrayLike, success: ArrayLike) -> float:
+    """Kendall's tau-b: pairs in the same order minus pairs in the opposite, corrected for ties."""
+    from scipy.stats import kendalltau
+
+    found, true = _check(scores, success)
+    _check_varies(found, true)
+    return float(kendalltau(found, true).statistic)
+
+
+def regret_at_k(scores: ArrayLike, success: ArrayLike, k: int) -> float:
+    """Success given up by running only the k best-scored: best of all minus best of those (DOPE).
+
+    Candidates tied for the last place all count as a chance: the regret is the one expected of an even draw.
+    """
+    found, true = _check(scores, success)
+    if not 1 <= k <= found.size:
+        raise ScoreError(f"k is {k}, expected 1 to {found.size}, the number of candidates")
+    last = np.sort(found)[-k]
+    sure, tied = true[found > last], np.sort(true[found == last])
+    places = k - sure.size
+    # The i-th smallest of those tied is the best drawn if it is drawn and the other draws are among the smaller ones.
+    chances = np.array([_ways(i, places - 1) for i in range(tied.size)], dtype=np.float64)
+    best_drawn = np.maximum(tied, sure.max(initial=-np.inf))
+    return float(true.max() - chances @ best_drawn / chances.sum())
+
+
+def mean_maximum_rank_violation(scores: ArrayLike, success: ArrayLike) -> float:
+    """Mean over candidates of the largest gap in true success to one they are misordered with (SIMPLER's MMRV)."""
+    found, true = _check(scores, success)
+    is_misordered = (found[:, None] < found) != (true[:, None] < true)
+    return float(np.mean(np.max(np.abs(true[:, None] - true) * is_misordered, axis=1)))
+
+
+def safety_errors(predicted: ArrayLike, success: ArrayLike, threshold: float) -> SafetyErrors:
+    """Judge each candidate safe or not by predicted and by true success against one threshold.
+
+    The hypothesis put to the test is that a candidate is safe: refusing a safe one is a Type I error, admitting an
+    unsafe one a Type II error.
+    """
+    judged, true = _check(predicted, success)
+    is_safe = true >= threshold
+    is_admitted = judged >= threshold
+    return SafetyErrors(
+        threshold=float(threshold),
+        safe_refused=float(np.mean(~is_admitted[is_safe])) if is_safe.any() else None,
+        unsafe_admitted=float(np.mean(is_admitted[~is_safe])) if not is_safe.all() else None,
+    )
+
+
+def _ways(of: int, choose: int) -> int:
+    from math import comb
+
+    return comb(of, choose)
+
+
+def _check(scores: ArrayLike, success: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    found, true = np.asarray(scores, dtype=np.float64), np.asarray(success, dtype=np.float64)
+    if found.ndim != 1 or found.shape != true.shape or found.size < 2:
+        raise LengthMismatch(
+            f"scores have shape {found.shape} and true success {true.shape}, expected one of each for 2 or more candidates"
+        )
+    for name, values in (("score", found), ("true success", true)):
+        if not np.isfinite(values).all():
+            index = int(np.argmin(np.isfinite(values)))
+            raise ScoreError(f"{name} of candidate {index} is {values[index]}, expected a finite number")
+    return found, true
+
+
+def _check_varies(scores: np.ndarray, success: np.ndarray) -> None:
+    for name, values in (("scores", scores), ("true success values", success)):
+        if np.ptp(values) == 0:
+            raise ConstantScores(f"all {values.size} {name} are {values[0]:g}, expected at least two that differ")
+
+
+def _mean_ranks(values: np.ndarray) -> np.ndarray:
+    _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(sizes)
+    return ((2 * last - sizes + 1) / 2)[group]

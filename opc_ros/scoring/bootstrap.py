@@ -1,0 +1,108 @@
+"""How sure scores are: whole episodes resampled, jointly for all candidates and apart for each outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from opc_ros.errors import ScoreError
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.scoring.metrics import MetricName
+from opc_ros.scoring.reweighting import Reweighter
+from opc_ros.scoring.transitions import check_lengths, check_success
+
+# Weights held at a time; what is drawn does not depend on it.
+_WEIGHTS_AT_ONCE = 8_000_000
+
+
+def bootstrap_scores(
+    q_by_candidate: Sequence[ArrayLike],
+    lengths: ArrayLike,
+    success: ArrayLike,
+    *,
+    metric: MetricName = "opc",
+    prior: float = 1.0,
+    resamples: int = 2000,
+    rng: np.random.Generator,
+    report: Report = ignore_progress,
+) -> np.ndarray:
+    """Scores of all candidates on resampled validation sets, (R, C).
+
+    Each resample draws as many successes and as many failures as there are, with replacement and in whole episodes, and
+    is the same for every candidate, so that differences between candidates in one row are differences on one set.
+
+    Args:
+        q_by_candidate: for each of C candidates its Q value of each recorded transition, (N,).
+        lengths: transitions of each episode, (E,).
+        success: whether each episode succeeded, (E,).
+        metric: which score.
+        prior: p(y=1).
+        resamples: R.
+        rng: the only source of randomness; the same state gives the same scores.
+        report: told how many resamples are done.
+    """
+    if resamples < 1:
+        raise ScoreError(f"resamples is {resamples}, expected at least 1")
+    reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior)
+    is_success = check_success(success, check_lengths(lengths))
+    at_once = max(1, _WEIGHTS_AT_ONCE // is_success.size)
+    chunks = []
+    for done in range(0, resamples, at_once):
+        count = min(at_once, resamples - done)
+        chunks.append(reweighter.score(draw_resamples(is_success, count, rng)))
+        report(done + count, resamples, "resamples")
+    return np.concatenate(chunks)
+
+
+def draw_resamples(success: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each episode is drawn in each of several resamples, (count, E)."""
+    strata = [np.flatnonzero(success), np.flatnonzero(~success)]
+    weights = np.empty((count, success.size))
+    for row in weights:
+        for stratum in strata:
+            row[stratum] = np.bincount(rng.integers(stratum.size, size=stratum.size), minlength=stratum.size)
+    return weights
+
+
+def split_scores(
+    q_by_candidate: Sequence[ArrayLike],
+    lengths: ArrayLike,
+    success: ArrayLike,
+    *,
+    metric: MetricName = "opc",
+    prior: float = 1.0,
+    splits: int = 100,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Scores of all candidates on both halves of repeatedly halved validation sets, (S, 2, C).
+
+    Each half holds half of the successes and half of the failures, whole episodes; of an odd number the first half gets
+    one more. Two halves that disagree about the order say that the set is too small for it.
+    """
+    if splits < 1:
+        raise ScoreError(f"splits is {splits}, expected at least 1")
+    is_success = check_success(success, check_lengths(lengths))
+    strata = [np.flatnonzero(is_success), np.flatnonzero(~is_success)]
+    if min(stratum.size for stratum in strata) < 2:
+        raise ScoreError(
+            f"{strata[0].size} successes and {strata[1].size} failures cannot be halved, expected at least 2 of each"
+        )
+    weights = np.zeros((splits, 2, is_success.size))
+    for first, second in weights:
+        for stratum in strata:
+            shuffled = rng.permutation(stratum)
+            middle = (stratum.size + 1) // 2
+            first[shuffled[:middle]] = 1
+            second[shuffled[middle:]] = 1
+    reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior)
+    return reweighter.score(weights.reshape(2 * splits, -1)).reshape(splits, 2, -1)
+
+
+def percentile_interval(samples: np.ndarray, confidence: float) -> np.ndarray:
+    """Lower and upper end of the central share of each column of samples (R, C), as (C, 2)."""
+    if not 0.0 < confidence < 1.0:
+        raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
+    tail = (1 - confidence) / 2
+    return np.quantile(samples, [tail, 1 - tail], axis=0).T

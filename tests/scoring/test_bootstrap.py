@@ -1,0 +1,161 @@
+import numpy as np
+import pytest
+
+from opc_ros import errors
+from opc_ros.scoring import (
+    MetricName,
+    Reweighter,
+    bootstrap_scores,
+    compute_metric,
+    draw_resamples,
+    opc,
+    percentile_interval,
+    soft_opc,
+    split_scores,
+)
+from opc_ros.scoring import bootstrap as bootstrap_module
+
+METRICS: tuple[MetricName, ...] = ("opc", "soft_opc", "soft_opc_by_transition")
+
+
+def make_set(
+    rng: np.random.Generator, episodes: int, levels: int = 10_000
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """Three candidates of rising quality; few levels make many ties."""
+    lengths = rng.integers(1, 9, episodes)
+    success = rng.random(episodes) < 0.4
+    success[:2], success[2:4] = True, False
+    is_positive = np.repeat(success, lengths)
+    q = [rng.integers(0, levels, lengths.sum()) + gap * levels * is_positive for gap in (0.0, 0.1, 0.5)]
+    return q, lengths, success
+
+
+def repeat_episodes(q: np.ndarray, lengths: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    chosen = np.repeat(np.arange(lengths.size), times.astype(int))
+    starts = np.cumsum(lengths) - lengths
+    return np.concatenate([q[starts[e] : starts[e] + lengths[e]] for e in chosen]), lengths[chosen], chosen
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("levels", [1, 2, 6, 10_000])
+@pytest.mark.parametrize("prior", [1.0, 0.8, 0.4])
+def test_weights_mean_what_repeating_episodes_means(metric: MetricName, levels: int, prior: float) -> None:
+    rng = np.random.default_rng(levels)
+    for episodes in (4, 30, 150):
+        q, lengths, success = make_set(rng, episodes, levels)
+        weights = draw_resamples(success, 4, rng)
+        scores = Reweighter(q, lengths, success, metric=metric, prior=prior).score(weights)
+        for row, times in zip(scores, weights, strict=True):
+            for score, values in zip(row, q, strict=True):
+                repeated, repeated_lengths, chosen = repeat_episodes(values, lengths, times)
+                expected = compute_metric(metric, repeated, repeated_lengths, success[chosen], prior=prior)
+                assert score == pytest.approx(expected, abs=1e-7 * max(1, np.abs(values).max()))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_weights_of_one_give_the_plain_score(metric: MetricName) -> None:
+    q, lengths, success = make_set(np.random.default_rng(1), 200)
+    scores = Reweighter(q, lengths, success, metric=metric).score(np.ones((1, 200)))
+    assert scores[0] == pytest.approx([compute_metric(metric, values, lengths, success) for values in q], abs=1e-7)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_only_the_proportion_of_weights_matters(metric: MetricName) -> None:
+    rng = np.random.default_rng(2)
+    q, lengths, success = make_set(rng, 60)
+    reweighter = Reweighter(q, lengths, success, metric=metric)
+    weights = draw_resamples(success, 20, rng)
+    assert reweighter.score(weights * 0.3) == pytest.approx(reweighter.score(weights), rel=1e-6, abs=1e-7)
+
+
+def test_a_resample_keeps_the_number_of_successes_and_of_failures() -> None:
+    success = np.array([True] * 3 + [False] * 7)
+    weights = draw_resamples(success, 200, np.random.default_rng(0))
+    assert (weights[:, :3].sum(axis=1) == 3).all()
+    assert (weights[:, 3:].sum(axis=1) == 7).all()
+    assert weights.mean(axis=0) == pytest.approx(np.ones(10), abs=0.25)
+
+
+def test_the_same_seed_gives_the_same_scores_whatever_fits_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, lengths, success = make_set(np.random.default_rng(3), 50)
+    for metric in METRICS:
+        whole = bootstrap_scores(q, lengths, success, metric=metric, resamples=40, rng=np.random.default_rng(7))
+        with monkeypatch.context() as patch:
+            patch.setattr(bootstrap_module, "_WEIGHTS_AT_ONCE", 350)
+            chunked = bootstrap_scores(q, lengths, success, metric=metric, resamples=40, rng=np.random.default_rng(7))
+        assert whole.shape == (40, 3)
+        assert chunked == pytest.approx(whole, rel=1e-9, abs=1e-9)
+        other = bootstrap_scores(q, lengths, success, metric=metric, resamples=40, rng=np.random.default_rng(8))
+        assert not np.array_equal(whole, other)
+
+
+def test_candidates_share_each_resample() -> None:
+    q, lengths, success = make_set(np.random.default_rng(4), 50)
+    scores = bootstrap_scores([q[2], q[2], 2 * q[2]], lengths, success, resamples=50, rng=np.random.default_rng(0))
+    assert np.array_equal(scores[:, 0], scores[:, 1])
+    assert np.array_equal(scores[:, 0], scores[:, 2])
+    assert np.ptp(scores[:, 0]) > 0
+
+
+def test_spread_of_soft_opc_is_the_one_theory_gives() -> None:
+    rng = np.random.default_rng(5)
+    success = np.arange(300) < 120
+    means = rng.normal(size=300) + success
+    scores = bootstrap_scores([means], np.ones(300, int), success, metric="soft_opc", resamples=4000, rng=rng)
+    # SoftOPC = (1 - pi)(mean of successes - mean of failures), and both means vary on their own.
+    variance = 0.6**2 * (means[success].var() / 120 + means[~success].var() / 180)
+    assert scores.std() == pytest.approx(np.sqrt(variance), rel=0.05)
+    assert scores.mean() == pytest.approx(soft_opc(means, np.ones(300, int), success), abs=0.01)
+
+
+def test_percentile_interval_worked_by_hand() -> None:
+    samples = np.column_stack([np.arange(101.0), -np.arange(101.0)])
+    assert percentile_interval(samples, 0.9) == pytest.approx(np.array([[5, 95], [-95, -5]]))
+
+
+def test_halves_of_a_split_make_up_the_whole_set() -> None:
+    rng = np.random.default_rng(6)
+    success = np.arange(40) < 16
+    q, lengths = rng.random(40), np.ones(40, int)
+    halves = split_scores([q, -q], lengths, success, metric="soft_opc", splits=30, rng=rng)
+    assert halves.shape == (30, 2, 2)
+    # Halves of equal size: the mean of their means is the mean of all.
+    assert halves.mean(axis=1)[:, 0] == pytest.approx(np.full(30, soft_opc(q, lengths, success)))
+    assert len(np.unique(halves[:, 0, 0])) == 30
+
+
+def test_split_halves_score_like_the_episodes_they_hold() -> None:
+    rng = np.random.default_rng(8)
+    lengths, success = np.full(4, 2), np.array([True, True, False, False])
+    q = np.array([0.9, 0.8, 0.2, 0.3, 0.5, 0.1, 0.4, 0.6])
+    possible = {
+        frozenset(
+            round(opc(q.reshape(4, 2)[[s, f]].ravel(), [2, 2], [True, False]), 9)
+            for s, f in ((first, failure), (1 - first, 5 - failure))
+        )
+        for first in (0, 1)
+        for failure in (2, 3)
+    }
+    for halves in split_scores([q], lengths, success, splits=20, rng=rng)[:, :, 0]:
+        assert frozenset(np.round(halves, 9).tolist()) in possible
+
+
+def test_uncertainty_refuses_what_it_cannot_use() -> None:
+    rng = np.random.default_rng(0)
+    q, lengths, success = [0.9, 0.1, 0.4], [1, 1, 1], [True, False, False]
+    with pytest.raises(errors.ScoreError, match="resamples is 0"):
+        bootstrap_scores([q], lengths, success, resamples=0, rng=rng)
+    with pytest.raises(errors.NonFiniteQ, match="q of candidate 1 of episode 2, step 0 is nan"):
+        bootstrap_scores([q, [1, 1, np.nan]], lengths, success, rng=rng)
+    with pytest.raises(errors.LengthMismatch, match="q of candidate 1 has shape"):
+        bootstrap_scores([q, q[:2]], lengths, success, rng=rng)
+    with pytest.raises(errors.ScoreError, match="metric is 'auc', expected one of opc, soft_opc"):
+        bootstrap_scores([q], lengths, success, metric="auc", rng=rng)  # type: ignore[arg-type]
+    with pytest.raises(errors.ScoreError, match="1 successes and 2 failures cannot be halved"):
+        split_scores([q], lengths, success, rng=rng)
+    with pytest.raises(errors.ScoreError, match="leaves no success"):
+        Reweighter([q], lengths, success).score(np.array([[0, 1, 1]]))
+    with pytest.raises(errors.LengthMismatch, match=r"weights have shape \(1, 2\)"):
+        Reweighter([q], lengths, success).score(np.ones((1, 2)))
+    with pytest.raises(errors.ScoreError, match=r"confidence is 95"):
+        percentile_interval(np.zeros((3, 1)), 95)
