@@ -1,0 +1,119 @@
+"""What a machine needs to run this product, looked at one thing at a time."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+SMALLEST_FREE_GB = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; `remedy` says what to do when it is not there."""
+
+    name: str
+    status: Literal["ok", "optional", "missing"]
+    detail: str
+    remedy: str = ""
+
+
+def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_topic: str = "") -> Iterator[Finding]:
+    """Look at everything, cheapest first; `find_cameras` gives the image topics somebody publishes now."""
+    yield _check_python()
+    ros = _check_ros()
+    yield ros
+    yield _check_interfaces()
+    for name, module in (("torch", "torch"), ("opencv", "cv2"), ("pybullet", "pybullet"), ("mcap", "mcap")):
+        yield _check_module(name, module)
+    yield _check_store(store)
+    yield _check_disk(store)
+    if ros.status == "ok":
+        yield _check_camera(find_cameras, camera_topic)
+
+
+def _check_python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if (3, 11) <= sys.version_info[:2] <= (3, 12):
+        return Finding("python", "ok", version)
+    return Finding("python", "missing", f"{version}, expected 3.11 or 3.12", "make setup PYTHON=python3.11")
+
+
+def _check_ros() -> Finding:
+    try:
+        importlib.import_module("rclpy")
+        rmw = importlib.import_module("rclpy.utilities").get_rmw_implementation_identifier()
+    except (ImportError, RuntimeError, OSError) as error:
+        detail = " ".join(str(error).split())[:120]
+        return Finding("ros", "missing", detail, "make setup, or source /opt/ros/jazzy/setup.bash")
+    origin = os.environ.get("ROS_DISTRO") or "jazzy, from wheels"
+    return Finding("ros", "ok", f"{origin}, {rmw}, domain {os.environ.get('ROS_DOMAIN_ID') or 0}")
+
+
+def _check_interfaces() -> Finding:
+    remedy = "make setup, or colcon build in ros2_ws and source its install/setup.bash"
+    try:
+        messages = importlib.import_module("opc_interfaces.msg")
+        importlib.import_module("opc_interfaces.action")
+    except (ImportError, RuntimeError, OSError) as error:
+        return Finding("interfaces", "missing", " ".join(str(error).split())[:120], remedy)
+    count = sum(1 for name in vars(messages) if name[0].isupper())
+    return Finding("interfaces", "ok", f"opc_interfaces with {count} messages")
+
+
+def _check_module(name: str, module: str) -> Finding:
+    try:
+        importlib.import_module(module)
+    except (ImportError, OSError) as error:
+        return Finding(name, "missing", " ".join(str(error).split())[:120], "make setup")
+    distribution = {"cv2": "opencv-python"}.get(module, module)
+    try:
+        return Finding(name, "ok", importlib.metadata.version(distribution))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, "ok", "installed by the system")
+
+
+def _check_store(store: Path) -> Finding:
+    if store.is_dir():
+        if os.access(store, os.W_OK):
+            return Finding("store", "ok", f"{store} can be written")
+        return Finding("store", "missing", f"{store} cannot be written", f"chown or chmod {store}, or give --store")
+    parent = _nearest_folder(store)
+    if os.access(parent, os.W_OK):
+        return Finding("store", "ok", f"{store} does not exist yet; the first recording makes it")
+    return Finding("store", "missing", f"{store} cannot be made in {parent}", "give --store a folder you may write")
+
+
+def _check_disk(store: Path) -> Finding:
+    free_gb = shutil.disk_usage(_nearest_folder(store)).free / 1e9
+    if free_gb >= SMALLEST_FREE_GB:
+        return Finding("disk", "ok", f"{free_gb:.0f} GB free for {store}")
+    detail = f"{free_gb:.1f} GB free for {store}, expected {SMALLEST_FREE_GB:.0f}"
+    return Finding("disk", "missing", detail, "free some room, or give --store a larger disk")
+
+
+def _check_camera(find_cameras: Callable[[], list[str]], wanted: str) -> Finding:
+    topics = find_cameras()
+    if wanted and wanted not in topics:
+        seen = ", ".join(topics) or "none"
+        return Finding(
+            "camera", "missing", f"nobody publishes {wanted}; image topics: {seen}", "start the camera driver"
+        )
+    if not topics:
+        return Finding("camera", "optional", "nobody publishes images now", "start a camera driver, or opc up scripted")
+    return Finding("camera", "ok", ", ".join(topics))
+
+
+def _nearest_folder(path: Path) -> Path:
+    """The path itself or the closest parent that exists."""
+    path = path.expanduser().absolute()
+    while not path.is_dir():
+        path = path.parent
+    return path

@@ -1,0 +1,39 @@
+"""Which ROS domain a system runs in, and that no second one runs in the same on this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from opc_ros.errors import SetupError
+
+LARGEST_DOMAIN = 232  # above it, DDS has no port numbers left
+
+
+def read_domain(environment: Mapping[str, str]) -> int:
+    """ROS_DOMAIN_ID as a number; 0 where it is not set."""
+    text = environment.get("ROS_DOMAIN_ID") or "0"
+    if not text.isdecimal() or int(text) > LARGEST_DOMAIN:
+        raise SetupError(f"ROS_DOMAIN_ID is {text!r}, expected a whole number from 0 to {LARGEST_DOMAIN}")
+    return int(text)
+
+
+@contextmanager
+def claim_domain(domain: int, system: str) -> Iterator[None]:
+    """Hold the domain for one system: two with the same node names in one domain would answer for each other."""
+    path = Path(tempfile.gettempdir()) / f"opc_ros-{os.getuid()}-domain-{domain}.lock"
+    with path.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            holder = lock.read().strip() or "another system"
+            raise SetupError(f"ROS domain {domain} is in use by {holder}: stop it, or set ROS_DOMAIN_ID") from None
+        lock.truncate(0)
+        lock.write(f"{system} (process {os.getpid()})")
+        lock.flush()
+        yield

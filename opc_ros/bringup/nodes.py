@@ -1,0 +1,47 @@
+"""The nodes this product consists of, and how one of them is started."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# Program name, as `ros2 run opc_ros <program>` and launch files use it -> module with a main().
+PROGRAMS: Mapping[str, str] = {
+    "recorder": "opc_ros.ros.recorder_node",
+    "scripted_arm": "opc_ros.ros.scripted_arm_node",
+}
+
+Parameter = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """One node to start: which program, where in the graph, with what parameters."""
+
+    program: str
+    namespace: str = ""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    remappings: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.program not in PROGRAMS:
+            raise ValueError(f"program {self.program!r}, expected one of {', '.join(PROGRAMS)}")
+
+    @property
+    def label(self) -> str:
+        """How log lines of this node begin: `arm1/recorder`."""
+        return f"{self.namespace.strip('/')}/{self.program}".lstrip("/")
+
+    def command(self) -> list[str]:
+        """The command line that starts it with this Python, for where there is no `launch`."""
+        arguments = []
+        for old, new in self.remappings.items():
+            arguments += ["--remap", f"{old}:={new}"]
+        if self.namespace:
+            arguments += ["--remap", f"__ns:=/{self.namespace.strip('/')}"]
+        for name, value in self.parameters.items():
+            arguments += ["--param", f"{name}:={json.dumps(value)}"]
+        ros_arguments = ["--ros-args", *arguments] if arguments else []
+        return [sys.executable, "-u", "-m", PROGRAMS[self.program], *ros_arguments]

@@ -1,0 +1,144 @@
+"""Run a system's nodes as child processes: stream their logs, restart none, leave none behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import IO, Protocol
+
+# Each signal has this long before the next, harder one.
+PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
+    (signal.SIGINT, 4.0),
+    (signal.SIGTERM, 2.0),
+    (signal.SIGKILL, 2.0),
+)
+
+
+class Startable(Protocol):
+    """What a supervisor runs: a NodeSpec, or anything else with a name and a command line."""
+
+    @property
+    def label(self) -> str: ...
+
+    def command(self) -> list[str]: ...
+
+
+class Supervisor:
+    """The running nodes of one system.
+
+    A node that ends with exit 0 has done its work; one that ends otherwise has failed. None is started again: whoever
+    brought the system up decides.
+    """
+
+    def __init__(self, nodes: Sequence[Startable], write: Callable[[str], None]) -> None:
+        """`write` gets one log line at a time, from several threads."""
+        self._nodes = tuple(nodes)
+        self._write = write
+        self._children: list[tuple[Startable, subprocess.Popen[str]]] = []
+        self._readers: list[threading.Thread] = []
+        self._width = max((len(node.label) for node in self._nodes), default=0)
+
+    def __enter__(self) -> Supervisor:
+        for node in self._nodes:
+            self._start(node)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def wait(self, *, keep_going: bool = False, until: Callable[[], bool] = lambda: False) -> int:
+        """Wait until all nodes have ended, one has failed, or `until` holds; give the exit code for the whole."""
+        reported: set[int] = set()
+        has_failed = False
+        while len(reported) < len(self._children) and not until():
+            for node, child in self._children:
+                code = child.poll()
+                if code is None or child.pid in reported:
+                    continue
+                reported.add(child.pid)
+                self._say(node, "finished" if code == 0 else f"failed: {_describe_exit(code)}; it is not restarted")
+                has_failed = has_failed or code != 0
+                if code != 0 and not keep_going:
+                    return 1
+            time.sleep(0.05)
+        return int(has_failed)
+
+    def stop(self) -> None:
+        """Ask every node to end, then insist."""
+        for signum, patience_s in PATIENCE:
+            running = [(node, child) for node, child in self._children if child.poll() is None]
+            if not running:
+                break
+            for node, child in running:
+                if signum is not signal.SIGINT:
+                    self._say(node, f"still running: sending {signum.name}")
+                _signal_group(child.pid, signum)
+            deadline = time.monotonic() + patience_s
+            for _, child in running:
+                _wait_until(child, deadline)
+        for _, child in self._children:
+            # A node's own children share its group; none may outlive it.
+            _signal_group(child.pid, signal.SIGKILL)
+        for reader in self._readers:
+            reader.join(timeout=1.0)
+
+    def _start(self, node: Startable) -> None:
+        child = subprocess.Popen(
+            node.command(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C reaches the supervisor alone, which then stops the nodes in order
+            preexec_fn=_end_with_parent,
+        )
+        assert child.stdout is not None
+        self._children.append((node, child))
+        reader = threading.Thread(target=self._stream, args=(node, child.stdout), daemon=True)
+        reader.start()
+        self._readers.append(reader)
+        self._say(node, f"started, process {child.pid}")
+
+    def _stream(self, node: Startable, stream: IO[str]) -> None:
+        for line in stream:
+            self._say(node, line.rstrip("\n"))
+
+    def _say(self, node: Startable, text: str) -> None:
+        self._write(f"[{node.label:<{self._width}}] {text}")
+
+
+def _end_with_parent() -> None:
+    """In the child: die when the supervisor does, even from SIGKILL."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+def _signal_group(pid: int, signum: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signum)
+
+
+def _wait_until(child: subprocess.Popen[str], deadline: float) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=max(0.0, deadline - time.monotonic()))
+
+
+def _describe_exit(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
+
+
+def write_line(line: str) -> None:
+    """One whole line on standard output, so that lines of different nodes do not mix."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

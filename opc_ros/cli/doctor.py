@@ -1,0 +1,54 @@
+"""`opc doctor`: one line for each thing the system needs, and what to do when it is missing."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+EXAMPLES = """examples:
+  opc doctor
+  opc doctor --store /data/store --camera-topic /arm1/camera/image/compressed
+  opc doctor --json | jq '.[] | select(.status != "ok")'
+
+Exit 0 when nothing needed is missing, 1 otherwise."""
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "doctor",
+        help="check what this machine has and lacks",
+        description="Check ROS, interfaces, packages, store, disk and camera.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
+    parser.add_argument("--camera-topic", default="", help="an image topic that must be published")
+    parser.add_argument("--wait", type=float, default=2.0, metavar="S", help="seconds to look for cameras (default 2)")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import dataclasses
+    import json
+    import os
+
+    from opc_ros.bringup.checks import check_machine
+    from opc_ros.bringup.domain import read_domain
+
+    read_domain(os.environ)
+
+    def find_cameras() -> list[str]:
+        from opc_ros.ros.discovery import find_image_topics
+
+        return find_image_topics(timeout_s=arguments.wait)
+
+    findings = []
+    for finding in check_machine(arguments.store, find_cameras, arguments.camera_topic):
+        findings.append(finding)
+        if not arguments.json:
+            remedy = f"; to do: {finding.remedy}" if finding.remedy else ""
+            print(f"{finding.status:<9}{finding.name:<12}{finding.detail}{remedy}", flush=True)
+    if arguments.json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    return int(any(finding.status == "missing" for finding in findings))

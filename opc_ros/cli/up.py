@@ -1,0 +1,74 @@
+"""`opc up`: start a system's nodes where there is no `ros2 launch`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opc_ros.bringup.nodes import NodeSpec
+
+EXAMPLES = """examples:
+  opc up scripted
+  opc up scripted robots:=arm1,arm2 store:=/data/store
+  ROS_DOMAIN_ID=7 opc up scripted episodes:=5
+  opc up --list
+
+`ros2 launch opc_ros scripted.launch.py` starts the same nodes with the same arguments.
+Ctrl-C stops all of them. A node that fails is named and not restarted;
+it ends the others unless --keep-going is given."""
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "up",
+        help="start the nodes of a system and stream their logs",
+        description="Start the nodes of a system and stream their logs, until they end or Ctrl-C.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("system", nargs="?", help="which system; --list shows them")
+    parser.add_argument("arguments", nargs="*", metavar="name:=value", help="arguments of the system")
+    parser.add_argument("--list", action="store_true", help="show the systems and their arguments")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands instead of running them")
+    parser.add_argument("--keep-going", action="store_true", help="leave the other nodes running when one fails")
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from opc_ros.bringup.systems import SYSTEMS, find_system, parse_arguments
+
+    if arguments.list:
+        for system in SYSTEMS:
+            print(f"{system.name}: {system.summary}")
+            for argument in system.arguments:
+                print(f"  {f'{argument.name}:={argument.default}':<24} {argument.meaning}")
+        return 0
+    if arguments.system is None:
+        arguments.parser.error("name a system, or --list")
+    nodes = find_system(arguments.system).nodes(parse_arguments(arguments.arguments))
+    if arguments.dry_run:
+        import shlex
+
+        for node in nodes:
+            print(shlex.join(node.command()))
+        return 0
+    return _supervise(arguments, nodes)
+
+
+def _supervise(arguments: argparse.Namespace, nodes: tuple[NodeSpec, ...]) -> int:
+    import os
+    import signal
+
+    from opc_ros.bringup.domain import claim_domain, read_domain
+    from opc_ros.bringup.supervisor import Supervisor, write_line
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with claim_domain(read_domain(os.environ), f"opc up {arguments.system}"), Supervisor(nodes, write_line) as running:
+        try:
+            return running.wait(keep_going=arguments.keep_going)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            write_line("stopping all nodes")
+            return 130

@@ -1,0 +1,43 @@
+"""Turn a system's node specs into a launch description for `ros2 launch`."""
+
+from __future__ import annotations
+
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction, RegisterEventHandler
+from launch.event_handlers import OnProcessExit
+from launch.events import Shutdown
+from launch.events.process import ProcessExited
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+
+from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.bringup.systems import System, find_system
+
+
+def describe_system(name: str) -> LaunchDescription:
+    """Declare the system's arguments and start its nodes; one that fails ends the rest, as with `opc up`."""
+    system = find_system(name)
+    declared = [DeclareLaunchArgument(a.name, default_value=a.default, description=a.meaning) for a in system.arguments]
+    return LaunchDescription([*declared, OpaqueFunction(function=lambda context: _actions(system, context))])
+
+
+def _actions(system: System, context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    given = {a.name: LaunchConfiguration(a.name).perform(context) for a in system.arguments}
+    return [*map(_node, system.nodes(given)), RegisterEventHandler(OnProcessExit(on_exit=_end_after_failure))]
+
+
+def _node(spec: NodeSpec) -> Node:
+    return Node(
+        package="opc_ros",
+        executable=spec.program,
+        namespace=spec.namespace,
+        parameters=[dict(spec.parameters)],
+        remappings=list(spec.remappings.items()),
+        output="screen",
+    )
+
+
+def _end_after_failure(event: ProcessExited, context: LaunchContext) -> EmitEvent | None:
+    if event.returncode == 0 or context.is_shutdown:
+        return None
+    return EmitEvent(event=Shutdown(reason=f"{event.process_name} failed with exit {event.returncode}"))

@@ -1,0 +1,116 @@
+"""Child processes of a system: their logs, their end, and that none is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from opc_ros.bringup.supervisor import Supervisor
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Script:
+    label: str
+    code: str
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-u", "-c", self.code]
+
+
+def wait_for(condition: Callable[[], bool], deadline_s: float = 15.0) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, "condition did not come true in time"
+        time.sleep(0.02)
+
+
+FOREVER = "import signal, sys; print('ready'); signal.sigwait([signal.SIGINT]); sys.exit(0)"
+DEAF = "import signal\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\nprint('ready')\nwhile True: signal.pause()"
+
+
+def test_lines_carry_the_name_of_their_node_and_exit_0_is_no_failure() -> None:
+    lines: list[str] = []
+    nodes = [Script("arm1/recorder", "print('saved')"), Script("arm1/arm", "import sys; print('oh', file=sys.stderr)")]
+    with Supervisor(nodes, lines.append) as running:
+        assert running.wait() == 0
+    assert "[arm1/recorder] saved" in lines
+    assert "[arm1/arm     ] oh" in lines
+    assert "[arm1/recorder] finished" in lines
+
+
+def test_a_node_that_fails_ends_the_others_and_is_not_restarted() -> None:
+    lines: list[str] = []
+    with Supervisor([Script("bad", "import sys; sys.exit(3)"), Script("good", FOREVER)], lines.append) as running:
+        assert running.wait() == 1
+    assert "[bad ] failed: exit 3; it is not restarted" in lines
+    assert sum("[bad ] started" in line for line in lines) == 1
+
+
+def test_a_killed_node_is_named_with_its_signal() -> None:
+    lines: list[str] = []
+    suicide = "import os; os.kill(os.getpid(), 9)"
+    with Supervisor([Script("bad", suicide)], lines.append) as running:
+        assert running.wait() == 1
+    assert "[bad] failed: killed by SIGKILL; it is not restarted" in lines
+
+
+def test_keep_going_leaves_the_others_running_until_they_end() -> None:
+    lines: list[str] = []
+    with Supervisor(
+        [Script("bad", "import sys; sys.exit(3)"), Script("good", "print('done')")], lines.append
+    ) as running:
+        assert running.wait(keep_going=True) == 1
+    assert "[good] done" in lines
+    assert "[good] finished" in lines
+
+
+def test_a_deaf_node_and_its_own_children_are_gone_after_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    patience = ((signal.SIGINT, 0.3), (signal.SIGTERM, 0.3), (signal.SIGKILL, 2.0))
+    monkeypatch.setattr("opc_ros.bringup.supervisor.PATIENCE", patience)
+    lines: list[str] = []
+    child = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {DEAF!r}]); print('child', p.pid)\n"
+    with Supervisor([Script("deaf", child + DEAF)], lines.append):
+        wait_for(lambda: sum("ready" in line for line in lines) == 2)
+        pids = [int(line.split()[-1]) for line in lines if "started" in line or "child" in line]
+        assert len(pids) == 2
+        assert all(map(psutil.pid_exists, pids))
+    wait_for(lambda: not any(map(psutil.pid_exists, pids)))
+    assert any("still running: sending SIGKILL" in line for line in lines)
+
+
+UP = """
+import sys
+from opc_ros.bringup.supervisor import Supervisor, write_line
+from tests.bringup.test_supervisor import FOREVER, Script
+with Supervisor([Script("a", FOREVER), Script("b", FOREVER)], write_line) as running:
+    running.wait()
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
+def test_no_node_outlives_its_supervisor(signum: signal.Signals) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", UP], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert parent.stdout is not None
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.extend(iter(parent.stdout.readline, "")))  # type: ignore[union-attr]
+    reader.start()
+    wait_for(lambda: sum("ready" in line for line in lines) == 2)
+    pids = [int(line.split()[-1]) for line in lines if "started" in line]
+    os.kill(parent.pid, signum)
+    parent.wait(timeout=15)
+    wait_for(lambda: not any(map(psutil.pid_exists, pids)))
+    reader.join(timeout=5)

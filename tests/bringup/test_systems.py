@@ -1,0 +1,87 @@
+"""Named systems, their arguments, and the domain they run in."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from opc_ros.bringup.domain import claim_domain, read_domain
+from opc_ros.bringup.nodes import PROGRAMS, NodeSpec
+from opc_ros.bringup.systems import SYSTEMS, find_system, parse_arguments
+from opc_ros.errors import SetupError
+
+
+def test_each_robot_gets_its_own_namespace() -> None:
+    nodes = find_system("scripted").nodes({"robots": "arm1, arm2", "seed": "4"})
+    assert [node.label for node in nodes] == [
+        "arm1/recorder",
+        "arm1/scripted_arm",
+        "arm2/recorder",
+        "arm2/scripted_arm",
+    ]
+    assert [node.parameters["seed"] for node in nodes if node.program == "scripted_arm"] == [4, 5]
+
+
+def test_command_line_carries_namespace_remappings_and_parameters() -> None:
+    node = NodeSpec("recorder", "arm1", {"robot": "arm1", "rate_hz": 2.5, "autostart": True}, {"image": "/cam"})
+    assert node.command() == [
+        *(sys.executable, "-u", "-m", PROGRAMS["recorder"], "--ros-args"),
+        *("--remap", "image:=/cam", "--remap", "__ns:=/arm1"),
+        *("--param", 'robot:="arm1"', "--param", "rate_hz:=2.5", "--param", "autostart:=true"),
+    ]
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda s: s.name)
+def test_every_system_builds_with_its_defaults(system: object) -> None:
+    assert system.nodes({})  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"speed": "1"}, "scripted: unknown argument 'speed', expected one of robots, store"),
+        ({"robots": ""}, "robots:=: expected different names"),
+        ({"robots": "a,a"}, "robots:=a,a: expected different names"),
+        ({"robots": "arm 1"}, "robot 'arm 1': expected a name of letters"),
+        ({"episodes": "many"}, "episodes:=many: expected a whole number"),
+    ],
+)
+def test_bad_arguments_are_named(given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SetupError, match=complaint):
+        find_system("scripted").nodes(given)
+
+
+def test_unknown_system_and_malformed_argument_are_named() -> None:
+    with pytest.raises(SetupError, match="no system is called 'nope', expected one of scripted"):
+        find_system("nope")
+    with pytest.raises(SetupError, match="argument 'robots=arm1': expected name:=value"):
+        parse_arguments(["robots=arm1"])
+    assert parse_arguments(["a:=1", "b:=x:=y"]) == {"a": "1", "b": "x:=y"}
+
+
+def test_unknown_program_is_a_programming_error() -> None:
+    with pytest.raises(ValueError, match="'toaster', expected one of"):
+        NodeSpec("toaster")
+
+
+def test_domain_is_a_number_ros_can_use() -> None:
+    assert read_domain({}) == 0
+    assert read_domain({"ROS_DOMAIN_ID": "42"}) == 42
+    for text in ("-1", "233", "seven"):
+        with pytest.raises(SetupError, match=f"ROS_DOMAIN_ID is '{text}', expected a whole number from 0 to 232"):
+            read_domain({"ROS_DOMAIN_ID": text})
+
+
+def test_second_system_in_a_domain_is_refused_by_name(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with claim_domain(7, "opc up scripted"):
+        with (
+            pytest.raises(SetupError, match=r"ROS domain 7 is in use by opc up scripted \(process \d+\)"),
+            claim_domain(7, "x"),
+        ):
+            pass
+        with claim_domain(8, "opc up twin"):
+            pass
+    with claim_domain(7, "opc up scripted"):
+        pass

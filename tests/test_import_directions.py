@@ -1,0 +1,87 @@
+"""Who may import whom: the arrows of the design, walked over every file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+GROUND = {"errors", "progress", "grasp", "arm", "config", "kinematics", "safety"}
+CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment"}
+# Room -> the rooms it may import, beside itself and the ground.
+MAY_IMPORT: dict[str, set[str]] = {
+    "recording": set(),
+    "store": set(),
+    "policies": set(),
+    "scoring": {"policies"},
+    "ranking": {"scoring"},
+    "deployment": {"ranking", "scoring"},
+    "bringup": set(),
+    "experiments": {*CORE, "sim_bridge"},
+    "ros": {*CORE, "bringup"},
+    "cli": {*CORE, "bringup", "experiments", "ros", "sim_bridge"},
+    "sim_bridge": set(),
+    "sim_bridge/training": {"policies", "scoring"},
+    "sim_bridge/twin_node": {"ros"},
+}
+
+# Package -> where it may be imported. ROS and messages stay in the shells, torch and pybullet in their rooms.
+KEPT_IN: dict[str, tuple[str, ...]] = {
+    "rclpy": ("opc_ros/ros/", "sim_bridge/twin_node.py"),
+    "opc_interfaces": ("opc_ros/ros/", "sim_bridge/twin_node.py"),
+    "sensor_msgs": ("opc_ros/ros/", "sim_bridge/twin_node.py"),
+    "launch": ("opc_ros/ros/", "launch/"),
+    "torch": ("opc_ros/policies/", "sim_bridge/training/"),
+    "pybullet": ("sim_bridge/",),
+    "ray": ("opc_ros/scoring/",),
+}
+
+FILES = sorted(p.relative_to(ROOT).as_posix() for top in ("opc_ros", "sim_bridge") for p in (ROOT / top).rglob("*.py"))
+
+
+def imported_modules(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def room_of(path: str) -> str:
+    parts = path.removesuffix(".py").split("/")
+    if parts[0] == "opc_ros":
+        return parts[1]
+    nested = "/".join(parts[:2])
+    return nested if nested in MAY_IMPORT else "sim_bridge"
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_imports_point_one_way(path: str) -> None:
+    room = room_of(path)
+    allowed = {room, *MAY_IMPORT.get(room, set()), *GROUND}
+    for module in imported_modules((ROOT / path).read_text()):
+        parts = module.split(".")
+        for package, places in KEPT_IN.items():
+            if parts[0] == package:
+                assert path.startswith(places), f"{path} imports {module}, which belongs in {' or '.join(places)}"
+        if parts[0] == "opc_ros" and len(parts) > 1:
+            assert parts[1] in allowed, f"{path} imports {module}; {room} may import {sorted(allowed)}"
+        elif parts[0] == "sim_bridge":
+            assert "sim_bridge" in allowed or room.startswith("sim_bridge"), f"{path} imports {module}"
+
+
+def test_the_ground_imports_only_itself() -> None:
+    for name in GROUND:
+        path = ROOT / "opc_ros" / f"{name}.py"
+        if path.exists():
+            ours = [m.split(".")[1] for m in imported_modules(path.read_text()) if m.startswith("opc_ros.")]
+            assert set(ours) <= GROUND, f"{path.name} imports {ours}"
+
+
+def test_launch_folder_is_no_package() -> None:
+    assert not (ROOT / "launch" / "__init__.py").exists(), "it would hide ROS 2's own launch package"
