@@ -61,13 +61,14 @@ class CandidateRegistry:
             raise CandidateError(f"candidate {ref!r}: is one of {len(matching)} ({ids}); give the beginning of its id")
         return matching[0]
 
-    def find_each(self, refs: Sequence[str]) -> list[Candidate]:
-        """Those asked for; without any, all that can be read. One that cannot raises."""
+    def find_each(self, refs: Sequence[str]) -> tuple[list[Candidate], list[tuple[Path, OpcError]]]:
+        """Those asked for; without any, all, and the folders of those that cannot be read with the reason."""
         if refs:
-            return [self.find(ref) for ref in refs]
-        candidates = []
+            return [self.find(ref) for ref in refs], []
+        found, unreadable = [], []
         for candidate in self.read_all():
-            if not isinstance(candidate, Candidate):
-                raise candidate[1]
-            candidates.append(candidate)
-        return candidates
+            if isinstance(candidate, Candidate):
+                found.append(candidate)
+            else:
+                unreadable.append(candidate)
+        return found, unreadable

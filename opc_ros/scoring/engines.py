@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
+from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import available_cores, limit_threads_here
 from opc_ros.scoring.evaluation import (
@@ -29,6 +30,16 @@ class Engine(Protocol):
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
     ) -> Iterator[ChunkResult]: ...
+
+
+class NoEngine:
+    """For those who only want what the ledger already has."""
+
+    def run(
+        self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
+    ) -> Iterator[ChunkResult]:
+        names = ", ".join(candidate.name for candidate in candidates[:3]) + (", ..." if len(candidates) > 3 else "")
+        raise ScoreError(f"the ledger lacks values of {len(candidates)} candidates ({names}): score them first")
 
 
 class LocalEngine:
