@@ -36,6 +36,11 @@ def parse_yaml(data: bytes, *, where: str) -> object:
     return document if document is not None else {}
 
 
+def described(default: Any, meaning: str, *, low: float | None = None, high: float | None = None) -> Any:
+    """A dataclass field that says what it means; numbers may be given the range they have to lie in."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "low": low, "high": high})
+
+
 def parse_config(document: object, kind: type[T], *, where: str) -> T:
     """Turn an already parsed document into a dataclass; `where` begins every complaint."""
     return typing.cast(T, _convert(document, kind, where))
@@ -124,10 +129,21 @@ def _convert_dataclass(value: object, kind: type, where: str) -> Any:
         if is_required and name not in value:
             raise ConfigError(f"{where}: key {name!r} is missing")
     arguments = {name: _convert(item, hints[name], f"{where}: {name}") for name, item in value.items()}
+    for name, argument in arguments.items():
+        _check_range(argument, fields[name], f"{where}: {name}")
     try:
         return kind(**arguments)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def _check_range(value: object, field: dataclasses.Field, where: str) -> None:
+    low, high = field.metadata.get("low"), field.metadata.get("high")
+    if not isinstance(value, int | float) or (low is None and high is None):
+        return
+    if not ((low is None or value >= low) and (high is None or value <= high)):
+        expected = " ".join(f"{word} {bound:g}" for word, bound in (("from", low), ("to", high)) if bound is not None)
+        raise ConfigError(f"{where}: got {value!r}, expected {expected}")
 
 
 def _convert_scalar(value: object, kind: Any, where: str) -> Any:

@@ -2,8 +2,11 @@
 
 from opc_ros.store.quarantine import Quarantined
 from opc_ros.store.records import CommittedEpisode, EpisodeHeader
+from opc_ros.store.recovery import Recovery, recover
 from opc_ros.store.snapshots import Selection, Snapshot, SnapshotEntry
+from opc_ros.store.statistics import Statistics, Tally, tally_store
 from opc_ros.store.store import Store, open_store
+from opc_ros.store.verification import Verification, verify
 from opc_ros.store.writer import EpisodeWriter
 
 __all__ = [
@@ -11,9 +14,16 @@ __all__ = [
     "EpisodeHeader",
     "EpisodeWriter",
     "Quarantined",
+    "Recovery",
     "Selection",
     "Snapshot",
     "SnapshotEntry",
+    "Statistics",
     "Store",
+    "Tally",
+    "Verification",
     "open_store",
+    "recover",
+    "tally_store",
+    "verify",
 ]

@@ -7,7 +7,7 @@ import struct
 PREAMBLE = b"\x00\x01\x00\x00"  # plain CDR, little-endian
 _START = len(PREAMBLE)  # alignment counts from behind the preamble
 
-_FORMATS = {code: struct.Struct(f"<{code}") for code in "BiIdQ"}
+_FORMATS = {code: struct.Struct(f"<{code}") for code in "BiI"}
 _SIZES = {code: form.size for code, form in _FORMATS.items()}
 
 
@@ -32,9 +32,6 @@ class CdrWriter:
     def uint32(self, value: int) -> None:
         self._pack("I", value)
 
-    def float64(self, value: float) -> None:
-        self._pack("d", value)
-
     def string(self, value: str) -> None:
         data = value.encode("utf-8")
         self._pack("I", len(data) + 1)
@@ -53,7 +50,7 @@ class CdrWriter:
         self._pack("I", len(blob))
         return b"".join((self._buffer, blob))
 
-    def _pack(self, code: str, value: float) -> None:
+    def _pack(self, code: str, value: int) -> None:
         size = _SIZES[code]
         self._buffer += bytes(-(len(self._buffer) - _START) % size)
         self._buffer += _FORMATS[code].pack(value)
@@ -71,7 +68,7 @@ class CdrReader:
         self._offset = _START
 
     def uint8(self) -> int:
-        return int(self._unpack("B"))
+        return self._unpack("B")
 
     def boolean(self) -> bool:
         value = self.uint8()
@@ -80,10 +77,7 @@ class CdrReader:
         return value == 1
 
     def uint32(self) -> int:
-        return int(self._unpack("I"))
-
-    def float64(self) -> float:
-        return float(self._unpack("d"))
+        return self._unpack("I")
 
     def string(self) -> str:
         raw = self._take(self.uint32())
@@ -95,7 +89,7 @@ class CdrReader:
             raise CdrError(f"text is not UTF-8 at byte {error.start}") from error
 
     def time(self) -> int:
-        seconds = int(self._unpack("i"))
+        seconds = self._unpack("i")
         nanoseconds = self.uint32()
         if seconds < 0 or nanoseconds >= 1_000_000_000:
             raise CdrError(f"time is {seconds} s and {nanoseconds} ns, expected no negative and below 1e9 ns")
@@ -118,11 +112,11 @@ class CdrReader:
         self._offset = end
         return taken
 
-    def _unpack(self, code: str) -> float:
+    def _unpack(self, code: str) -> int:
         size = _SIZES[code]
         begin = self._offset + (-(self._offset - _START) % size)
         if begin + size > len(self._data):
             raise CdrError(f"message ends at byte {len(self._data)}, expected at least {begin + size}")
         self._offset = begin + size
-        value: float = _FORMATS[code].unpack_from(self._data, begin)[0]
+        value: int = _FORMATS[code].unpack_from(self._data, begin)[0]
         return value

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from mcap.exceptions import McapError
-from mcap.records import Channel, Chunk, Footer, Header, Message, Metadata, Schema
+from mcap.records import Channel, Chunk, DataEnd, Header, Message, Metadata, Schema
 from mcap.stream_reader import StreamReader, breakup_chunk
 
 from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
@@ -17,6 +17,7 @@ from opc_ros.store import messages, schemas
 from opc_ros.store.episode_writing import FORMAT_VERSION, METADATA_NAME
 from opc_ros.store.messages import EventKind
 from opc_ros.store.records import EpisodeHeader
+from opc_ros.store.step_layout import step_layout
 
 
 @dataclass(slots=True)
@@ -81,7 +82,6 @@ def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeConte
 def _iterate_messages(data: bytes, assembler: _Assembler, are_crcs_checked: bool) -> Iterator[tuple[str, bytes]]:
     kinds: dict[int, str] = {}
     topics: dict[int, str] = {}
-    is_ended = False
     reader = StreamReader(
         io.BytesIO(data), emit_chunks=True, validate_crcs=are_crcs_checked, record_size_limit=len(data)
     )
@@ -103,10 +103,8 @@ def _iterate_messages(data: bytes, assembler: _Assembler, are_crcs_checked: bool
                 yield topics[item.channel_id], item.data
             elif isinstance(item, Metadata) and item.name == METADATA_NAME:
                 assembler.take_metadata(item.metadata)
-            elif isinstance(item, Footer):
-                is_ended = True
-    if not is_ended:
-        raise McapError("no footer")
+        if isinstance(record, DataEnd) and not are_crcs_checked:
+            return  # what follows repeats what came before, for readers that seek
 
 
 class _Assembler:
@@ -147,8 +145,10 @@ class _Assembler:
         self._frame = frame
 
     def _take_step(self, data: bytes) -> None:
-        step = messages.decode_step(data)
-        self._check_belongs(step.robot, step.episode_id)
+        header = self.content.header
+        if header is None:
+            raise EpisodeDamaged("has a step before its BEGIN event")
+        step = step_layout(header.robot, header.id).decode(data)
         frame, self._frame = self._frame, None
         if frame is None or frame.stamp_ns != step.stamp_ns:
             raise EpisodeDamaged(f"step {step.index} at {step.stamp_ns} ns has no frame of its stamp")

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from importlib.metadata import version
 from typing import Protocol
 
-from mcap.writer import CompressionType, Writer
+from mcap.writer import LIBRARY_IDENTIFIER, CompressionType, Writer
 
 from opc_ros.errors import GraspError
 from opc_ros.grasp import Frame, GraspStep, Label
 from opc_ros.store import messages, schemas
 from opc_ros.store.messages import UNLABELLED, EpisodeEvent, EventKind
 from opc_ros.store.records import EpisodeHeader, check_stamp
+from opc_ros.store.step_layout import step_layout
 
 FORMAT_VERSION = "1"
 CHUNK_BYTES = 256 * 1024  # a crash costs at most the last chunk
 METADATA_NAME = "opc_ros.episode"
+LIBRARY = f"opc_ros {LIBRARY_IDENTIFIER}"
 
 _MAGIC = {"jpeg": b"\xff\xd8\xff", "png": b"\x89PNG\r\n\x1a\n"}
 
@@ -35,12 +36,13 @@ class EpisodeFileWriter:
 
     def __init__(self, sink: Sink, header: EpisodeHeader) -> None:
         self._header = header
+        self._layout = step_layout(header.robot, header.id)
         self._steps = 0
         self._last_stamp_ns = -1
         self._is_terminated = False
         self._channels: dict[str, int] = {}
-        self._writer = Writer(sink, chunk_size=CHUNK_BYTES, compression=CompressionType.NONE, enable_data_crcs=True)
-        self._writer.start(profile="ros2", library=f"opc_ros/{FORMAT_VERSION} mcap/{version('mcap')}")
+        self._writer = Writer(sink, chunk_size=CHUNK_BYTES, compression=CompressionType.NONE)
+        self._writer.start(profile="ros2", library=LIBRARY)
         self._event(
             EpisodeEvent(
                 stamp_ns=header.began_ns,
@@ -67,7 +69,7 @@ class EpisodeFileWriter:
         check_frame(frame, where=f"episode {self._header.id}: step {self._steps}")
         self._check_order(frame)
         image = messages.encode_frame(frame)
-        data = messages.encode_step(step, robot=self._header.robot, episode_id=self._header.id, index=self._steps)
+        data = self._layout.encode(step, self._steps)
         is_compressed = frame.encoding in messages.COMPRESSED_ENCODINGS
         self._add(schemas.COMPRESSED_IMAGE if is_compressed else schemas.IMAGE, image, frame.stamp_ns, self._steps)
         self._add(schemas.GRASP_STEP, data, frame.stamp_ns, self._steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from opc_ros.errors import EpisodeDamaged, StoreError
+from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
 from opc_ros.grasp import Label
 from opc_ros.store.documents import encode_document, read_document
 from opc_ros.store.durable import create_file, make_folder
@@ -45,7 +45,7 @@ def read_revision(layout: Layout, episode_id: str, revision: int) -> LabelRevisi
     try:
         entry = parse_body(read_document(path, "label"), LabelRevision, where=str(path))
         entry.label.to_label()
-    except (StoreError, ValueError) as error:
+    except (StoreError, GraspError, ValueError) as error:
         raise EpisodeDamaged(f"episode {episode_id}: label revision {revision}: {error}") from error
     if (entry.episode_id, entry.revision) != (episode_id, revision):
         raise EpisodeDamaged(f"episode {episode_id}: {path} is revision {entry.revision} of episode {entry.episode_id}")

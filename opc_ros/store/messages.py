@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
 
 from opc_ros.errors import GraspError
-from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.grasp import Frame, Label, LabelSource
 from opc_ros.store.cdr import CdrError, CdrReader, CdrWriter
 
 COMPRESSED_ENCODINGS = ("jpeg", "png")
@@ -15,7 +14,6 @@ BYTES_PER_PIXEL = {"rgb8": 3, "bgr8": 3, "mono8": 1}
 
 UNLABELLED = Label()
 
-BASE_FRAME = "base"
 CAMERA_FRAME = "camera"
 
 # Label.msg numbers its sources in this order.
@@ -50,19 +48,6 @@ class EpisodeEvent:
     permit_id: str = ""
     label: Label = UNLABELLED
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StepMessage:
-    """A grasp step without its picture."""
-
-    stamp_ns: int
-    robot: str
-    episode_id: str
-    index: int
-    tool: ToolState
-    action: GraspAction
-    sent: GraspAction | None
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -105,47 +90,6 @@ def decode_image(data: bytes) -> Frame:
     if row_bytes != expected or len(pixels) != expected * height or not pixels:
         raise CdrError(f"picture {width}x{height} {encoding!r} has {len(pixels)} bytes in rows of {row_bytes}")
     return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels, width=width, height=height)
-
-
-def encode_step(step: GraspStep, *, robot: str, episode_id: str, index: int) -> bytes:
-    writer = CdrWriter()
-    stamp_ns = step.frame.stamp_ns
-    _write_header(writer, stamp_ns, BASE_FRAME)
-    writer.string(robot)
-    writer.string(episode_id)
-    writer.uint32(index)
-    _write_header(writer, stamp_ns, BASE_FRAME)
-    tool = step.tool
-    for number in (tool.x_m, tool.y_m, tool.z_m, tool.yaw_rad, tool.aperture_m):
-        writer.float64(number)
-    _write_action(writer, step.action, stamp_ns, robot, episode_id, index)
-    is_clamped = step.sent is not None and step.sent != step.action
-    writer.boolean(is_clamped)
-    _write_action(writer, step.sent or step.action, stamp_ns, robot, episode_id, index)
-    return writer.finish()
-
-
-def decode_step(data: bytes) -> StepMessage:
-    reader = CdrReader(data)
-    stamp_ns, _ = _read_header(reader)
-    robot = reader.string()
-    episode_id = reader.string()
-    index = reader.uint32()
-    _read_header(reader)
-    tool = ToolState(*(_finite(reader) for _ in range(5)))
-    action = _read_action(reader)
-    is_clamped = reader.boolean()
-    sent = _read_action(reader)
-    reader.finish()
-    return StepMessage(
-        stamp_ns=stamp_ns,
-        robot=robot,
-        episode_id=episode_id,
-        index=index,
-        tool=tool,
-        action=action,
-        sent=sent if is_clamped else None,
-    )
 
 
 def encode_event(event: EpisodeEvent) -> bytes:
@@ -221,48 +165,6 @@ def _write_header(writer: CdrWriter, stamp_ns: int, frame_id: str) -> None:
 
 def _read_header(reader: CdrReader) -> tuple[int, str]:
     return reader.time(), reader.string()
-
-
-def _write_action(
-    writer: CdrWriter, action: GraspAction, stamp_ns: int, robot: str, episode_id: str, index: int
-) -> None:
-    _write_header(writer, stamp_ns, BASE_FRAME)
-    writer.string(robot)
-    writer.string(episode_id)
-    writer.uint32(index)
-    writer.time(stamp_ns)
-    for number in (*action.displacement_m, math.sin(action.rotation_rad), math.cos(action.rotation_rad)):
-        writer.float64(number)
-    writer.boolean(action.open_gripper)
-    writer.boolean(action.close_gripper)
-    writer.boolean(action.terminate)
-
-
-def _read_action(reader: CdrReader) -> GraspAction:
-    _read_header(reader)
-    reader.string()
-    reader.string()
-    reader.uint32()
-    reader.time()
-    x, y, z, sin, cos = (_finite(reader) for _ in range(5))
-    opens, closes, terminates = reader.boolean(), reader.boolean(), reader.boolean()
-    try:
-        return GraspAction(
-            displacement_m=(x, y, z),
-            rotation_rad=math.atan2(sin, cos),
-            open_gripper=opens,
-            close_gripper=closes,
-            terminate=terminates,
-        )
-    except GraspError as error:
-        raise CdrError(str(error)) from error
-
-
-def _finite(reader: CdrReader) -> float:
-    value = reader.float64()
-    if not math.isfinite(value):
-        raise CdrError(f"number is {value}, expected finite")
-    return value
 
 
 def _read_label_fields(reader: CdrReader) -> Label:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from opc_ros.errors import StoreError
 from opc_ros.store.documents import encode_document, read_document
-from opc_ros.store.durable import create_file, make_folder, sync_folder
-from opc_ros.store.layout import JSON, Layout, names_in
+from opc_ros.store.durable import PART, create_file, make_folder, sync_folder
+from opc_ros.store.layout import JSON, MCAP, Layout, names_in
 from opc_ros.store.records import parse_body
 
 
@@ -84,4 +84,4 @@ def list_quarantine(layout: Layout) -> tuple[list[Quarantined], list[StoreError]
 
 def _suffix(path: Path) -> str:
     """A sidecar must not take the name of the reason beside it."""
-    return f".sidecar{JSON}" if ".json" in path.suffixes[-2:] else ".mcap"
+    return f".sidecar{JSON}" if path.name.removesuffix(PART).endswith(JSON) else MCAP

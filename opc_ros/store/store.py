@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
-from opc_ros.errors import EpisodeDamaged, EpisodeNotFound, StoreError
+from opc_ros.errors import EpisodeDamaged, EpisodeNotFound, GraspError, StoreError
 from opc_ros.grasp import Episode, Label
 from opc_ros.store import labels, snapshots
 from opc_ros.store.documents import encode_document, read_document
@@ -97,7 +97,7 @@ class Store:
         relabelled = set(self._relabelled())
         for robot, episode_id in self._layout.sidecars():
             try:
-                committed = self._read_sidecar(robot, episode_id)
+                committed = self._read_committed(robot, episode_id)
                 yield self._with_newest_label(committed) if episode_id in relabelled else committed
             except EpisodeDamaged as error:
                 if on_damage is None:
@@ -109,7 +109,7 @@ class Store:
         robot = self._layout.robot_of(episode_id)
         if robot is None:
             raise EpisodeNotFound(f"episode {episode_id}: not in {self.path}")
-        return self._with_newest_label(self._read_sidecar(robot, episode_id))
+        return self._with_newest_label(self._read_committed(robot, episode_id))
 
     def read(self, episode_id: str) -> Episode:
         """An episode with its newest label, its bytes checked against what was committed."""
@@ -180,15 +180,30 @@ class Store:
         except FileNotFoundError:
             return []
 
-    def _read_sidecar(self, robot: str, episode_id: str) -> CommittedEpisode:
+    def read_sidecar(self, robot: str, episode_id: str) -> CommittedEpisode:
+        """A committed episode with the label it was committed with."""
         path = self._layout.sidecar(robot, episode_id)
         try:
             committed = parse_body(read_document(path, "episode"), Sidecar, where=str(path)).to_committed()
-        except (StoreError, ValueError) as error:
+        except (StoreError, GraspError, ValueError) as error:
             raise EpisodeDamaged(f"episode {episode_id}: {error}; `opc store recover` repairs it") from error
         if (committed.robot, committed.id) != (robot, episode_id):
             raise EpisodeDamaged(
                 f"episode {episode_id}: {path} is of episode {committed.id} of robot {committed.robot}"
+            )
+        return committed
+
+    def _read_committed(self, robot: str, episode_id: str) -> CommittedEpisode:
+        """Also see that the file is there in its full length: cheap, and it keeps broken episodes out of snapshots."""
+        committed = self.read_sidecar(robot, episode_id)
+        path = self._layout.file(robot, episode_id)
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise EpisodeDamaged(f"episode {episode_id}: its file {path}: {error.strerror or error}") from error
+        if size != committed.file_bytes:
+            raise EpisodeDamaged(
+                f"episode {episode_id}: {path} has {size} bytes, committed were {committed.file_bytes}"
             )
         return committed
 
@@ -204,7 +219,7 @@ class Store:
             return labels.read_revision(self._layout, entry.episode_id, entry.label_revision).label.to_label()
         if not self._layout.sidecar(entry.robot, entry.episode_id).exists():
             raise EpisodeNotFound(f"episode {entry.episode_id} of robot {entry.robot}: not in {self.path}")
-        return self._read_sidecar(entry.robot, entry.episode_id).label
+        return self.read_sidecar(entry.robot, entry.episode_id).label
 
     def _read_file(self, robot: str, episode_id: str, file_sha256: str) -> WholeEpisode:
         path = self._layout.file(robot, episode_id)

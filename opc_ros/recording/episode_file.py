@@ -1,0 +1,92 @@
+"""An episode's way to the disk, from its first step to the word on what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from opc_ros.errors import OpcError
+from opc_ros.grasp import GraspStep, Label
+from opc_ros.recording.sink import EpisodeSink, EpisodeStart, EpisodeWriter, Saved
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an episode."""
+
+    start: EpisodeStart
+    kind: Literal["saved", "quarantined", "discarded"]
+    steps: int
+    duration_s: float
+    label: Label
+    reason: str = ""  # empty for saved ones
+    health: tuple[str, ...] = ()
+    saved: Saved | None = None
+
+    def __str__(self) -> str:
+        """One line for people."""
+        if self.kind != "saved":
+            return f"{self.start.id}: {self.kind}: {self.reason}"
+        verdict = {None: "unlabelled", True: "success", False: "failure"}[self.label.is_success]
+        return f"{self.start.id}: saved, {self.steps} steps, {verdict}"
+
+
+class EpisodeFile:
+    """Lives on the disk thread, which all later episodes need too, so no method raises: not on purpose, not by mistake.
+
+    What the disk refuses becomes the reason for quarantine.
+    """
+
+    def __init__(self, sink: EpisodeSink, start: EpisodeStart) -> None:
+        self._sink = sink
+        self._start = start
+        self._writer: EpisodeWriter | None = None
+        self._failure = ""
+
+    def open(self) -> None:
+        try:
+            self._writer = self._sink.begin(self._start)
+        except Exception as error:
+            self._failure = f"could not be begun: {_one_line(error)}"
+
+    def add(self, step: GraspStep) -> None:
+        if self._writer is None or self._failure:
+            return
+        try:
+            self._writer.add_step(step)
+        except Exception as error:
+            self._failure = f"could not be written: {_one_line(error)}"
+
+    def close(self, intended: Outcome) -> Outcome:
+        """Carry out what is intended, or quarantine where that fails; gives what was done."""
+        if intended.kind == "discarded":
+            return self._discard(intended)
+        if intended.kind == "saved" and not self._failure:
+            try:
+                assert self._writer is not None
+                return replace(intended, saved=self._writer.commit(intended.label, intended.health))
+            except Exception as error:
+                self._failure = f"could not be committed: {_one_line(error)}"
+        return self._quarantine(intended)
+
+    def _discard(self, intended: Outcome) -> Outcome:
+        try:
+            if self._writer is not None:
+                self._writer.discard()
+        except Exception as error:
+            return replace(intended, reason=f"{intended.reason}; its file could not be removed: {_one_line(error)}")
+        return intended
+
+    def _quarantine(self, intended: Outcome) -> Outcome:
+        reason = "; ".join(text for text in (self._failure, intended.reason) if text)
+        try:
+            if self._writer is not None:
+                self._writer.quarantine(reason, intended.health)
+        except Exception as error:
+            reason += f"; and could not be quarantined: {_one_line(error)}: run opc store recover"
+        return replace(intended, kind="quarantined", reason=reason)
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, OpcError | OSError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,60 @@
+"""What a recorder can be told: one field for each key of config/recorder.yaml and each parameter of its node."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from opc_ros.config import described
+from opc_ros.grasp import ActionBounds
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderSettings:
+    """Where to listen, where to write, and from when on something counts as unhealthy."""
+
+    robot: str = described("", "name of the robot; empty: the node's namespace")
+    store: str = described("store", "folder of the validation store; made where there is none")
+
+    image_topic: str = described("camera/image/compressed", "camera frames")
+    image_kind: Literal["compressed", "raw"] = described("compressed", "CompressedImage or Image")
+    step_topic: str = described("grasp/step", "opc_interfaces/GraspStep: tool, action as chosen, action as sent")
+    event_topic: str = described("episode/event", "opc_interfaces/EpisodeEvent: begin, end, discard, abort")
+    label_topic: str = described("episode/label", "opc_interfaces/Label: who says that an episode succeeded")
+
+    frame_buffer_s: float = described(10.0, "how long a frame waits for the step chosen on it", low=0.1)
+    frame_buffer_mb: float = described(128.0, "how much memory waiting frames may take", low=1)
+    queue_capacity: int = described(256, "steps that may wait for the disk before one is dropped", low=1)
+    pairing_timeout_s: float = described(1.0, "how long a step waits for its frame, and an end for its steps", low=0)
+    step_timeout_s: float = described(30.0, "an episode without a step for so long is broken off", low=0.1)
+    max_steps: int = described(1000, "an episode with more steps is broken off", low=1)
+
+    min_frame_rate_hz: float = described(1.0, "fewer frames each second are reported; 0: never", low=0)
+    max_frame_gap_s: float = described(2.0, "a longer time without frames is reported", low=0)
+    max_frame_latency_s: float = described(0.5, "a frame older on arrival is reported as late", low=0)
+    frozen_steps: int = described(
+        2, "so many identical frames although the arm moved spoil an episode; 0: never", low=0
+    )
+    max_clock_jump_s: float = described(0.5, "a larger jump of the computer's clock is reported", low=0)
+    min_disk_free_mb: float = described(1000.0, "with less free, no further episode is begun", low=0)
+    max_displacement_m: float = described(0.08, "an action that goes farther along an axis is reported", low=0)
+    max_rotation_rad: float = described(math.pi / 4, "an action that turns farther is reported", low=0)
+
+    has_gripper_rule: bool = described(False, "label by gripper width where the end event does not")
+    held_from_m: float = described(0.004, "gripper width from which something is held", low=0)
+    held_to_m: float = described(0.076, "gripper width up to which something is held", low=0)
+
+    behaviour_policy: str = described("manual", "of episodes begun by hand without naming one")
+    object_set: str = described("", "of episodes begun by hand without naming one")
+    button_labeller: str = described("button", "who labels through the services without arguments")
+
+    def __post_init__(self) -> None:
+        if self.held_from_m > self.held_to_m:
+            raise ValueError(f"held_from_m {self.held_from_m} is above held_to_m {self.held_to_m}")
+        if not self.button_labeller:
+            raise ValueError("button_labeller is empty, expected a name")
+
+    @property
+    def bounds(self) -> ActionBounds:
+        return ActionBounds(displacement_m=self.max_displacement_m, rotation_rad=self.max_rotation_rad)

@@ -1,0 +1,113 @@
+"""Where recorded episodes go: the protocol, and MemorySink, the fake that ships beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from opc_ros.errors import EpisodeNotFound, RecordingError
+from opc_ros.grasp import Episode, GraspStep, Label
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStart:
+    """What is known of an episode when it begins."""
+
+    id: str
+    robot: str
+    behaviour_policy: str
+    began_ns: int
+    object_set: str = ""
+    permit_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A file that was written, opened again and found whole."""
+
+    sha256: str
+    file_bytes: int
+
+
+class EpisodeWriter(Protocol):
+    """One episode on its way to the disk; ends with exactly one of commit, quarantine and discard."""
+
+    def add_step(self, step: GraspStep) -> None: ...
+
+    def commit(self, label: Label, health: Sequence[str]) -> Saved: ...
+
+    def quarantine(self, reason: str, health: Sequence[str]) -> None: ...
+
+    def discard(self) -> None: ...
+
+
+class EpisodeSink(Protocol):
+    """Takes episodes, and labels for those it has."""
+
+    def begin(self, start: EpisodeStart) -> EpisodeWriter: ...
+
+    def label(self, episode_id: str, label: Label, note: str) -> int:
+        """Append a label; gives its revision."""
+        ...
+
+    def unlabelled(self) -> Iterable[str]:
+        """Which episodes still wait for somebody to label them."""
+        ...
+
+
+@dataclass(slots=True)
+class MemorySink:
+    """A fake that keeps episodes in memory."""
+
+    committed: dict[str, Episode] = field(default_factory=dict)
+    quarantined: dict[str, str] = field(default_factory=dict)  # id -> reason
+    discarded: list[str] = field(default_factory=list)
+    health: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    labels: dict[str, list[Label]] = field(default_factory=dict)
+
+    def begin(self, start: EpisodeStart) -> EpisodeWriter:
+        if start.id in self.committed:
+            raise RecordingError(f"episode {start.id}: is already there")
+        return _MemoryWriter(self, start)
+
+    def label(self, episode_id: str, label: Label, note: str) -> int:
+        if episode_id not in self.committed:
+            raise EpisodeNotFound(f"episode {episode_id}: not in the store")
+        self.labels[episode_id].append(label)
+        return len(self.labels[episode_id]) - 1
+
+    def unlabelled(self) -> Iterable[str]:
+        return [id for id, labels in self.labels.items() if labels[-1].is_success is None]
+
+
+@dataclass(slots=True)
+class _MemoryWriter:
+    sink: MemorySink
+    start: EpisodeStart
+    steps: list[GraspStep] = field(default_factory=list)
+
+    def add_step(self, step: GraspStep) -> None:
+        self.steps.append(step)
+
+    def commit(self, label: Label, health: Sequence[str]) -> Saved:
+        start = self.start
+        self.sink.committed[start.id] = Episode(
+            id=start.id,
+            robot=start.robot,
+            behaviour_policy=start.behaviour_policy,
+            steps=tuple(self.steps),
+            label=label,
+            object_set=start.object_set,
+            permit_id=start.permit_id,
+        )
+        self.sink.labels[start.id] = [label]
+        self.sink.health[start.id] = tuple(health)
+        return Saved(sha256="", file_bytes=sum(len(step.frame.data) for step in self.steps))
+
+    def quarantine(self, reason: str, health: Sequence[str]) -> None:
+        self.sink.quarantined[self.start.id] = reason
+        self.sink.health[self.start.id] = tuple(health)
+
+    def discard(self) -> None:
+        self.sink.discarded.append(self.start.id)

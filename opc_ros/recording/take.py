@@ -1,0 +1,188 @@
+"""One episode while it is being recorded: steps in order, each with the frame it was chosen on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from opc_ros.grasp import GraspAction, GraspStep, Label, ToolState
+from opc_ros.recording.frame_buffer import FrameBuffer
+from opc_ros.recording.health import Finding, FrozenWatch, HealthLog, check_bounds
+from opc_ros.recording.labels import GripperWidthRule
+from opc_ros.recording.settings import RecorderSettings
+from opc_ros.recording.sink import EpisodeStart
+
+_REASONS_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """A step as an arm reports it: without the picture, which comes from the camera under the same stamp."""
+
+    episode_id: str  # empty: whichever episode is running
+    index: int
+    stamp_ns: int
+    tool: ToolState
+    action: GraspAction
+    sent: GraspAction | None = None
+
+
+class Take:
+    """Gathers the steps of one episode; nothing in it touches the disk.
+
+    Times are by a clock that cannot jump. Topics overtake each other, so a step may come before its frame and an end
+    before the last steps: each waits for `pairing_timeout_s`; what has not come by then makes the episode not whole.
+    """
+
+    def __init__(self, start: EpisodeStart, settings: RecorderSettings, mono_ns: int, *, is_by_hand: bool) -> None:
+        """By hand, nobody told the arm, so its count of steps may begin anywhere."""
+        self.start = start
+        self.health = HealthLog()
+        self._reasons: list[str] = []
+        self.frames_missing = 0
+        self.began_mono_ns = mono_ns
+        self._settings = settings
+        self._timeout_ns = int(settings.pairing_timeout_s * 1e9)
+        self._frozen = FrozenWatch(frozen_steps=settings.frozen_steps)
+        self._waiting: dict[int, tuple[StepReport, int]] = {}  # index -> report, when it came
+        self._next_index: int | None = None if is_by_hand else 0
+        self._first_index = 0
+        self._heard_ns = mono_ns
+        self._ended_ns: int | None = None
+        self._steps_told = 0
+        self._label = Label()
+        self._actions: list[GraspAction] = []
+        self._apertures_m: list[float] = []
+        self._last_stamp_ns: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many have their frame."""
+        return len(self._actions)
+
+    @property
+    def reason(self) -> str:
+        """Why it is not whole; empty where it is, as far as is known."""
+        shown, more = self._reasons[:_REASONS_TOLD], len(self._reasons) - _REASONS_TOLD
+        return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended_ns is not None
+
+    def note(self, finding: Finding) -> Finding:
+        """Remember what was wrong while this episode ran."""
+        self.health.add(finding)
+        if finding.spoils:
+            self._reasons.append(finding.text)
+        return finding
+
+    def offer(self, report: StepReport, mono_ns: int) -> Iterator[Finding]:
+        """Take a step that has no frame yet."""
+        self._heard_ns = mono_ns
+        if self._next_index is None:
+            self._next_index = self._first_index = report.index
+        if report.index < self._next_index or report.index in self._waiting:
+            yield self.note(Finding("steps", f"step {report.index} came twice", spoils=True))
+            return
+        self._waiting[report.index] = (report, mono_ns)
+        violation = check_bounds(report.action, self._settings.bounds, report.index)
+        if violation is not None:
+            yield self.note(violation)
+
+    def advance(self, frames: FrameBuffer, mono_ns: int) -> Iterator[GraspStep | Finding]:
+        """Give the steps that have become whole, in order, and what is wrong with those that cannot."""
+        while self._waiting and self._next_index is not None:
+            report, came_ns = self._waiting.get(self._next_index, (None, 0))
+            if report is None:
+                oldest_ns = min(came for _, came in self._waiting.values())
+                if mono_ns - oldest_ns < self._timeout_ns:
+                    return
+                yield self._skip(self._next_index, min(self._waiting))
+                continue
+            frame = frames.find(report.stamp_ns)
+            if frame is None and mono_ns - came_ns < self._timeout_ns:
+                return
+            del self._waiting[self._next_index]
+            self._next_index += 1
+            if frame is None:
+                self.frames_missing += 1
+                text = f"step {report.index}: its frame {frames.explain_absence(report.stamp_ns)}"
+                yield self.note(Finding("missing frames", text, spoils=True))
+                continue
+            step = GraspStep(frame=frame, tool=report.tool, action=report.action, sent=report.sent)
+            yield from self._accept(step, report.index)
+
+    def end(self, label: Label, steps_told: int, mono_ns: int) -> None:
+        """The arm says that it is over, and after how many steps; 0 where it does not know."""
+        self._ended_ns = mono_ns
+        self._steps_told = steps_told
+        if self._label.is_success is None:
+            self._label = label
+
+    def relabel(self, label: Label) -> None:
+        """A label that came before the episode was written goes with it."""
+        self._label = label
+
+    def is_settled(self, mono_ns: int) -> bool:
+        """Whether an ended episode has all that it will ever get."""
+        if self._ended_ns is None:
+            return False
+        if mono_ns - self._ended_ns >= self._timeout_ns:
+            return not self._waiting or mono_ns - self._heard_ns >= self._timeout_ns
+        if self._waiting:
+            return False
+        if self._steps_told:
+            return self._count_told() >= self._steps_told
+        return bool(self._actions) and self._actions[-1].terminate
+
+    def check_whole(self) -> None:
+        """After it has settled: note what is missing at the end."""
+        if self._steps_told and self._count_told() != self._steps_told:
+            text = f"the arm says {self._steps_told} steps, {self._count_told()} came"
+            self.note(Finding("steps", text, spoils=True))
+        if not self._actions and not self._reasons:
+            self.note(Finding("steps", "no step came", spoils=True))
+
+    def check_alive(self, mono_ns: int) -> str | None:
+        """Why an episode that has not ended should be broken off."""
+        silent_s = (mono_ns - self._heard_ns) / 1e9
+        if silent_s > self._settings.step_timeout_s:
+            return f"no step for {silent_s:.0f} s and no end"
+        if self.steps >= self._settings.max_steps:
+            return f"{self.steps} steps and no end, allowed {self._settings.max_steps}"
+        return None
+
+    def decide_label(self) -> Label:
+        """What a person or the end event said, or else the gripper's width."""
+        if self._label.is_success is not None or not self._settings.has_gripper_rule:
+            return self._label
+        rule = GripperWidthRule(self._settings.held_from_m, self._settings.held_to_m)
+        return rule.label(self._actions, self._apertures_m)
+
+    def _count_told(self) -> int:
+        return (self._next_index or 0) - self._first_index
+
+    def _skip(self, begin: int, end: int) -> Finding:
+        self._next_index = end
+        missing = f"step {begin}" if end == begin + 1 else f"steps {begin} to {end - 1}"
+        return self.note(Finding("steps", f"{missing} never came", spoils=True))
+
+    def _accept(self, step: GraspStep, index: int) -> Iterator[GraspStep | Finding]:
+        """An episode's stamps rise, and nothing follows a terminating action."""
+        if self._last_stamp_ns is not None and step.frame.stamp_ns <= self._last_stamp_ns:
+            back_s = (self._last_stamp_ns - step.frame.stamp_ns) / 1e9
+            yield self.note(
+                Finding("clock", f"step {index}: its frame's stamp went back by {back_s:.3f} s", spoils=True)
+            )
+            return
+        if self._actions and self._actions[-1].terminate:
+            yield self.note(Finding("steps", f"step {index} follows a terminating one", spoils=True))
+            return
+        self._last_stamp_ns = step.frame.stamp_ns
+        self._actions.append(step.action)
+        self._apertures_m.append(step.tool.aperture_m)
+        frozen = self._frozen.see(step.frame, step.sent or step.action)
+        if frozen is not None:
+            yield self.note(frozen)
+        yield step

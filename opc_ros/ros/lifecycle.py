@@ -1,0 +1,182 @@
+"""The lifecycle node every node of this product is: described, validated parameters and errors of one line."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+import typing
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+
+from opc_ros.config import load_config, parse_config
+from opc_ros.errors import ConfigError, OpcError
+
+S = TypeVar("S")
+
+# ROS itself declares these on every node.
+_OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
+
+
+class OpcNode(LifecycleNode, Generic[S]):
+    """A node whose parameters are the fields of one dataclass.
+
+    A subclass names itself and its settings, and fills in `setup`, `start` and `pause`. What `setup` takes hold of, it
+    hands to `self.held`, which lets go of it on cleanup, on shutdown and where `setup` fails half-way. An OpcError
+    from `setup` or `start` refuses the transition with its one line. `finish` ends the program from inside.
+    """
+
+    NAME: ClassVar[str]
+    SETTINGS: ClassVar[type]
+
+    def __init__(self) -> None:
+        super().__init__(self.NAME)
+        self.exit_code: int | None = None
+        self.held = ExitStack()
+        self._refusal: OpcError | None = None
+        self._is_starting_itself = False
+        self._declare()
+        self.add_on_set_parameters_callback(self._check_change)
+
+    def setup(self, settings: S) -> None:
+        """Take hold of what the node needs."""
+
+    def start(self) -> None:
+        """Begin to act."""
+
+    def pause(self) -> None:
+        """Cease to act, leaving nothing half done."""
+
+    def now_ns(self) -> int:
+        """Time by the node's clock, which follows /clock where use_sim_time is set."""
+        return int(self.get_clock().now().nanoseconds)
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self._state_machine.current_state[1] == "active")
+
+    def finish(self, exit_code: int = 0) -> None:
+        """Let the program end after the current callback."""
+        self.exit_code = exit_code
+
+    def start_itself(self) -> None:
+        """Configure and activate, unless `autostart` leaves that to a lifecycle manager."""
+        if not self.get_parameter("autostart").value:
+            return
+        self._is_starting_itself = True
+        for trigger in (self.trigger_configure, self.trigger_activate):
+            if trigger() != TransitionCallbackReturn.SUCCESS:
+                raise self._refusal or OpcError("could not start; its log says why")
+        self._is_starting_itself = False
+
+    def close(self) -> None:
+        """Shut down from whatever state it is in."""
+        if self._state_machine.current_state[1] != "finalized":
+            self.trigger_shutdown()
+        self.destroy_node()
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        result = self._attempt(lambda: self.setup(self._read_settings()))
+        if result != TransitionCallbackReturn.SUCCESS:
+            self._attempt(self.held.close)
+        return result
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        result = self._attempt(self.start)
+        return super().on_activate(state) if result == TransitionCallbackReturn.SUCCESS else result
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._attempt(self.pause)
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._attempt(self.held.close)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        if state.label == "active":
+            self._attempt(self.pause)
+        return self._attempt(self.held.close)
+
+    def _attempt(self, act: Callable[[], None]) -> TransitionCallbackReturn:
+        # rclpy swallows what a transition raises, so it is kept and told here.
+        try:
+            act()
+        except Exception as error:
+            is_expected = isinstance(error, OpcError)
+            self._refusal = error if isinstance(error, OpcError) else OpcError(f"{type(error).__name__}: {error}")
+            if not is_expected:
+                self.get_logger().fatal(traceback.format_exc())
+            elif not self._is_starting_itself:
+                self.get_logger().error(str(error))
+            return TransitionCallbackReturn.FAILURE
+        return TransitionCallbackReturn.SUCCESS
+
+    def _declare(self) -> None:
+        self.declare_parameter(
+            "autostart", True, ParameterDescriptor(description="configure and activate without a lifecycle manager")
+        )
+        self.declare_parameter("config", "", ParameterDescriptor(description="YAML file whose values go for defaults"))
+        path = self.get_parameter("config").value
+        base = load_config(path, self.SETTINGS) if path else self.SETTINGS()
+        for field in dataclasses.fields(self.SETTINGS):
+            self.declare_parameter(field.name, _to_parameter(getattr(base, field.name)), _describe(field))
+        for name in self._parameter_overrides:
+            if not self.has_parameter(name) and not name.startswith(_OF_ROS):
+                known = ", ".join(field.name for field in dataclasses.fields(self.SETTINGS))
+                raise ConfigError(f"unknown parameter {name!r}, expected one of {known}")
+
+    def _read_settings(self) -> S:
+        return self._parse({})
+
+    def _parse(self, changes: dict[str, Any]) -> S:
+        names = [field.name for field in dataclasses.fields(self.SETTINGS)]
+        values = {name: changes.get(name, self.get_parameter(name).value) for name in names}
+        document = {name: list(value) if _is_array(value) else value for name, value in values.items()}
+        return typing.cast(S, parse_config(document, self.SETTINGS, where="parameters"))
+
+    def _check_change(self, parameters: list[Parameter]) -> SetParametersResult:
+        names = {field.name for field in dataclasses.fields(self.SETTINGS)}
+        changes = {parameter.name: parameter.value for parameter in parameters if parameter.name in names}
+        if not changes:
+            return SetParametersResult(successful=True)
+        if self._state_machine.current_state[1] != "unconfigured":
+            reason = f"{', '.join(changes)} can only be set while unconfigured: deactivate and clean up first"
+            return SetParametersResult(successful=False, reason=reason)
+        try:
+            self._parse(changes)
+        except ConfigError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+
+def describe_settings(kind: type) -> str:
+    """One line for each parameter: name, default and meaning."""
+    lines = []
+    for field in dataclasses.fields(kind):
+        default = _to_parameter(field.default)
+        lines.append(f"  {field.name} ({default!r}): {field.metadata.get('meaning', '')}")
+    return "\n".join(lines)
+
+
+def _to_parameter(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _is_array(value: object) -> bool:
+    return not isinstance(value, str | bytes) and hasattr(value, "__iter__")
+
+
+def _describe(field: dataclasses.Field) -> ParameterDescriptor:
+    """Typing is dynamic, so that 10 does for 10.0 and every complaint comes from one place, in one form."""
+    descriptor = ParameterDescriptor(description=field.metadata.get("meaning", ""), dynamic_typing=True)
+    low, high = field.metadata.get("low"), field.metadata.get("high")
+    text = [f"{word} {bound:g}" for word, bound in (("from", low), ("to", high)) if bound is not None]
+    descriptor.additional_constraints = " ".join(text)
+    return descriptor

@@ -1,0 +1,262 @@
+"""The recorder on ROS: topics and services in, episodes in the store, status and diagnostics out."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from opc_interfaces.msg import EpisodeEvent, EpisodeSummary, RecorderStatus
+from opc_interfaces.msg import GraspStep as GraspStepMsg
+from opc_interfaces.msg import Label as LabelMsg
+from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from rclpy.subscription import Subscription
+from rclpy.task import Future
+from sensor_msgs.msg import CompressedImage, Image
+
+from opc_ros.errors import OpcError, RecordingError
+from opc_ros.recording.episode_file import Outcome
+from opc_ros.recording.health import Finding
+from opc_ros.recording.recorder import Recorder, Surroundings
+from opc_ros.recording.settings import RecorderSettings
+from opc_ros.recording.take import StepReport
+from opc_ros.recording.view import RecorderView
+from opc_ros.ros import convert, topics
+from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.recorder_messages import diagnostics_to_msg, status_to_msg, summary_to_msg
+from opc_ros.ros.recorder_services import RecorderServices
+from opc_ros.ros.robot_name import robot_name
+from opc_ros.ros.run import run_node
+from opc_ros.ros.store_sink import StoreSink
+from opc_ros.store import open_store
+
+TICK_S = 0.1
+STATUS_S = 1.0
+
+
+class RecorderNode(OpcNode[RecorderSettings]):
+    """Records the grasp episodes of one robot into a validation store."""
+
+    NAME = "recorder"
+    SETTINGS = RecorderSettings
+
+    def setup(self, settings: RecorderSettings) -> None:
+        self._settings = settings
+        self._robot = robot_name(self, settings.robot)
+        self._subscriptions_held: list[Subscription] = []
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._waiting_for: dict[str, list[Future]] = {}
+        self._shown: tuple[object, ...] = ()
+        self._is_camera_reliable = True
+        self._summaries = self._publisher(EpisodeSummary, "episode/summary", topics.RECORDED)
+        self._statuses = self._publisher(RecorderStatus, "recorder/status", topics.LATEST)
+        self._diagnostics = self._publisher(DiagnosticArray, "/diagnostics", topics.RECORDED)
+        self._bell = self.create_guard_condition(self._run_calls)
+        self.held.callback(self.destroy_guard_condition, self._bell)
+        self._recorder = self._open_recorder()
+        services = RecorderServices(
+            self,
+            self._recorder,
+            button_labeller=settings.button_labeller,
+            is_active=lambda: self.is_active,
+            outcome_of=self._outcome_of,
+            soon=self._soon,
+        )
+        services.offer(self.held)
+        for period_s, callback in ((TICK_S, self._tick), (STATUS_S, self._publish_state)):
+            timer = self.create_timer(period_s, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
+            self.held.callback(self.destroy_timer, timer)
+
+    def start(self) -> None:
+        settings = self._settings
+        self._subscribe_camera()
+        for kind, topic, callback in (
+            (GraspStepMsg, settings.step_topic, self._on_step),
+            (EpisodeEvent, settings.event_topic, self._on_event),
+            (LabelMsg, settings.label_topic, self._on_label),
+        ):
+            guarded = partial(self._guard, "labels" if kind is LabelMsg else "steps", callback)
+            self._subscriptions_held.append(self.create_subscription(kind, topic, guarded, topics.RECORDED))
+        self.get_logger().info(f"recording {self._robot} into {self._store_path}")
+
+    def pause(self) -> None:
+        for subscription in self._subscriptions_held:
+            self.destroy_subscription(subscription)
+        self._subscriptions_held.clear()
+        self._recorder.break_off("the recorder was stopped in the middle of the episode")
+        self._publish_state()
+
+    def _open_recorder(self) -> Recorder:
+        store = open_store(self._settings.store, create=True)
+        self._store_path = store.path
+        sink = StoreSink(store)
+        surroundings = Surroundings(
+            stamp_ns=self.now_ns,
+            wall_ns=time.time_ns,
+            mono_ns=time.monotonic_ns,
+            free_bytes=lambda: shutil.disk_usage(store.path).free,
+        )
+        recorder = Recorder(
+            self._robot,
+            self._settings,
+            sink,
+            surroundings,
+            tell=lambda outcome: self._soon(partial(self._publish_outcome, outcome)),
+        )
+        self.held.callback(self._close, recorder)
+        # Reading many sidecars takes a while, and nobody waits for their number.
+        threading.Thread(target=self._count_unlabelled, args=(recorder, sink), daemon=True).start()
+        return recorder
+
+    def _count_unlabelled(self, recorder: Recorder, sink: StoreSink) -> None:
+        try:
+            recorder.add_unlabelled(sink.unlabelled())
+        except OpcError as error:
+            self.get_logger().warning(f"unlabelled episodes could not be counted: {error}")
+
+    def _close(self, recorder: Recorder) -> None:
+        if not recorder.close("the recorder was stopped in the middle of the episode"):
+            self.get_logger().error("the disk did not finish in time; run opc store recover")
+        self._run_calls()
+
+    def _publisher(self, kind: type, topic: str, qos: QoSProfile) -> Publisher:
+        publisher = self.create_publisher(kind, topic, qos)
+        self.held.callback(self.destroy_publisher, publisher)
+        self.held.callback(publisher.wait_for_all_acked, Duration(seconds=0.5))
+        return publisher
+
+    def _subscribe_camera(self) -> None:
+        """Reliable at first; a camera that only offers best effort says so through `incompatible_qos`."""
+        settings = self._settings
+        subscription = self.create_subscription(
+            CompressedImage if settings.image_kind == "compressed" else Image,
+            settings.image_topic,
+            partial(self._guard, "missing frames", self._on_frame),
+            topics.pictures(is_reliable=self._is_camera_reliable),
+            event_callbacks=SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible_camera),
+        )
+        self._subscriptions_held.append(subscription)
+
+    def _on_incompatible_camera(self, event: Any) -> None:
+        if self._is_camera_reliable:
+            self._is_camera_reliable = False
+            self.get_logger().warning(f"{self._settings.image_topic} is best effort: frames may be lost on their way")
+            self._subscribe_camera()
+
+    def _guard(self, watch: str, callback: Callable[[Any], None], msg: Any) -> None:
+        """A message that cannot be used is noted and shown; recording goes on."""
+        try:
+            callback(msg)
+        except OpcError as error:
+            self.get_logger().warning(str(error))
+            self._recorder.note(Finding(watch, str(error)))
+
+    def _on_frame(self, msg: CompressedImage | Image) -> None:
+        self._recorder.add_frame(convert.frame_from_msg(msg))
+
+    def _on_step(self, msg: GraspStepMsg) -> None:
+        self._recorder.add_step(
+            StepReport(
+                episode_id=msg.episode_id,
+                index=msg.index,
+                stamp_ns=convert.stamp_to_ns(msg.header.stamp),
+                tool=convert.tool_from_msg(msg.tool),
+                action=convert.action_from_msg(msg.action),
+                sent=convert.action_from_msg(msg.sent) if msg.is_clamped else None,
+            )
+        )
+
+    def _on_event(self, msg: EpisodeEvent) -> None:
+        recorder = self._recorder
+        if msg.robot not in ("", self._robot):
+            raise RecordingError(f"event of robot {msg.robot!r} on the topics of {self._robot!r}: check the namespaces")
+        if msg.kind == EpisodeEvent.BEGIN:
+            recorder.begin(msg.episode_id, msg.behaviour_policy, msg.object_set, msg.permit_id)
+        elif msg.kind == EpisodeEvent.END:
+            source = msg.label_source or LabelMsg.SOURCE_EPISODE_END
+            recorder.end(msg.episode_id, convert.label_from_fields(msg.label, source, msg.labeller), msg.steps)
+        elif msg.kind == EpisodeEvent.DISCARD:
+            recorder.discard(msg.episode_id, msg.reason)
+        elif msg.kind == EpisodeEvent.ABORT:
+            recorder.abort(msg.episode_id, msg.reason)
+        else:
+            raise RecordingError(f"event of kind {msg.kind}, expected 0 (begin) to 3 (abort)")
+        self._show_changes()
+
+    def _on_label(self, msg: LabelMsg) -> None:
+        def done(result: int | Exception) -> None:
+            if isinstance(result, Exception):
+                self._soon(partial(self._recorder.note, Finding("labels", f"not kept: {result}")))
+
+        self._recorder.label(msg.episode_id, convert.label_from_msg(msg), msg.note, done)
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        """From any thread: have it called in the node's own."""
+        self._calls.put(call)
+        self._bell.trigger()
+
+    def _run_calls(self) -> None:
+        with contextlib.suppress(Empty):
+            while True:
+                self._calls.get_nowait()()
+        self._show_changes()
+
+    def _publish_outcome(self, outcome: Outcome) -> None:
+        if outcome.kind == "quarantined":
+            self.get_logger().warning(str(outcome))
+        else:
+            self.get_logger().info(str(outcome))
+        self._summaries.publish(summary_to_msg(outcome, self.now_ns()))
+        for future in self._waiting_for.pop(outcome.start.id, []):
+            future.set_result(outcome)
+
+    def _outcome_of(self, episode_id: str) -> Future:
+        future = Future(executor=self.executor)
+        self._waiting_for.setdefault(episode_id, []).append(future)
+        return future
+
+    def _tick(self) -> None:
+        if self.is_active:
+            self._recorder.tick()
+        self._show_changes()
+
+    def _show_changes(self) -> None:
+        if self._essence(self._recorder.view()) != self._shown:
+            self._publish_state()
+
+    def _publish_state(self) -> None:
+        view, now_ns = self._recorder.view(), self.now_ns()
+        self._shown = self._essence(view)
+        self._statuses.publish(status_to_msg(view, self._robot, now_ns, is_active=self.is_active))
+        self._diagnostics.publish(diagnostics_to_msg(self._recorder.findings(), view, self._robot, now_ns))
+
+    def _essence(self, view: RecorderView) -> tuple[object, ...]:
+        """What is shown at once when it changes; the rest waits for the next second."""
+        return (
+            self.is_active,
+            view.state,
+            view.reason,
+            view.episode_id,
+            view.last_outcome,
+            view.episodes_unlabelled,
+            view.frames_received > 0,
+        )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_node(RecorderNode, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""Run one node as a program: one-line errors, and a clean end on SIGINT and SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import rclpy
+from rclpy.exceptions import (
+    InvalidNamespaceException,
+    InvalidNodeNameException,
+    InvalidParameterTypeException,
+    InvalidParameterValueException,
+    ParameterUninitializedException,
+)
+from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import remove_ros_args
+
+from opc_ros.errors import OpcError
+from opc_ros.ros.lifecycle import OpcNode, describe_settings
+
+# How long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run.
+_PATIENCE_S = 0.1
+
+_WRONG_USAGE = (
+    _rclpy.RCLInvalidROSArgsError,
+    _rclpy.UnknownROSArgsError,
+    InvalidNamespaceException,
+    InvalidNodeNameException,
+    InvalidParameterTypeException,
+    InvalidParameterValueException,
+    ParameterUninitializedException,
+)
+
+
+def run_node(kind: type[OpcNode], argv: Sequence[str] | None = None, *, threads: int = 1) -> int:
+    """Exit 0 done or stopped by a signal, 1 refused or failed, 2 wrong usage."""
+    words = list(sys.argv if argv is None else [kind.NAME, *argv])
+    with _caught_signals() as stopping:
+        try:
+            _parse_usage(kind, remove_ros_args(words)[1:])
+            rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
+            return _run(kind, threads, stopping)
+        except OpcError as error:
+            return _complain(kind, error, 1)
+        except _WRONG_USAGE as error:
+            return _complain(kind, error, 2)
+        finally:
+            rclpy.try_shutdown()
+
+
+def _run(kind: type[OpcNode], threads: int, stopping: threading.Event) -> int:
+    node = kind()
+    executor: Executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
+    try:
+        node.start_itself()
+        executor.add_node(node)
+        while not stopping.is_set() and node.exit_code is None:
+            executor.spin_once(timeout_sec=_PATIENCE_S)
+        return node.exit_code or 0
+    finally:
+        executor.shutdown()
+        node.close()
+
+
+def _parse_usage(kind: type[OpcNode], words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog=kind.NAME,
+        usage=f"{kind.NAME} [--ros-args -p PARAMETER:=VALUE ... -r __ns:=/ROBOT]",
+        description=kind.__doc__,
+        epilog=f"parameters (default): meaning\n{describe_settings(kind.SETTINGS)}\n"
+        "  autostart (True): configure and activate without a lifecycle manager\n"
+        "  config (''): YAML file whose values go for defaults",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.parse_args(words)
+
+
+def _complain(kind: type[OpcNode], error: Exception, code: int) -> int:
+    print(f"{kind.NAME}: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+@contextmanager
+def _caught_signals() -> Iterator[threading.Event]:
+    stopping = threading.Event()
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    before = {signum: signal.signal(signum, stop) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -1,0 +1,58 @@
+"""The validation store as the place a recorder writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from opc_ros.grasp import GraspStep, Label
+from opc_ros.recording.sink import EpisodeStart, Saved
+from opc_ros.store import EpisodeHeader, EpisodeWriter, Store
+
+
+class StoreSink:
+    """An EpisodeSink in front of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begin(self, start: EpisodeStart) -> StoreWriter:
+        return StoreWriter(
+            self._store.begin(
+                EpisodeHeader(
+                    id=start.id,
+                    robot=start.robot,
+                    behaviour_policy=start.behaviour_policy,
+                    began_ns=start.began_ns,
+                    object_set=start.object_set,
+                    permit_id=start.permit_id,
+                )
+            )
+        )
+
+    def label(self, episode_id: str, label: Label, note: str) -> int:
+        return self._store.label(episode_id, label, note=note)
+
+    def unlabelled(self) -> Iterator[str]:
+        for episode in self._store.episodes(on_damage=lambda error: None):
+            if not episode.is_labelled:
+                yield episode.id
+
+
+class StoreWriter:
+    """One episode on its way into the store."""
+
+    def __init__(self, writer: EpisodeWriter) -> None:
+        self._writer = writer
+
+    def add_step(self, step: GraspStep) -> None:
+        self._writer.add_step(step)
+
+    def commit(self, label: Label, health: Sequence[str]) -> Saved:
+        committed = self._writer.commit(label, health=tuple(health))
+        return Saved(sha256=committed.file_sha256, file_bytes=committed.file_bytes)
+
+    def quarantine(self, reason: str, health: Sequence[str]) -> None:
+        self._writer.quarantine(reason, health=tuple(health))
+
+    def discard(self) -> None:
+        self._writer.discard()

@@ -1,0 +1,31 @@
+"""How the topics between arms, cameras and recorders are to be delivered."""
+
+from __future__ import annotations
+
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+# Steps, events and labels: none may be lost, and a burst of them is small.
+RECORDED = QoSProfile(
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.VOLATILE,
+    history=HistoryPolicy.KEEP_LAST,
+    depth=1000,
+)
+
+# What a person or a panel that comes later still wants to see.
+LATEST = QoSProfile(
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL,
+    history=HistoryPolicy.KEEP_LAST,
+    depth=1,
+)
+
+
+def pictures(*, is_reliable: bool = True) -> QoSProfile:
+    """Camera frames; deep enough for a second or two in which nobody reads."""
+    return QoSProfile(
+        reliability=ReliabilityPolicy.RELIABLE if is_reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.VOLATILE,
+        history=HistoryPolicy.KEEP_LAST,
+        depth=30,
+    )

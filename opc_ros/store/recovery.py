@@ -1,0 +1,214 @@
+"""Putting a store right after a crash: complete what is whole, quarantine what is not, lose nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opc_ros.errors import EpisodeDamaged, StoreError
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.store import labels, snapshots
+from opc_ros.store.commit import describe, encode_sidecar
+from opc_ros.store.durable import PART, replace_file, store_error, sync_folder
+from opc_ros.store.episode_reading import read_whole, salvage
+from opc_ros.store.layout import JSON, MCAP, names_in
+from opc_ros.store.quarantine import move_to_quarantine
+from opc_ros.store.store import Store
+from opc_ros.store.survey import Remains, held, stale_parts, survey
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What `recover` did; each line names the episode or file."""
+
+    completed: list[str] = field(default_factory=list)  # whole, only not committed: now they are
+    quarantined: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)  # empty or half-written files without content
+    set_aside: list[str] = field(default_factory=list)  # unreadable labels and snapshots, renamed to .damaged
+    running: list[str] = field(default_factory=list)  # belong to writers at work: left alone
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.completed or self.quarantined or self.removed or self.set_aside)
+
+
+def recover(
+    store: Store, *, settle_s: float = 60.0, is_quick: bool = False, report: Report = ignore_progress
+) -> Recovery:
+    """Leave only whole committed episodes and those that writers are working on.
+
+    `is_quick` trusts committed files of the right size instead of hashing each. `settle_s` is how long a file must
+    lie still before it counts as abandoned, where the file system cannot tell whether its writer lives.
+    """
+    done = Recovery()
+    try:
+        found = survey(store.layout)
+        for number, remains in enumerate(found.remains):
+            report(number, len(found.remains), remains.episode_id)
+            _recover_episode(store, remains, done, settle_s=settle_s, is_quick=is_quick)
+        report(len(found.remains), len(found.remains))
+        _set_aside_labels(store, done)
+        _set_aside_snapshots(store, done)
+        for path in stale_parts(store.layout, settle_s=settle_s):
+            path.unlink(missing_ok=True)
+            done.removed.append(str(path.relative_to(store.path)))
+    except OSError as error:
+        raise store_error(f"{store.path}: cannot recover", error) from error
+    return done
+
+
+def _recover_episode(store: Store, remains: Remains, done: Recovery, *, settle_s: float, is_quick: bool) -> None:
+    layout, robot, episode_id = store.layout, remains.robot, remains.episode_id
+    file, part = layout.file(robot, episode_id), layout.file_part(robot, episode_id)
+    data_file = file if MCAP in remains.suffixes else part
+    if not remains.suffixes & {MCAP, MCAP + PART}:
+        _recover_lone_sidecar(store, remains, done)
+        return
+    with held(data_file, settle_s=settle_s) as is_ours:
+        if not is_ours:
+            if data_file.exists():
+                done.running.append(episode_id)
+            return
+        # Its writer may have finished between the survey and now.
+        if layout.sidecar(robot, episode_id).exists():
+            _check_committed(store, remains, data_file, done, is_quick=is_quick)
+        else:
+            _recover_uncommitted(store, remains, data_file, done)
+        _remove(store, layout.sidecar_part(robot, episode_id), done)
+    if data_file == file and MCAP + PART in remains.suffixes:
+        _recover_second_file(store, remains, part, done, settle_s=settle_s)
+
+
+def _recover_second_file(store: Store, remains: Remains, part: Path, done: Recovery, *, settle_s: float) -> None:
+    """A writer that died while asking for an id that was taken leaves an empty file; anything more is kept."""
+    with held(part, settle_s=settle_s) as is_ours:
+        if not is_ours:
+            return
+        if part.stat().st_size == 0:
+            _remove(store, part, done)
+        else:
+            _quarantine(store, remains, (part,), "a second file of an id that was taken", done)
+
+
+def _check_committed(store: Store, remains: Remains, data_file: Path, done: Recovery, *, is_quick: bool) -> None:
+    robot, episode_id = remains.robot, remains.episode_id
+    sidecar = store.layout.sidecar(robot, episode_id)
+    try:
+        committed = store.read_sidecar(robot, episode_id)
+    except EpisodeDamaged as error:
+        _rebuild_sidecar(store, remains, data_file, str(error), done)
+        return
+    if is_quick and data_file.stat().st_size == committed.file_bytes:
+        return
+    found = hashlib.sha256(data_file.read_bytes()).hexdigest()
+    if found != committed.file_sha256:
+        reason = f"its file has sha256 {found}, committed was {committed.file_sha256}"
+        _quarantine(store, remains, (data_file, sidecar), reason, done)
+    elif data_file != store.layout.file(robot, episode_id):
+        data_file.rename(store.layout.file(robot, episode_id))
+        sync_folder(data_file.parent)
+        done.completed.append(f"{episode_id}: its file had not got its name yet")
+
+
+def _rebuild_sidecar(store: Store, remains: Remains, data_file: Path, problem: str, done: Recovery) -> None:
+    """The episode's own file says all that its sidecar says."""
+    sidecar = store.layout.sidecar(remains.robot, remains.episode_id)
+    if _find_problem(data_file, remains) is not None:
+        _quarantine(store, remains, (data_file, sidecar), problem, done)
+        return
+    _quarantine(store, remains, (sidecar,), problem, done)
+    _complete(store, remains, data_file, "its sidecar was damaged", done)
+
+
+def _recover_uncommitted(store: Store, remains: Remains, data_file: Path, done: Recovery) -> None:
+    if data_file.stat().st_size == 0:
+        _remove(store, data_file, done)
+        return
+    problem = _find_problem(data_file, remains)
+    if problem is None:
+        _complete(store, remains, data_file, "its writer died before its sidecar was written", done)
+    else:
+        _quarantine(store, remains, (data_file,), f"its writer died or its file was damaged: {problem}", done)
+
+
+def _recover_lone_sidecar(store: Store, remains: Remains, done: Recovery) -> None:
+    robot, episode_id = remains.robot, remains.episode_id
+    sidecar = store.layout.sidecar(robot, episode_id)
+    if JSON in remains.suffixes and sidecar.exists() and not store.layout.file(robot, episode_id).exists():
+        _quarantine(store, remains, (sidecar,), "its sidecar has no file", done)
+    _remove(store, store.layout.sidecar_part(robot, episode_id), done)
+
+
+def _find_problem(data_file: Path, remains: Remains) -> str | None:
+    try:
+        whole = read_whole(data_file.read_bytes(), where=remains.episode_id)
+    except EpisodeDamaged as error:
+        return str(error)
+    if (whole.header.robot, whole.header.id) != (remains.robot, remains.episode_id):
+        return f"{remains.episode_id}: holds episode {whole.header.id} of robot {whole.header.robot}"
+    return None
+
+
+def _complete(store: Store, remains: Remains, data_file: Path, why: str, done: Recovery) -> None:
+    data = data_file.read_bytes()
+    whole = read_whole(data, where=remains.episode_id)
+    sidecar = describe(whole, hashlib.sha256(data).hexdigest(), len(data), committed_ns=store.now())
+    sidecar = dataclasses.replace(sidecar, health=(*sidecar.health, f"recovered: {why}"))
+    with data_file.open("rb") as file:
+        os.fsync(file.fileno())
+    file_path = store.layout.file(remains.robot, remains.episode_id)
+    if data_file != file_path:
+        data_file.rename(file_path)
+    replace_file(store.layout.sidecar(remains.robot, remains.episode_id), encode_sidecar(sidecar))
+    done.completed.append(f"{remains.episode_id}: {why}")
+
+
+def _quarantine(store: Store, remains: Remains, paths: tuple[Path, ...], reason: str, done: Recovery) -> None:
+    present = tuple(path for path in paths if path.exists())
+    steps = 0
+    for path in present:
+        if MCAP in path.suffixes:
+            steps = len(salvage(path.read_bytes())[0].steps)
+    move_to_quarantine(
+        store.layout,
+        present,
+        episode_id=remains.episode_id,
+        robot=remains.robot,
+        reason=reason,
+        steps=steps,
+        health=(),
+        now_ns=store.now(),
+    )
+    done.quarantined.append(f"{remains.episode_id}: {reason}")
+
+
+def _remove(store: Store, path: Path, done: Recovery) -> None:
+    if path.exists():
+        path.unlink()
+        done.removed.append(str(path.relative_to(store.path)))
+
+
+def _set_aside_labels(store: Store, done: Recovery) -> None:
+    for episode_id in names_in(store.layout.labels):
+        for revision in labels.revisions(store.layout, episode_id):
+            try:
+                labels.read_revision(store.layout, episode_id, revision)
+            except EpisodeDamaged:
+                _set_aside(store, store.layout.labels / episode_id / f"{revision}{JSON}", done)
+
+
+def _set_aside_snapshots(store: Store, done: Recovery) -> None:
+    for snapshot_id in snapshots.snapshot_ids(store.layout):
+        try:
+            snapshots.read_snapshot(store.layout, snapshot_id)
+        except StoreError:
+            _set_aside(store, store.layout.snapshots / f"{snapshot_id}{JSON}", done)
+
+
+def _set_aside(store: Store, path: Path, done: Recovery) -> None:
+    path.rename(path.with_suffix(labels.DAMAGED))
+    sync_folder(path.parent)
+    done.set_aside.append(str(path.relative_to(store.path)))

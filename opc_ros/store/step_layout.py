@@ -1,0 +1,134 @@
+"""GraspStep messages as one fixed layout for each episode, packed and unpacked in a single call."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import struct
+from dataclasses import dataclass
+
+from opc_ros.errors import GraspError
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
+from opc_ros.store.cdr import PREAMBLE, CdrError
+
+BASE_FRAME = "base"
+
+
+@dataclass(frozen=True, slots=True)
+class StepMessage:
+    """A grasp step without its picture."""
+
+    stamp_ns: int
+    index: int
+    tool: ToolState
+    action: GraspAction
+    sent: GraspAction | None
+
+
+class StepLayout:
+    """All texts in a GraspStep are the same throughout an episode, so every field has its place.
+
+    A robot's steps would otherwise take some ninety small reads and writes each.
+    """
+
+    def __init__(self, robot: str, episode_id: str) -> None:
+        self._header = _text(BASE_FRAME)
+        self._names = (*_text(robot), *_text(episode_id))
+        header = ("i", "I", *_text_codes(BASE_FRAME))
+        who = (*_text_codes(robot), *_text_codes(episode_id), "I")
+        action = (*header, *who, "i", "I", *("d" * 5), *("B" * 3))
+        self._form = _compile((*header, *who, *header, *("d" * 5), *action, "B", *action))
+
+    def encode(self, step: GraspStep, index: int) -> bytes:
+        header = (*divmod(step.frame.stamp_ns, 1_000_000_000), *self._header)
+        who = (*self._names, index)
+        tool = step.tool
+        is_clamped = step.sent is not None and step.sent != step.action
+        return PREAMBLE + self._form.pack(
+            *header,
+            *who,
+            *header,
+            *(tool.x_m, tool.y_m, tool.z_m, tool.yaw_rad, tool.aperture_m),
+            *header,
+            *who,
+            *header[:2],
+            *_action_numbers(step.action),
+            is_clamped,
+            *header,
+            *who,
+            *header[:2],
+            *_action_numbers(step.sent or step.action),
+        )
+
+    def decode(self, data: bytes) -> StepMessage:
+        if len(data) != len(PREAMBLE) + self._form.size or data[: len(PREAMBLE)] != PREAMBLE:
+            raise CdrError(f"step has {len(data)} bytes, expected {len(PREAMBLE) + self._form.size} of this episode")
+        values = self._form.unpack_from(data, len(PREAMBLE))
+        header, who = values[0:4], values[4:9]
+        action, is_clamped, sent = values[18:37], values[37], values[38:57]
+        copies = (values[9:13], action[0:4], sent[0:4], header[:2] + self._header)
+        if any(copy != header for copy in copies) or header[0] < 0 or header[1] >= 1_000_000_000:
+            raise CdrError(f"step has headers {header} and {copies}, expected one valid stamp in frame {BASE_FRAME!r}")
+        if who[:4] != self._names or action[4:9] != who or sent[4:9] != who:
+            raise CdrError(f"step is of {who}, {action[4:9]} and {sent[4:9]}, expected of {self._names}")
+        if action[9:11] != header[:2] or sent[9:11] != header[:2]:
+            raise CdrError(f"step {who[4]}: its action was chosen on another frame")
+        if is_clamped > 1:
+            raise CdrError(f"step {who[4]}: flag is {is_clamped}, expected 0 or 1")
+        tool = values[13:18]
+        if not all(map(math.isfinite, tool)):
+            raise CdrError(f"step {who[4]}: tool is at {tool}, expected finite numbers")
+        return StepMessage(
+            stamp_ns=header[0] * 1_000_000_000 + header[1],
+            index=who[4],
+            tool=ToolState(*tool),
+            action=_to_action(action[11:19]),
+            sent=_to_action(sent[11:19]) if is_clamped else None,
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def step_layout(robot: str, episode_id: str) -> StepLayout:
+    return StepLayout(robot, episode_id)
+
+
+def _text(value: str) -> tuple[int, bytes]:
+    data = value.encode("utf-8") + b"\x00"
+    return len(data), data
+
+
+def _text_codes(value: str) -> tuple[str, str]:
+    return "I", f"{_text(value)[0]}s"
+
+
+def _compile(codes: tuple[str, ...]) -> struct.Struct:
+    """CDR aligns each number to its own size, counted from behind the preamble."""
+    form, offset = "<", 0
+    for code in codes:
+        size = struct.calcsize(f"<{code}")
+        padding = 0 if re.fullmatch(r"\d+s", code) else -offset % size
+        form += f"{padding}x{code}"
+        offset += padding + size
+    return struct.Struct(form)
+
+
+def _action_numbers(action: GraspAction) -> tuple[float, ...]:
+    return (
+        *action.displacement_m,
+        math.sin(action.rotation_rad),
+        math.cos(action.rotation_rad),
+        action.open_gripper,
+        action.close_gripper,
+        action.terminate,
+    )
+
+
+def _to_action(numbers: tuple[float, ...]) -> GraspAction:
+    x, y, z, sin, cos, *flags = numbers
+    if max(flags) > 1:
+        raise CdrError(f"action has flags {flags}, expected 0 or 1")
+    try:
+        return GraspAction((x, y, z), math.atan2(sin, cos), *map(bool, flags))
+    except GraspError as error:
+        raise CdrError(str(error)) from error

@@ -1,0 +1,100 @@
+"""Which files a store really holds, committed or not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.store.durable import PART, is_same_file, try_lock
+from opc_ros.store.layout import JSON, MCAP, Layout, names_in
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """The files of one episode id below one robot's folder."""
+
+    robot: str
+    episode_id: str
+    suffixes: frozenset[str]
+
+    @property
+    def is_committed(self) -> bool:
+        return self.suffixes == {MCAP, JSON}
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything below episodes/, sorted by robot and id, and what does not belong there."""
+
+    remains: tuple[Remains, ...]
+    strays: tuple[Path, ...]
+
+
+def survey(layout: Layout) -> Survey:
+    remains: list[Remains] = []
+    strays: list[Path] = []
+    for robot in names_in(layout.episodes):
+        folder = layout.episodes / robot
+        if not folder.is_dir():
+            strays.append(folder)
+            continue
+        found: dict[str, set[str]] = {}
+        for name in names_in(folder):
+            stem, suffix = _split(name)
+            if suffix:
+                found.setdefault(stem, set()).add(suffix)
+            else:
+                strays.append(folder / name)
+        remains += [Remains(robot, stem, frozenset(found[stem])) for stem in sorted(found)]
+    return Survey(tuple(remains), tuple(strays))
+
+
+def stale_parts(layout: Layout, *, settle_s: float) -> Iterator[Path]:
+    """Half-written documents that nobody has touched for a while; their writers take milliseconds."""
+    now = time.time()
+    for path in sorted(layout.root.rglob(f".*{PART}")):
+        try:
+            is_stale = now - path.stat().st_mtime >= settle_s
+        except FileNotFoundError:
+            continue
+        if is_stale:
+            yield path
+
+
+@contextmanager
+def held(path: Path, *, settle_s: float) -> Iterator[bool]:
+    """True while this process holds a file that no writer is using; False where one is, or it is gone."""
+    try:
+        descriptor = _open_for_lock(path)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        locked = try_lock(descriptor)
+        if locked is None:  # no locks on this file system: go by when the file last grew
+            locked = time.time() - os.fstat(descriptor).st_mtime >= settle_s
+        yield locked and is_same_file(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_for_lock(path: Path) -> int:
+    """Some network file systems lock only files that are open for writing."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _split(name: str) -> tuple[str, str]:
+    for suffix in (MCAP + PART, JSON + PART, MCAP, JSON):
+        if name.endswith(suffix) and name != suffix:
+            return name.removesuffix(suffix), suffix
+    return name, ""

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from opc_ros.arm import ScriptedArm
+
+pytestmark = pytest.mark.ros
+
+
+@pytest.mark.parametrize(
+    ("parameters", "code", "complaint"),
+    [
+        ({"seed": -1}, 1, "scripted_arm: parameters: seed: got -1, expected from 0"),
+        ({"sed": 1}, 1, "scripted_arm: unknown parameter 'sed', expected one of robot, seed"),
+        ({"rate_hz": "fast"}, 1, "scripted_arm: parameters: rate_hz: got 'fast', expected a number"),
+        ({"config": "/nowhere.yaml"}, 1, "scripted_arm: /nowhere.yaml: No such file or directory"),
+        ({"a b": "{"}, 2, "scripted_arm: Failed to parse ROS arguments"),
+    ],
+)
+def test_wrong_parameters_end_the_program_with_one_line(
+    start: Callable, parameters: dict[str, object], code: int, complaint: str
+) -> None:
+    arm = start("scripted_arm", "/arm1", **parameters)
+    assert arm.wait() == code
+    assert arm.log.read_text().startswith(complaint)
+    assert arm.log.read_text().count("\n") == 1
+
+
+def test_a_recorder_that_cannot_write_says_so_and_ends(start: Callable, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    recorder = start("recorder", "/arm1", store=tmp_path / "file" / "store")
+    assert recorder.wait() == 1
+    assert recorder.log.read_text().startswith(f"recorder: {tmp_path}/file/store: ")
+    assert recorder.log.read_text().count("\n") == 1
+
+
+def test_values_of_a_config_file_go_for_defaults_and_parameters_win(start: Callable, probe, tmp_path: Path) -> None:
+    from rcl_interfaces.srv import GetParameters
+
+    config = tmp_path / "recorder.yaml"
+    config.write_text(f"store: {tmp_path}/store\nmax_steps: 7\nqueue_capacity: 9\n")
+    start("recorder", "/arm1", config=config, queue_capacity=11)
+    names = ["max_steps", "queue_capacity", "frozen_steps"]
+    values = probe.call(GetParameters, "/arm1/recorder/get_parameters", names=names).values
+    assert [value.integer_value for value in values] == [7, 11, 2]
+
+
+def test_one_seed_gives_one_sequence_of_actions_however_long_the_arm_waits(start: Callable, probe) -> None:
+    from opc_interfaces.msg import GraspStep
+
+    from opc_ros.ros import convert, topics
+
+    robots = {"/arm1": 5, "/arm2": 5, "/arm3": 6}
+    told = {robot: probe.listen(GraspStep, f"{robot}/grasp/step", topics.RECORDED) for robot in robots}
+    arms = [
+        start("scripted_arm", robot, seed=seed, rate_hz=100, image_size=32, wait_for_recorder=False, episodes=0)
+        for robot, seed in robots.items()
+    ]
+    probe.until(lambda: all(len(steps) > 30 for steps in told.values()), "the arms do not move")
+    for arm in arms:
+        arm.end()
+
+    def episodes(robot: str) -> list[list[object]]:
+        """Without the first and the last, of which discovery and the end may have cost steps."""
+        ids = list(dict.fromkeys(step.episode_id for step in told[robot]))
+        return [[convert.action_from_msg(s.action) for s in told[robot] if s.episode_id == id] for id in ids[1:-1]]
+
+    first, second, other = (episodes(robot) for robot in robots)
+    assert any(actions in second for actions in first)
+    assert not any(actions in other for actions in first)
+
+
+def test_the_scripted_policy_goes_down_closes_lifts_and_terminates() -> None:
+    from opc_ros.ros.scripted_arm_node import choose_action
+
+    arm = ScriptedArm(image_size=16)
+    observation = arm.begin(seed=3)
+    actions = []
+    while not (actions and actions[-1].terminate):
+        actions.append(choose_action(observation.tool, arm.disc_xy))
+        arm.apply(actions[-1])
+        observation = arm.observe()
+    # From 0.30 m to the floor at 0.02 m by at most 0.08 m a step; then close, lift once and end.
+    assert [action.displacement_m[2] for action in actions] == [-0.08] * 4 + [0.0, 0.08, 0.0]
+    assert [action.close_gripper for action in actions] == [False] * 4 + [True, False, False]
+    assert arm.finish()
