@@ -1,7 +1,7 @@
 """Scores of Q functions on recorded episodes, and how sure they are."""
 
 from opc_ros.scoring.baselines import discounted_sum_of_advantages, final_rewards, mcc_error, td_error
-from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, percentile_interval, split_scores
+from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, score_intervals, split_scores
 from opc_ros.scoring.metrics import (
     METRIC_NAMES,
     MetricName,
@@ -30,8 +30,8 @@ __all__ = [
     "mcc_error",
     "opc",
     "opc_over_priors",
-    "percentile_interval",
     "return_bound",
+    "score_intervals",
     "soft_opc",
     "split_scores",
     "td_error",
