@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from opc_ros.errors import OpcError
 
 # Each is a module of this package with add_parser(verbs); what it runs is imported only then.
-VERBS: tuple[str, ...] = ()
+VERBS: tuple[str, ...] = ("reproduce",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,6 +1,13 @@
 """Scores of Q functions on recorded episodes, and how sure they are."""
 
-from opc_ros.scoring.baselines import discounted_sum_of_advantages, final_rewards, mcc_error, td_error
+from opc_ros.scoring.baselines import (
+    BaselineScores,
+    discounted_sum_of_advantages,
+    final_rewards,
+    mcc_error,
+    score_baselines,
+    td_error,
+)
 from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, score_intervals, split_scores
 from opc_ros.scoring.metrics import (
     METRIC_NAMES,
@@ -18,6 +25,7 @@ from opc_ros.scoring.reweighting import Reweighter
 
 __all__ = [
     "METRIC_NAMES",
+    "BaselineScores",
     "MetricName",
     "Reweighter",
     "Weighting",
@@ -31,6 +39,7 @@ __all__ = [
     "opc",
     "opc_over_priors",
     "return_bound",
+    "score_baselines",
     "score_intervals",
     "soft_opc",
     "split_scores",

@@ -29,6 +29,11 @@ def rank(seed: int = 1, **changes: Any) -> Ranking:
     return rank_candidates(q, NAMES, LENGTHS, SUCCESS, rng=np.random.default_rng(seed), **arguments)
 
 
+@pytest.fixture(scope="module")
+def whole_ranking() -> Ranking:
+    return rank()
+
+
 @pytest.mark.parametrize("metric", ["opc", "soft_opc", "soft_opc_by_transition"])
 def test_better_separation_ranks_higher_and_ties_follow_the_id(metric: MetricName) -> None:
     ranking = rank(metric=metric)
@@ -119,8 +124,10 @@ def _swap_first_two(content: dict[str, Any]) -> None:
         (_swap_first_two, "not in order of score"),
     ],
 )
-def test_a_ranking_that_contradicts_itself_is_refused(change: Callable[[dict[str, Any]], None], message: str) -> None:
-    content = json.loads(rank().to_json())
+def test_a_ranking_that_contradicts_itself_is_refused(
+    whole_ranking: Ranking, change: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    content = json.loads(whole_ranking.to_json())
     change(content)
     with pytest.raises(errors.RankingError, match=message):
         Ranking.from_json(json.dumps(content))
