@@ -64,8 +64,9 @@ def _add_experiment(experiments: Any, name: str, summary: str, examples: str) ->
 def run_tree(arguments: argparse.Namespace) -> int:
     """Run every variant, print it beside the paper, draw the plots."""
     from opc_ros.experiments import tree
-    from opc_ros.experiments.figures import draw_tree
+    from opc_ros.experiments.figures import draw_tree, open_folder
 
+    open_folder(arguments.out)
     base = tree.TreeSettings(decisions=arguments.decisions, functions=arguments.functions, episodes=arguments.episodes)
     with progress_bar("tree", is_shown=not arguments.json) as report:
         results = tree.run_tree(base, range(arguments.seeds), report)
@@ -78,25 +79,26 @@ def run_tree(arguments: argparse.Namespace) -> int:
         f"{base.functions} random Q functions, {base.episodes} episodes, {base.decisions} decisions from root to leaf;"
     )
     print(f"mean ± standard deviation over {arguments.seeds} seeds")
+    is_banded = arguments.seeds >= 20 and base == tree.TreeSettings(decisions=base.decisions)
     for result in results:
-        print("\n".join(_tree_lines(result)))
+        print("\n".join(_tree_lines(result, is_banded and not result.variant.changes)))
     print("\n".join(_prior_lines(results)))
     print("\n".join(f"plot: {plot}" for plot in plots))
     return 0
 
 
-def _tree_lines(result: TreeResult) -> Iterator[str]:
+def _tree_lines(result: TreeResult, is_banded: bool) -> Iterator[str]:
     from opc_ros.experiments.figures import LABELS
     from opc_ros.experiments.tree import SPEARMAN_BANDS
 
     yield f"\n{result.variant.label}"
-    yield f"  {'':<18} {'R²':>13} {'paper':>6}   {'Spearman':>16} {'paper':>6}   expected"
+    yield f"  {'':<18} {'R²':>13} {'paper':>6}   {'Spearman':>16} {'paper':>6}{'   expected' * is_banded}"
     for metric, label in LABELS.items():
         r_squared, spearman = result.r_squared[metric][:, -1], result.spearman[metric][:, -1]
         published = result.variant.published.get(metric)
         beside = [f"{value:6.2f}" for value in published] if published else [f"{'-':>6}"] * 2
         line = f"  {label:<18} {_spread(r_squared, 2):>13} {beside[0]}   {_spread(spearman, 3):>16} {beside[1]}"
-        if not result.variant.changes:
+        if is_banded:
             low, high = SPEARMAN_BANDS[metric]
             line += f"   {low:.2f} to {high:.2f}: {'inside' if low <= spearman.mean() <= high else 'OUTSIDE'}"
         yield line
@@ -147,8 +149,9 @@ def _tree_json(result: TreeResult) -> dict[str, Any]:
 def run_published(arguments: argparse.Namespace) -> int:
     """Measure agreement over the published table, print it beside the paper, draw the plot."""
     from opc_ros.experiments import published
-    from opc_ros.experiments.figures import draw_published
+    from opc_ros.experiments.figures import draw_published, open_folder
 
+    open_folder(arguments.out)
     agreement = published.measure_published(arguments.safe_percent)
     plots = draw_published(agreement.line, arguments.out)
     if arguments.json:

@@ -34,6 +34,14 @@ COLOURS = {
 }
 
 
+def open_folder(folder: Path) -> None:
+    """Make the folder that plots go to, before anything is computed for them."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(f"cannot make folder {folder}: {error.strerror or error}") from None
+
+
 def draw_tree(results: Sequence[TreeResult], folder: Path) -> list[Path]:
     """All plots of the tree, as PNG files."""
     swept = [result for result in results if result.variant.is_swept]
@@ -136,7 +144,6 @@ def _new_figure(width: float, height: float) -> Figure:
 def _save(figure: Figure, path: Path) -> Path:
     part = path.with_name(path.name + ".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(part, format="png")
         part.replace(path)
     except OSError as error:

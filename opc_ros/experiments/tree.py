@@ -161,8 +161,8 @@ def score_functions(q: np.ndarray, episodes: TreeEpisodes, priors: Sequence[floa
     """Scores of Q tables (K, inner nodes, 2): (K,) for each baseline, (K, P) for OPC and SoftOPC."""
     lengths, success = episodes.lengths, episodes.success
     recorded = q[:, episodes.node - 1, episodes.action]  # (K, N)
-    greedy = q.max(axis=2)[:, episodes.node - 1]
-    baselines = score_baselines(recorded.T, greedy.T, lengths, final_rewards(lengths, success))
+    greedy = q.max(axis=2).T[episodes.node - 1]  # (N, K)
+    baselines = score_baselines(np.ascontiguousarray(recorded.T), greedy, lengths, final_rewards(lengths, success))
     soft = Reweighter(list(recorded), lengths, success, metric="soft_opc").score(np.ones((1, lengths.size)))[0]
     mean = recorded @ np.repeat(1 / (lengths * lengths.size), lengths)
     return {
