@@ -18,6 +18,7 @@ VERBS: tuple[str, ...] = (
     "score",
     "up",
 )
+VERBS: tuple[str, ...] = ("reproduce",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

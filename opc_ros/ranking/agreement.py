@@ -125,18 +125,13 @@ def kendall(scores: ArrayLike, success: ArrayLike) -> float:
 def regret_at_k(scores: ArrayLike, success: ArrayLike, k: int) -> float:
     """Success given up by running only the k best-scored: best of all minus best of those (DOPE).
 
-    Candidates tied for the last place all count as a chance: the regret is the one expected of an even draw.
+    A tie for the last place goes to the worse candidate, so that an undecided score is not credited with luck.
     """
     found, true = _check(scores, success)
     if not 1 <= k <= found.size:
         raise ScoreError(f"k is {k}, expected 1 to {found.size}, the number of candidates")
-    last = np.sort(found)[-k]
-    sure, tied = true[found > last], np.sort(true[found == last])
-    places = k - sure.size
-    # The i-th smallest of those tied is the best drawn if it is drawn and the other draws are among the smaller ones.
-    chances = np.array([_ways(i, places - 1) for i in range(tied.size)], dtype=np.float64)
-    best_drawn = np.maximum(tied, sure.max(initial=-np.inf))
-    return float(true.max() - chances @ best_drawn / chances.sum())
+    chosen = np.lexsort((true, -found))[:k]
+    return float(true.max() - true[chosen].max())
 
 
 def mean_maximum_rank_violation(scores: ArrayLike, success: ArrayLike) -> float:
@@ -162,17 +157,11 @@ def safety_errors(predicted: ArrayLike, success: ArrayLike, threshold: float) ->
     )
 
 
-def _ways(of: int, choose: int) -> int:
-    from math import comb
-
-    return comb(of, choose)
-
-
 def _check(scores: ArrayLike, success: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     found, true = np.asarray(scores, dtype=np.float64), np.asarray(success, dtype=np.float64)
     if found.ndim != 1 or found.shape != true.shape or found.size < 2:
         raise LengthMismatch(
-            f"scores have shape {found.shape} and true success {true.shape}, expected one of each for 2 or more candidates"
+            f"scores have shape {found.shape}, true success {true.shape}, expected one of each for 2 or more candidates"
         )
     for name, values in (("score", found), ("true success", true)):
         if not np.isfinite(values).all():

@@ -11,7 +11,7 @@ from opc_ros.errors import PriorOutOfRange, RankingError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.ranking import RankedCandidate, Ranking
 from opc_ros.ranking.uncertainty import beat_probabilities, rank_intervals, top_k_probabilities
-from opc_ros.scoring import MetricName, bootstrap_scores, compute_metric, percentile_interval
+from opc_ros.scoring import MetricName, bootstrap_scores, compute_metric, score_intervals
 
 
 def rank_candidates(
@@ -68,7 +68,7 @@ def rank_candidates(
         report=report,
     )
     top_k = min(top_k, len(order))
-    score_intervals = percentile_interval(samples, confidence).tolist()
+    intervals = score_intervals(np.array([scores[candidate_id] for candidate_id in order]), samples, confidence, metric)
     ranks = rank_intervals(samples, confidence).tolist()
     probabilities = top_k_probabilities(samples, top_k).tolist()
     candidates = tuple(
@@ -83,7 +83,7 @@ def rank_candidates(
             top_k_probability=probability,
         )
         for rank, (candidate_id, (low, high), (best, worst), probability) in enumerate(
-            zip(order, score_intervals, ranks, probabilities, strict=True), start=1
+            zip(order, intervals.tolist(), ranks, probabilities, strict=True), start=1
         )
     )
     return Ranking(

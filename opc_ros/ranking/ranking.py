@@ -131,5 +131,5 @@ def _check_whole(ranking: Ranking) -> None:
         raise RankingError(f"beats is not {len(candidates)} by {len(candidates)}")
     if not 0 < ranking.successes < ranking.episodes:
         raise RankingError(
-            f"ranking rests on {ranking.successes} successes of {ranking.episodes} episodes, expected some of each outcome"
+            f"ranking rests on {ranking.successes} successes in {ranking.episodes} episodes, expected both outcomes"
         )

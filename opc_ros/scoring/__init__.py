@@ -1,7 +1,14 @@
 """Scores of Q functions on recorded episodes, and how sure they are."""
 
-from opc_ros.scoring.baselines import discounted_sum_of_advantages, final_rewards, mcc_error, td_error
-from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, percentile_interval, split_scores
+from opc_ros.scoring.baselines import (
+    BaselineScores,
+    discounted_sum_of_advantages,
+    final_rewards,
+    mcc_error,
+    score_baselines,
+    td_error,
+)
+from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, score_intervals, split_scores
 from opc_ros.scoring.metrics import (
     METRIC_NAMES,
     MetricName,
@@ -18,6 +25,7 @@ from opc_ros.scoring.reweighting import Reweighter
 
 __all__ = [
     "METRIC_NAMES",
+    "BaselineScores",
     "MetricName",
     "Reweighter",
     "Weighting",
@@ -30,8 +38,9 @@ __all__ = [
     "mcc_error",
     "opc",
     "opc_over_priors",
-    "percentile_interval",
     "return_bound",
+    "score_baselines",
+    "score_intervals",
     "soft_opc",
     "split_scores",
     "td_error",

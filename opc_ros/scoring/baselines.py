@@ -5,10 +5,12 @@ All take Q at the recorded action and Q at the policy's own action in the same s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opc_ros.errors import ScoreError
+from opc_ros.errors import LengthMismatch, ScoreError
 from opc_ros.scoring.transitions import Episodes, check_finite, check_lengths, check_outcomes, check_values
 
 
@@ -72,17 +74,49 @@ def final_rewards(lengths: ArrayLike, success: ArrayLike) -> np.ndarray:
     return rewards
 
 
+@dataclass(frozen=True, slots=True)
+class BaselineScores:
+    """The three baselines of several candidates, each (C,)."""
+
+    td_error: np.ndarray
+    sum_of_advantages: np.ndarray
+    mcc_error: np.ndarray
+
+
+def score_baselines(
+    q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, rewards: ArrayLike, *, gamma: float = 1.0
+) -> BaselineScores:
+    """All baselines of many candidates at once; one column of q and q_greedy, (N, C), for each candidate."""
+    episodes, values, greedy = _check(q, q_greedy, lengths, gamma, dimensions=2)
+    gained = _check_rewards(rewards, episodes)[:, None]
+    advantage_sums = _sum_from_here_on(values - greedy, episodes, gamma)
+    reward_sums = _sum_from_here_on(gained, episodes, gamma)
+    return BaselineScores(
+        td_error=np.mean((values - gained - gamma * _next_step(greedy, episodes)) ** 2, axis=0),
+        sum_of_advantages=np.mean(advantage_sums, axis=0),
+        mcc_error=np.mean((values - gained - gamma * _next_step(reward_sums - advantage_sums, episodes)) ** 2, axis=0),
+    )
+
+
 def _check(
-    q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, gamma: float
+    q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, gamma: float, dimensions: int = 1
 ) -> tuple[Episodes, np.ndarray, np.ndarray]:
     if not 0.0 <= gamma <= 1.0:
         raise ScoreError(f"gamma is {gamma}, expected a discount from 0 to 1")
     episodes = check_lengths(lengths)
-    values = check_values(q, episodes, "q").astype(np.float64)
-    greedy = check_values(q_greedy, episodes, "q_greedy").astype(np.float64)
-    check_finite(values, episodes, "q")
-    check_finite(greedy, episodes, "q_greedy")
-    return episodes, values, greedy
+    checked = []
+    for name, array in (("q", q), ("q_greedy", q_greedy)):
+        values = np.asarray(array, dtype=np.float64)
+        if values.ndim != dimensions or values.shape[0] != episodes.transitions:
+            raise LengthMismatch(
+                f"{name} has shape {values.shape}, expected {dimensions} dimension(s), "
+                f"the first {episodes.transitions} as the lengths of {episodes.lengths.size} episodes add up to"
+            )
+        check_finite(values, episodes, name)
+        checked.append(values)
+    if checked[0].shape != checked[1].shape:
+        raise LengthMismatch(f"q has shape {checked[0].shape} and q_greedy {checked[1].shape}, expected the same")
+    return episodes, checked[0], checked[1]
 
 
 def _check_rewards(rewards: ArrayLike, episodes: Episodes) -> np.ndarray:
@@ -92,7 +126,7 @@ def _check_rewards(rewards: ArrayLike, episodes: Episodes) -> np.ndarray:
 
 
 def _next_step(values: np.ndarray, episodes: Episodes) -> np.ndarray:
-    """The value one step later, 0 after an episode's last step, (N,)."""
+    """The value one step later, 0 after an episode's last step, (N, ...)."""
     later = np.zeros_like(values)
     later[:-1] = values[1:]
     later[episodes.ends] = 0.0
@@ -100,7 +134,7 @@ def _next_step(values: np.ndarray, episodes: Episodes) -> np.ndarray:
 
 
 def _sum_from_here_on(values: np.ndarray, episodes: Episodes, gamma: float) -> np.ndarray:
-    """Discounted sum from each transition to the end of its episode, (N,).
+    """Discounted sum from each transition to the end of its episode, (N, ...).
 
     All episodes walk back from their last step together, so the loop is as long as the longest one.
     """

@@ -72,9 +72,10 @@ def check_values(values: ArrayLike, episodes: Episodes, name: str) -> np.ndarray
 
 
 def check_finite(values: np.ndarray, episodes: Episodes, name: str) -> None:
-    """Name the first transition whose value is NaN or infinite."""
-    bad = ~np.isfinite(values)
-    if bad.any():
+    """Name the first transition whose value is NaN or infinite; values are (N,) or (N, C)."""
+    if not np.isfinite(values).all():
+        values = values.reshape(episodes.transitions, -1).sum(axis=1)
+        bad = ~np.isfinite(values)
         index = int(np.argmax(bad))
         episode = int(np.searchsorted(episodes.starts, index, side="right")) - 1
         step = index - int(episodes.starts[episode])

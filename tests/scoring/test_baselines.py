@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from opc_ros.scoring import discounted_sum_of_advantages, final_rewards, mcc_error, td_error
+from opc_ros.scoring import discounted_sum_of_advantages, final_rewards, mcc_error, score_baselines, td_error
 
 # A success of two steps and a failure of one; advantages are -.1, 0 and -.5.
 Q = [0.5, 0.8, 0.2]
@@ -54,3 +54,16 @@ def test_baselines_agree_with_plain_loops_over_uneven_episodes() -> None:
     assert td_error(q, greedy, lengths, rewards, gamma=gamma) == pytest.approx(np.mean(td))
     assert discounted_sum_of_advantages(q, greedy, lengths, gamma=gamma) == pytest.approx(np.mean(advantage_sums))
     assert mcc_error(q, greedy, lengths, rewards, gamma=gamma) == pytest.approx(np.mean(mcc))
+
+
+def test_many_candidates_at_once_score_as_each_alone() -> None:
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, 9, 30)
+    rewards = rng.random(lengths.sum())
+    q, greedy = rng.random((2, lengths.sum(), 5))
+    together = score_baselines(q, greedy, lengths, rewards, gamma=0.8)
+    for index in range(5):
+        one = q[:, index], greedy[:, index], lengths
+        assert together.td_error[index] == pytest.approx(td_error(*one, rewards, gamma=0.8))
+        assert together.sum_of_advantages[index] == pytest.approx(discounted_sum_of_advantages(*one, gamma=0.8))
+        assert together.mcc_error[index] == pytest.approx(mcc_error(*one, rewards, gamma=0.8))

@@ -1,0 +1,151 @@
+"""The paper's plots, drawn from our figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opc_ros.errors import SetupError
+from opc_ros.experiments.published import MODELS
+from opc_ros.experiments.tree import METRICS, TreeResult
+from opc_ros.ranking import Line, fit_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LABELS = {
+    "td_error": "TD error",
+    "sum_of_advantages": "Sum of advantages",
+    "mcc_error": "MCC error",
+    "opc": "OPC",
+    "soft_opc": "SoftOPC",
+}
+# Okabe and Ito's palette, told apart by the colour-blind too.
+COLOURS = {
+    "td_error": "#999999",
+    "sum_of_advantages": "#E69F00",
+    "mcc_error": "#56B4E9",
+    "opc": "#009E73",
+    "soft_opc": "#0072B2",
+}
+
+
+def open_folder(folder: Path) -> None:
+    """Make the folder that plots go to, before anything is computed for them."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(f"cannot make folder {folder}: {error.strerror or error}") from None
+
+
+def draw_tree(results: Sequence[TreeResult], folder: Path) -> list[Path]:
+    """All plots of the tree, as PNG files."""
+    swept = [result for result in results if result.variant.is_swept]
+    published = [result for result in results if result.variant.published]
+    return [
+        _save(_draw_scatter(results[0]), folder / "tree_scatter.png"),
+        _save(_draw_priors(swept), folder / "tree_prior.png"),
+        _save(_draw_against_paper(published), folder / "tree_spearman.png"),
+    ]
+
+
+def draw_published(line: Line, folder: Path) -> list[Path]:
+    """SoftOPC against real grasp success of the published models, as a PNG file."""
+    figure = _new_figure(7.0, 5.0)
+    axes = figure.subplots()
+    scores = np.array([model.soft_opc for model in MODELS])
+    success = np.array([model.success_percent for model in MODELS])
+    _draw_line(axes, line, scores, COLOURS["soft_opc"])
+    families = (("Sim", "o"), ("Randomized", "s"), ("Heavy", "D"), ("RCAN", "^"))
+    for (family, marker), label in zip(
+        families, ("Sim", "Randomized Sim (+ Real)", "Heavy Randomized Sim", "RCAN (+ Real, variants)"), strict=True
+    ):
+        chosen = [model.name.startswith(family) for model in MODELS]
+        axes.scatter(scores[chosen], success[chosen], marker=marker, s=36, label=label, zorder=3)
+    axes.set_xlabel("SoftOPC")
+    axes.set_ylabel("real grasp success (%)")
+    axes.set_title(f"15 real-world models: R² = {line.r_squared:.3f}, line with 95 % band")
+    axes.legend(loc="lower right", frameon=False)
+    return [_save(figure, folder / "published_scatter.png")]
+
+
+def _draw_scatter(result: TreeResult) -> Figure:
+    """True success against each score, for the functions of the first seed."""
+    figure = _new_figure(15.0, 3.4)
+    success = result.first.success
+    for axes, metric in zip(figure.subplots(1, len(METRICS), sharey=True), METRICS, strict=True):
+        scores = result.first.scores[metric].reshape(success.size, -1)[:, -1]
+        axes.scatter(scores, success, s=6, alpha=0.3, color=COLOURS[metric], linewidths=0)
+        line = fit_line(scores, success)
+        _draw_line(axes, line, scores, "black")
+        xi = result.first.spearman[metric][-1]
+        axes.set_title(f"{LABELS[metric]}\nR² = {line.r_squared:.2f}, ξ = {xi:.2f}", fontsize=10)
+        axes.set_xlabel("score")
+    figure.axes[0].set_ylabel("true success")
+    return figure
+
+
+def _draw_line(axes: Axes, line: Line, scores: np.ndarray, colour: str) -> None:
+    across = np.linspace(scores.min(), scores.max(), 100)
+    low, high = line.band(across)
+    axes.fill_between(across, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(across, line.predict(across), color=colour, linewidth=1.5)
+
+
+def _draw_priors(results: Sequence[TreeResult]) -> Figure:
+    """Spearman correlation against the prior, mean over seeds with one standard deviation either way."""
+    figure = _new_figure(3.6 * len(results), 3.6)
+    for axes, result in zip(figure.subplots(1, len(results), sharey=True), results, strict=True):
+        for metric in METRICS:
+            values = np.broadcast_to(result.spearman[metric], (len(result.spearman[metric]), len(result.priors)))
+            # A prior that makes the score constant in any seed has no correlation to show.
+            mean, spread = values.mean(axis=0), values.std(axis=0)
+            axes.plot(result.priors, mean, color=COLOURS[metric], label=LABELS[metric], marker=".", markersize=4)
+            axes.fill_between(result.priors, mean - spread, mean + spread, color=COLOURS[metric], alpha=0.15)
+        axes.axhline(0, color="black", linewidth=0.5)
+        axes.set_title(result.variant.label, fontsize=10)
+        axes.set_xlabel("prior p(y=1)")
+        axes.set_xlim(-0.02, 1.02)
+    figure.axes[0].set_ylabel("Spearman ξ with true success")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    return figure
+
+
+def _draw_against_paper(results: Sequence[TreeResult]) -> Figure:
+    """Spearman correlation of each metric in each variant, ours with its spread over seeds and the paper's."""
+    figure = _new_figure(9.0, 4.0)
+    axes = figure.subplots()
+    width = 0.8 / len(METRICS)
+    for index, metric in enumerate(METRICS):
+        at = np.arange(len(results)) + (index - (len(METRICS) - 1) / 2) * width
+        values = [result.spearman[metric][:, -1] for result in results]
+        means, spreads = [value.mean() for value in values], [value.std() for value in values]
+        axes.bar(at, means, width * 0.9, yerr=spreads, color=COLOURS[metric], label=LABELS[metric], capsize=2)
+        published = [result.variant.published[metric][1] for result in results]
+        label = "paper" if index == len(METRICS) - 1 else None
+        axes.scatter(at, published, marker="_", s=130, color="black", linewidths=2, zorder=3, label=label)
+    axes.axhline(0, color="black", linewidth=0.5)
+    axes.set_xticks(range(len(results)), [result.variant.label for result in results])
+    axes.set_ylabel("Spearman ξ with true success")
+    axes.legend(frameon=False, ncols=3)
+    return figure
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", dpi=120)
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    part = path.with_name(path.name + ".part")
+    try:
+        figure.savefig(part, format="png")
+        part.replace(path)
+    except OSError as error:
+        raise SetupError(f"cannot write {path}: {error.strerror or error}") from None
+    return path
