@@ -15,10 +15,10 @@ VERBS: tuple[str, ...] = (
     "candidate",
     "doctor",
     "rank",
+    "reproduce",
     "score",
     "up",
 )
-VERBS: tuple[str, ...] = ("reproduce",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
