@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opc_ros.progress import Report
-    from opc_ros.ranking.run import RankingOptions, ScoringRun
+    from opc_ros.ranking.run import ScoringRun
     from opc_ros.scoring.engines import Engine
 
 METRICS = ("soft_opc", "opc", "soft_opc_by_transition")
@@ -66,11 +66,10 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from opc_ros.policies.compute import choose_device
+    from opc_ros.policies.compute import EPISODES_PER_PASS_ON_GPU, choose_device
     from opc_ros.scoring.engines import LocalEngine
 
-    # A GPU wants many frames at once; a core gains nothing from them and keeps every bit reproducible.
-    episodes_per_pass = 16 if choose_device() == "cuda" else 1
+    episodes_per_pass = EPISODES_PER_PASS_ON_GPU if choose_device() == "cuda" else 1
     engine: Engine
     if arguments.engine == "ray":
         from opc_ros.scoring.ray_engine import RayEngine
@@ -98,47 +97,33 @@ def run_with(engine: Engine, arguments: argparse.Namespace, *, episodes_per_pass
 def _score(engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int, report: Report) -> ScoringRun:
     import datetime
 
-    from opc_ros.policies.greedy import CemSettings
-    from opc_ros.policies.registry import CandidateRegistry
-    from opc_ros.ranking.run import read_known_success, score_and_rank
-    from opc_ros.scoring.evaluation import Failure
-    from opc_ros.scoring.ledger import QLedger
-    from opc_ros.scoring.source import SnapshotSource
-    from opc_ros.store import open_store
-
-    found, unreadable = CandidateRegistry(arguments.candidates).find_each(arguments.candidates_given)
-    known = read_known_success(arguments.known_success, found) if arguments.known_success else {}
-    with (
-        open_store(arguments.store) as store,
-        QLedger(arguments.ledger or arguments.out.parent / "q.sqlite") as ledger,
-    ):
-        snapshot = store.snapshot(arguments.snapshot) if arguments.snapshot else store.take_snapshot()
-        return score_and_rank(
-            SnapshotSource(snapshot.id, snapshot.entries, store.read_entry),
-            found,
-            ledger,
-            engine,
-            _ranking_options(arguments),
-            arguments.out,
-            greedy=CemSettings(seed=arguments.seed) if arguments.baselines else None,
-            episodes_per_pass=episodes_per_pass,
-            known=known,
-            unreadable=[Failure(str(folder), str(error)) for folder, error in unreadable],
-            now=lambda: datetime.datetime.now(datetime.UTC),
-            report_scoring=report,
-        )
-
-
-def _ranking_options(arguments: argparse.Namespace) -> RankingOptions:
     from opc_ros.ranking.run import RankingOptions
+    from opc_ros.ranking.store_run import StoreScoring, score_store
 
-    return RankingOptions(
-        metric=arguments.metric,
-        prior=arguments.prior,
-        top_k=arguments.top_k,
-        confidence=arguments.confidence,
-        resamples=arguments.resamples,
-        seed=arguments.seed,
+    request = StoreScoring(
+        store=arguments.store,
+        registry=arguments.candidates,
+        out=arguments.out,
+        candidates=tuple(arguments.candidates_given),
+        snapshot=arguments.snapshot,
+        ledger=arguments.ledger,
+        has_baselines=arguments.baselines,
+        known_success=arguments.known_success,
+        options=RankingOptions(
+            metric=arguments.metric,
+            prior=arguments.prior,
+            top_k=arguments.top_k,
+            confidence=arguments.confidence,
+            resamples=arguments.resamples,
+            seed=arguments.seed,
+        ),
+    )
+    return score_store(
+        request,
+        engine,
+        episodes_per_pass=episodes_per_pass,
+        now=lambda: datetime.datetime.now(datetime.UTC),
+        report_scoring=report,
     )
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+# A GPU wants many frames at once; a core gains nothing from them and keeps every bit reproducible.
+EPISODES_PER_PASS_ON_GPU = 16
+
 
 def limit_threads_here(count: int) -> None:
     """Let torch use this many cores in the calling thread, so that threads side by side do not fight over them."""
