@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add_ranking_arguments(parser)
     work = parser.add_argument_group("how to compute")
     work.add_argument("--engine", choices=("local", "ray"), default="local", help="where to compute (default: local)")
-    work.add_argument("--workers", type=int, help="threads of the local engine (default: one for each core)")
+    work.add_argument(
+        "--workers", type=_whole_number(1), help="threads of the local engine (default: one for each core)"
+    )
     work.add_argument("--ray-address", metavar="ADDRESS", help="the Ray cluster; default: Ray's own rules")
     work.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
     parser.set_defaults(run=run)
@@ -56,13 +59,24 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", type=Path, help="file of Q values (default: q.sqlite beside OUT)")
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0], help="what ranks (default: soft_opc)")
     parser.add_argument("--prior", type=float, default=1.0, help="p(y = 1), the share of feasible actions (default: 1)")
-    parser.add_argument("--top-k", type=int, default=3, help="how many count as the best (default: 3)")
+    parser.add_argument("--top-k", type=_whole_number(1), default=3, help="how many count as the best (default: 3)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of intervals (default: 0.95)")
-    parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument("--seed", type=int, default=0, help="of bootstrap and greedy actions (default: 0)")
+    parser.add_argument("--resamples", type=_whole_number(1), default=2000, help="of the bootstrap (default: 2000)")
+    parser.add_argument("--seed", type=_whole_number(0), default=0, help="of bootstrap and greedy actions (default: 0)")
     parser.add_argument("--baselines", action="store_true", help="also TD error, sum of advantages and MCC error")
     parser.add_argument("--known-success", type=Path, metavar="CSV", help="columns candidate, success, episodes")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _whole_number(low: int) -> Callable[[str], int]:
+    """What argparse calls to read a whole number from `low` on."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < low:
+            raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from {low}")
+        return int(text)
+
+    return parse
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -50,6 +50,8 @@ class CandidateRegistry:
 
     def find(self, ref: str) -> Candidate:
         """By folder, by name, or by the beginning of an id."""
+        if not ref:
+            raise CandidateError("candidate '': expected a folder, a name or the beginning of an id")
         if (Path(ref) / MANIFEST_NAME).is_file():
             return read_candidate(ref)
         found = [candidate for candidate in self.read_all() if isinstance(candidate, Candidate)]

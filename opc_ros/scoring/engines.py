@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
@@ -29,7 +29,7 @@ class Engine(Protocol):
 
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
-    ) -> Iterator[ChunkResult]: ...
+    ) -> Generator[ChunkResult, None, None]: ...
 
 
 class NoEngine:
@@ -37,7 +37,7 @@ class NoEngine:
 
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
-    ) -> Iterator[ChunkResult]:
+    ) -> Generator[ChunkResult, None, None]:
         names = ", ".join(candidate.name for candidate in candidates[:3]) + (", ..." if len(candidates) > 3 else "")
         raise ScoreError(f"the ledger lacks values of {len(candidates)} candidates ({names}): score them first")
 
@@ -57,7 +57,7 @@ class LocalEngine:
 
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
-    ) -> Iterator[ChunkResult]:
+    ) -> Generator[ChunkResult, None, None]:
         loaded, failures = load_candidates(candidates, self._load)
         if failures:
             yield ChunkResult(Chunk((), ()), failed_candidates=failures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 from opc_ros.errors import ScoreError, SetupError
@@ -46,7 +46,7 @@ class RayEngine:
 
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
-    ) -> Iterator[ChunkResult]:
+    ) -> Generator[ChunkResult, None, None]:
         ray = self._ray
         # A candidate that crashes its worker every time must not be retried for ever.
         task = ray.remote(num_cpus=1, max_retries=5)(_work)

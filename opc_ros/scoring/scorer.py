@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,10 +62,12 @@ def score_candidates(
     present = _find_present(source.refs, candidates, ledger, plan)
     lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
     run = _Run(source.refs, candidates, present, report)
-    results = engine.run(source, lacking, run.chunks(episodes_per_pass, is_cancelled), plan) if lacking else ()
-    for result in results:
-        ledger.append(result.entries, result.facts)
-        run.note(result)
+    if lacking:
+        # Closing ends the engine's workers at once where an interruption leaves the loop.
+        with closing(engine.run(source, lacking, run.chunks(episodes_per_pass, is_cancelled), plan)) as results:
+            for result in results:
+                ledger.append(result.entries, result.facts)
+                run.note(result)
     if is_cancelled():
         raise ScoreError("scoring was cancelled; what was computed is kept")
     run.failed_candidates |= _find_changed(candidates)

@@ -143,3 +143,10 @@ def test_wrong_arguments_are_refused_in_one_line(
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--top-k", "--resamples", "--seed"])
+def test_a_number_out_of_range_is_wrong_usage(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["rank", option, "-1"])
+    assert f"argument {option}: '-1', expected a whole number from" in capsys.readouterr().err
