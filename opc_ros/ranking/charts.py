@@ -97,10 +97,11 @@ def draw_scatter(
         if point.x_interval:
             low, high = (x_axis.at(end) for end in point.x_interval)
             body.append(f'<path class="whisker thin" d="M{low:.1f} {y:.1f}H{high:.1f}"/>')
+    radius = 3.5 if len(points) <= 40 else 2.5
     for point in points:
         title = html.escape(f"{point.name}: {point.x:.4f}, {point.y:.1%}")
         body.append(
-            f'<circle class="dot" cx="{x_axis.at(point.x):.1f}" cy="{y_axis.at(point.y):.1f}" r="3.5">'
+            f'<circle class="dot" cx="{x_axis.at(point.x):.1f}" cy="{y_axis.at(point.y):.1f}" r="{radius}">'
             f"<title>{title}</title></circle>"
         )
     body += _labels([(point.name, x_axis.at(point.x), y_axis.at(point.y)) for point in points], width)

@@ -24,6 +24,7 @@ from opc_ros.ranking.report import CandidateReport, Group, ScoringReport
 SHOWN = 25  # rows of the leaderboard before the rest is folded away
 SHOWN_HISTOGRAMS = 12
 SHOWN_BEATS = 12
+SHOWN_WHISKERS = 40
 METRIC_TITLES = {
     "soft_opc": "SoftOPC",
     "opc": "OPC",
@@ -164,7 +165,11 @@ def _agreement(report: ScoringReport) -> str:
     ]
     if not pairs:
         return ""
-    points = [LabelledPoint(ranked.name, ranked.score, known.share, ranked.score_interval) for ranked, known in pairs]
+    is_crowded = len(pairs) > SHOWN_WHISKERS
+    points = [
+        LabelledPoint(ranked.name, ranked.score, known.share, None if is_crowded else ranked.score_interval)
+        for ranked, known in pairs
+    ]
     line: list[tuple[float, float]] = []
     band: list[tuple[float, float, float]] = []
     words = f"True success is known for {_count(len(pairs), 'candidate')}. "
@@ -185,7 +190,8 @@ def _agreement(report: ScoringReport) -> str:
     chart = draw_scatter(
         points, line=line, band=band, x_title=_metric(report), y_title="true success", summary=f"Scatter plot. {words}"
     )
-    caption = f"The line of least squares with its {report.ranking.confidence:.0%} band; whiskers are score intervals."
+    caption = f"The line of least squares with its {report.ranking.confidence:.0%} band"
+    caption += "." if is_crowded else "; whiskers are score intervals."
     return f"<p>{words}</p><figure>{chart}<figcaption>{caption}</figcaption></figure>"
 
 
