@@ -65,6 +65,7 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=_whole_number(0), default=0, help="of bootstrap and greedy actions (default: 0)")
     parser.add_argument("--baselines", action="store_true", help="also TD error, sum of advantages and MCC error")
     parser.add_argument("--known-success", type=Path, metavar="CSV", help="columns candidate, success, episodes")
+    parser.add_argument("--mlflow", default="", metavar="URI", help="also log to MLflow: scores, snapshot, champion")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -101,6 +102,10 @@ def run_with(engine: Engine, arguments: argparse.Namespace, *, episodes_per_pass
     with progress_bar("scoring", is_shown=not arguments.json) as report:
         result = _score(engine, arguments, episodes_per_pass, report)
     print(_to_json(result) if arguments.json else _to_table(result))
+    if arguments.mlflow:
+        from opc_ros.ranking.mlflow_sink import log_to_mlflow
+
+        log_to_mlflow(result, arguments.mlflow)
     left_out = {"candidate": result.report.failed_candidates, "episode": result.report.failed_episodes}
     for kind, failures in left_out.items():
         for failure in failures:
