@@ -6,12 +6,13 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from opc_ros.errors import SetupError
 
 LARGEST_DOMAIN = 232  # above it, DDS has no port numbers left
+LARGEST_QUIET_DOMAIN = 101  # above it, ports may collide with those Linux hands out
 
 
 def read_domain(environment: Mapping[str, str]) -> int:
@@ -37,3 +38,19 @@ def claim_domain(domain: int, system: str) -> Iterator[None]:
         lock.write(f"{system} (process {os.getpid()})")
         lock.flush()
         yield
+
+
+@contextmanager
+def claim_free_domain(system: str) -> Iterator[dict[str, str]]:
+    """Hold a domain no other system has; gives the environment that keeps nodes in it and on this machine."""
+    for domain in range(LARGEST_QUIET_DOMAIN, 0, -1):
+        claim = claim_domain(domain, system)
+        try:
+            claim.__enter__()
+        except SetupError:
+            continue
+        with ExitStack() as held:
+            held.push(claim)
+            yield {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        return
+    raise SetupError(f"every ROS domain from 1 to {LARGEST_QUIET_DOMAIN} is in use on this machine: stop a system")

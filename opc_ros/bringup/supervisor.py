@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Protocol
 
@@ -38,8 +38,15 @@ class Supervisor:
     brought the system up decides.
     """
 
-    def __init__(self, nodes: Sequence[Startable], write: Callable[[str], None]) -> None:
-        """`write` gets one log line at a time, from several threads."""
+    def __init__(
+        self,
+        nodes: Sequence[Startable],
+        write: Callable[[str], None],
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`write` gets one log line at a time, from several threads; `environment` adds to the caller's."""
+        self._environment = {**os.environ, **(environment or {})}
         self._nodes = tuple(nodes)
         self._write = write
         self._children: list[tuple[Startable, subprocess.Popen[str]]] = []
@@ -95,6 +102,7 @@ class Supervisor:
     def _start(self, node: Startable) -> None:
         child = subprocess.Popen(
             node.command(),
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

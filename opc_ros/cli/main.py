@@ -17,7 +17,10 @@ VERBS: tuple[str, ...] = (
     "rank",
     "reproduce",
     "score",
+    "demo",
     "up",
+    "store",
+    "reproduce",
 )
 
 

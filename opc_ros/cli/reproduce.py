@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from opc_ros.experiments.tree import TreeResult
     from opc_ros.ranking import Agreement
 
+EXAMPLES = """examples:
+  opc reproduce tree
+  opc reproduce published --json
+  opc reproduce tree --help                 its settings
+"""
 TREE_EXAMPLES = """examples:
   opc reproduce tree                        all variants, 20 seeds, plots in reproduced/
   opc reproduce tree --seeds 5 --json       figures for machines
@@ -31,7 +36,14 @@ PUBLISHED_EXAMPLES = """examples:
 
 def add_parser(verbs: Any) -> None:
     """Add the verb and one parser for each experiment."""
-    parser = verbs.add_parser("reproduce", help="repeat the paper's experiments and compare figures")
+    summary = "repeat the paper's experiments and print our figures beside the published ones"
+    parser = verbs.add_parser(
+        "reproduce",
+        help=summary,
+        description=summary,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     experiments = parser.add_subparsers(title="experiments", metavar="EXPERIMENT", required=True)
     tree = _add_experiment(
         experiments, "tree", "the binary tree: deterministic, stochastic, magnitudes of Q, priors", TREE_EXAMPLES

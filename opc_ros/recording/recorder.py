@@ -122,7 +122,7 @@ class Recorder:
         start = EpisodeStart(
             id=episode_id,
             robot=self._robot,
-            behaviour_policy=behaviour_policy or self._settings.behaviour_policy,
+            behaviour_policy=behaviour_policy or (self._settings.behaviour_policy if is_by_hand else ""),
             began_ns=stamp_ns,
             object_set=object_set or (self._settings.object_set if is_by_hand else ""),
             permit_id=permit_id,

@@ -19,7 +19,11 @@ class RecorderSettings:
 
     image_topic: str = described("camera/image/compressed", "camera frames")
     image_kind: Literal["compressed", "raw"] = described("compressed", "CompressedImage or Image")
+    step_kind: Literal["step", "action"] = described("step", "GraspStep, or GraspAction and ToolState apart")
     step_topic: str = described("grasp/step", "opc_interfaces/GraspStep: tool, action as chosen, action as sent")
+    action_topic: str = described("grasp/action", "opc_interfaces/GraspAction; only for step_kind action")
+    tool_topic: str = described("tool/state", "opc_interfaces/ToolState; only for step_kind action")
+    max_tool_apart_s: float = described(0.05, "how far apart a frame and its tool state may be", low=0)
     event_topic: str = described("episode/event", "opc_interfaces/EpisodeEvent: begin, end, discard, abort")
     label_topic: str = described("episode/label", "opc_interfaces/Label: who says that an episode succeeded")
 

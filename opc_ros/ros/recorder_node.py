@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 import threading
 import time
@@ -14,8 +13,10 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from opc_interfaces.msg import EpisodeEvent, EpisodeSummary, RecorderStatus
+from opc_interfaces.msg import GraspAction as GraspActionMsg
 from opc_interfaces.msg import GraspStep as GraspStepMsg
 from opc_interfaces.msg import Label as LabelMsg
+from opc_interfaces.msg import ToolState as ToolStateMsg
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -27,9 +28,11 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from opc_ros.errors import OpcError, RecordingError
 from opc_ros.recording.episode_file import Outcome
+from opc_ros.recording.free_space import FreeSpace
 from opc_ros.recording.health import Finding
 from opc_ros.recording.recorder import Recorder, Surroundings
 from opc_ros.recording.settings import RecorderSettings
+from opc_ros.recording.step_joiner import BareAction, StepJoiner
 from opc_ros.recording.take import StepReport
 from opc_ros.recording.view import RecorderView
 from opc_ros.ros import convert, topics
@@ -59,6 +62,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._waiting_for: dict[str, list[Future]] = {}
         self._shown: tuple[object, ...] = ()
         self._is_camera_reliable = True
+        self._joiner = StepJoiner(max_apart_s=settings.max_tool_apart_s, timeout_s=settings.pairing_timeout_s / 2)
         self._summaries = self._publisher(EpisodeSummary, "episode/summary", topics.RECORDED)
         self._statuses = self._publisher(RecorderStatus, "recorder/status", topics.LATEST)
         self._diagnostics = self._publisher(DiagnosticArray, "/diagnostics", topics.RECORDED)
@@ -81,13 +85,13 @@ class RecorderNode(OpcNode[RecorderSettings]):
     def start(self) -> None:
         settings = self._settings
         self._subscribe_camera()
-        for kind, topic, callback in (
-            (GraspStepMsg, settings.step_topic, self._on_step),
-            (EpisodeEvent, settings.event_topic, self._on_event),
-            (LabelMsg, settings.label_topic, self._on_label),
-        ):
-            guarded = partial(self._guard, "labels" if kind is LabelMsg else "steps", callback)
-            self._subscriptions_held.append(self.create_subscription(kind, topic, guarded, topics.RECORDED))
+        self._listen(EpisodeEvent, settings.event_topic, "steps", self._on_event)
+        self._listen(LabelMsg, settings.label_topic, "labels", self._on_label)
+        if settings.step_kind == "step":
+            self._listen(GraspStepMsg, settings.step_topic, "steps", self._on_step)
+        else:
+            self._listen(ToolStateMsg, settings.tool_topic, "steps", self._on_tool)
+            self._listen(GraspActionMsg, settings.action_topic, "steps", self._on_action)
         self.get_logger().info(f"recording {self._robot} into {self._store_path}")
 
     def pause(self) -> None:
@@ -101,11 +105,13 @@ class RecorderNode(OpcNode[RecorderSettings]):
         store = open_store(self._settings.store, create=True)
         self._store_path = store.path
         sink = StoreSink(store)
+        space = FreeSpace(store.path)
+        self.held.callback(space.close)
         surroundings = Surroundings(
             stamp_ns=self.now_ns,
             wall_ns=time.time_ns,
             mono_ns=time.monotonic_ns,
-            free_bytes=lambda: shutil.disk_usage(store.path).free,
+            free_bytes=space.read,
         )
         recorder = Recorder(
             self._robot,
@@ -135,6 +141,10 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self.held.callback(self.destroy_publisher, publisher)
         self.held.callback(publisher.wait_for_all_acked, Duration(seconds=0.5))
         return publisher
+
+    def _listen(self, kind: type, topic: str, watch: str, callback: Callable[[Any], None]) -> None:
+        guarded = partial(self._guard, watch, callback)
+        self._subscriptions_held.append(self.create_subscription(kind, topic, guarded, topics.RECORDED))
 
     def _subscribe_camera(self) -> None:
         """Reliable at first; a camera that only offers best effort says so through `incompatible_qos`."""
@@ -176,6 +186,23 @@ class RecorderNode(OpcNode[RecorderSettings]):
                 sent=convert.action_from_msg(msg.sent) if msg.is_clamped else None,
             )
         )
+
+    def _on_tool(self, msg: ToolStateMsg) -> None:
+        self._joiner.add_tool(convert.stamp_to_ns(msg.header.stamp), convert.tool_from_msg(msg))
+        self._join_steps()
+
+    def _on_action(self, msg: GraspActionMsg) -> None:
+        stamp_ns = convert.stamp_to_ns(msg.observation_stamp)
+        bare = BareAction(msg.episode_id, msg.index, stamp_ns, convert.action_from_msg(msg))
+        self._joiner.add_action(bare, time.monotonic_ns())
+        self._join_steps()
+
+    def _join_steps(self) -> None:
+        for item in self._joiner.join(time.monotonic_ns()):
+            if isinstance(item, Finding):
+                self._recorder.note(item)
+            else:
+                self._recorder.add_step(item)
 
     def _on_event(self, msg: EpisodeEvent) -> None:
         recorder = self._recorder
@@ -228,6 +255,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
 
     def _tick(self) -> None:
         if self.is_active:
+            self._join_steps()
             self._recorder.tick()
         self._show_changes()
 

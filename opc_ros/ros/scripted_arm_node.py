@@ -74,6 +74,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         self._episode_id = ""
         self._index = 0
         self._recorder: RecorderStatus | None = None
+        self._wait_told = ""
         self._frames = self._publisher(CompressedImage, "camera/image/compressed", topics.pictures())
         self._actions = self._publisher(GraspActionMsg, "grasp/action", topics.RECORDED)
         self._steps = self._publisher(GraspStepMsg, "grasp/step", topics.RECORDED)
@@ -121,10 +122,15 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         # Frames that have come in show that the recorder is connected, not only there.
         status = self._recorder
         is_ready = status is not None and status.state == RecorderStatus.WAITING and status.frames_received > 0
-        if not is_ready:
-            reason = f"it says: {status.reason or status.state}" if status else "none is heard on recorder/status"
-            self.get_logger().info(f"waiting for a recorder; {reason}", throttle_duration_sec=10.0)
+        self._tell_wait(status)
         return is_ready
+
+    def _tell_wait(self, status: RecorderStatus | None) -> None:
+        """Once for each reason; a recorder that is saving is none."""
+        reason = status.reason if status else "none is heard on recorder/status"
+        if reason and reason != self._wait_told:
+            self.get_logger().info(f"waiting for a recorder: {reason}")
+        self._wait_told = reason
 
     def _begin(self) -> None:
         self._arm.begin(seed=int(self._rng.integers(2**32)))

@@ -13,8 +13,9 @@ from opc_ros.scoring.metrics import MetricName
 from opc_ros.scoring.reweighting import Reweighter
 from opc_ros.scoring.transitions import check_lengths, check_success
 
-# Weights held at a time; what is drawn does not depend on it.
+# Weights held at a time. What is drawn does not depend on it, because draws come in whole batches of rows.
 _WEIGHTS_AT_ONCE = 8_000_000
+_ROWS_DRAWN = 16
 
 
 def bootstrap_scores(
@@ -46,23 +47,23 @@ def bootstrap_scores(
     if resamples < 1:
         raise ScoreError(f"resamples is {resamples}, expected at least 1")
     reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior)
-    is_success = check_success(success, check_lengths(lengths))
-    at_once = max(1, _WEIGHTS_AT_ONCE // is_success.size)
+    at_once = _ROWS_DRAWN * max(1, _WEIGHTS_AT_ONCE // (_ROWS_DRAWN * sum(reweighter.outcomes)))
     chunks = []
     for done in range(0, resamples, at_once):
         count = min(at_once, resamples - done)
-        chunks.append(reweighter.score(draw_resamples(is_success, count, rng)))
+        chunks.append(reweighter.score_successes_first(draw_resamples(reweighter.outcomes, count, rng)))
         report(done + count, resamples, "resamples")
     return np.concatenate(chunks)
 
 
-def draw_resamples(success: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each episode is drawn in each of several resamples, (count, E)."""
-    strata = [np.flatnonzero(success), np.flatnonzero(~success)]
-    weights = np.empty((count, success.size))
-    for row in weights:
-        for stratum in strata:
-            row[stratum] = np.bincount(rng.integers(stratum.size, size=stratum.size), minlength=stratum.size)
+def draw_resamples(outcomes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each episode is drawn in each of several resamples, (count, E), successes first, then failures."""
+    weights = np.empty((count, sum(outcomes)))
+    for first in range(0, count, _ROWS_DRAWN):
+        rows = weights[first : first + _ROWS_DRAWN]
+        for part, size in zip(np.hsplit(rows, [outcomes[0]]), outcomes, strict=True):
+            drawn = rng.integers(size, size=(len(rows), size)) + size * np.arange(len(rows))[:, None]
+            part[:] = np.bincount(drawn.ravel(), minlength=len(rows) * size).reshape(len(rows), size)
     return weights
 
 

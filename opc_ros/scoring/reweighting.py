@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from opc_ros.errors import LengthMismatch, ScoreError
-from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.metrics import MetricName, check_metric
 from opc_ros.scoring.transitions import (
     Episodes,
@@ -40,53 +39,56 @@ class Reweighter:
         check_metric(metric)
         self._prior = check_prior(prior)
         self._metric = metric
-        self._episodes = check_lengths(lengths)
-        self._is_success = check_success(success, self._episodes)
-        values = [_check_q(q, index, self._episodes) for index, q in enumerate(q_by_candidate)]
+        episodes = check_lengths(lengths)
+        is_success = check_success(success, episodes)
+        if not len(q_by_candidate):
+            raise ScoreError("no candidate to score, expected at least one")
+        values = [_check_q(q, index, episodes) for index, q in enumerate(q_by_candidate)]
+        # From here on episodes are counted with successes first, so that each outcome is one slice of every array.
+        self._order = np.argsort(~is_success, kind="stable")
+        self._lengths = episodes.lengths[self._order].astype(np.float64)
+        self._successes = int(is_success.sum())
         if metric == "opc":
-            self._sorted = [_sort_candidate(q, self._episodes, self._is_success) for q in values]
+            row_of_episode = np.argsort(self._order).astype(np.int32)
+            self._sorted = [_sort_candidate(q, episodes.spread(row_of_episode), self._successes) for q in values]
         else:
-            sums = [self._episodes.sum_each(q) for q in values]
-            self._sums = np.stack(sums, axis=1) if sums else np.empty((self._episodes.lengths.size, 0))  # (E, C)
+            self._sums = np.stack([episodes.sum_each(q)[self._order] for q in values], axis=1)  # (E, C)
 
-    def score(self, weights: np.ndarray, report: Report = ignore_progress) -> np.ndarray:
+    @property
+    def outcomes(self) -> tuple[int, int]:
+        """How many successes and how many failures the set holds."""
+        return self._successes, self._lengths.size - self._successes
+
+    def score(self, weights: np.ndarray) -> np.ndarray:
         """Score of every candidate, (R, C), where episode e counts weights[r, e] times; weights are (R, E)."""
-        if weights.ndim != 2 or weights.shape[1] != self._is_success.size:
-            raise LengthMismatch(f"weights have shape {weights.shape}, expected (any, {self._is_success.size})")
-        for name, chosen in (("success", self._is_success), ("failure", ~self._is_success)):
-            if (weights @ chosen.astype(np.float64) <= 0).any():
-                raise ScoreError(f"a row of weights leaves no {name}, expected at least one of each outcome")
-        if self._metric == "opc":
-            return self._score_opc(weights, report)
-        scores = self._score_soft(weights)
-        report(scores.shape[1], scores.shape[1])
-        return scores
+        if weights.ndim != 2 or weights.shape[1] != self._lengths.size:
+            raise LengthMismatch(f"weights have shape {weights.shape}, expected (any, {self._lengths.size})")
+        return self.score_successes_first(weights[:, self._order])
+
+    def score_successes_first(self, weights: np.ndarray) -> np.ndarray:
+        """The same for weights whose columns are all successes, then all failures, each in their order."""
+        return self._score_opc(weights) if self._metric == "opc" else self._score_soft(weights)
 
     def _score_soft(self, weights: np.ndarray) -> np.ndarray:
-        lengths = self._episodes.lengths
         is_by_episode = self._metric == "soft_opc"
-        sums = self._sums / lengths[:, None] if is_by_episode else self._sums
-        counts = np.ones(lengths.size) if is_by_episode else lengths.astype(np.float64)
-        # Positive and other columns side by side: one product gives both means and what they are divided by.
-        columns = np.column_stack([sums, counts])
-        both = weights @ np.hstack([columns * self._is_success[:, None], columns])
-        positive, everything = np.hsplit(both, 2)
+        sums = self._sums / self._lengths[:, None] if is_by_episode else self._sums
+        # One more column for what the sums are divided by.
+        columns = np.column_stack([sums, np.ones_like(self._lengths) if is_by_episode else self._lengths])
+        positive = weights[:, : self._successes] @ columns[: self._successes]
+        everything = positive + weights[:, self._successes :] @ columns[self._successes :]
+        _check_both_outcomes(positive[:, -1], everything[:, -1])
         return self._prior * positive[:, :-1] / positive[:, -1:] - everything[:, :-1] / everything[:, -1:]
 
-    def _score_opc(self, weights: np.ndarray, report: Report) -> np.ndarray:
-        lengths = self._episodes.lengths.astype(np.float64)
-        total = weights @ lengths  # (R,)
-        gain = np.maximum(0.0, self._prior / (weights @ (lengths * self._is_success)) - 1 / total)
+    def _score_opc(self, weights: np.ndarray) -> np.ndarray:
+        positive_total = weights[:, : self._successes] @ self._lengths[: self._successes]  # (R,)
+        total = weights @ self._lengths
+        _check_both_outcomes(positive_total, total)
+        gain = np.maximum(0.0, self._prior / positive_total - 1 / total)
         # Sums of whole weights are exact in single precision up to 2^24, and twice as fast.
         is_small = bool((weights == np.rint(weights)).all() and total.max() < 2**24)
-        by_row = weights[:, _successes_first(self._is_success)].T
-        by_row = np.ascontiguousarray(by_row, dtype=np.float32 if is_small else np.float64)
-        margins = _Margins(by_row, int(self._is_success.sum()), gain, 1 / total)
-        scores = np.empty((len(self._sorted), weights.shape[0]))
-        for index, candidate in enumerate(self._sorted):
-            scores[index] = candidate.best_margins(margins)
-            report(index + 1, len(self._sorted))
-        return scores.T
+        by_episode = np.ascontiguousarray(weights.T, dtype=np.float32 if is_small else np.float64)
+        margins = _Margins(by_episode, self._successes, gain, 1 / total)
+        return np.stack([candidate.best_margins(margins) for candidate in self._sorted], axis=1)
 
 
 def _check_q(q: ArrayLike, index: int, episodes: Episodes) -> np.ndarray:
@@ -96,8 +98,10 @@ def _check_q(q: ArrayLike, index: int, episodes: Episodes) -> np.ndarray:
     return values
 
 
-def _successes_first(is_success: np.ndarray) -> np.ndarray:
-    return np.argsort(~is_success, kind="stable")
+def _check_both_outcomes(positive_total: np.ndarray, total: np.ndarray) -> None:
+    for name, has_it in (("success", positive_total > 0), ("failure", total > positive_total)):
+        if not has_it.all():
+            raise ScoreError(f"row {int(np.argmin(has_it))} of weights leaves no {name}, expected one of each outcome")
 
 
 class _Margins:
@@ -108,9 +112,10 @@ class _Margins:
         self.successes = successes
         self.gain = gain  # (R,)
         self.loss = loss  # (R,)
-        self.steps = weights.astype(np.float64)  # (E, R), what one transition of each episode adds
-        self.steps[:successes] *= gain
-        self.steps[successes:] *= -loss
+        steps = weights.astype(np.float64)
+        steps[:successes] *= gain
+        steps[successes:] *= -loss
+        self.steps = list(steps)  # E of (R,), what one transition of each episode adds
 
     def sum_counts(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gains and losses, each (S, R), of sets that hold so many transitions of each episode, (S, E)."""
@@ -144,29 +149,25 @@ class _SortedCandidate:
                 self._walk(index, margins.steps, starts[index], best)
         return best
 
-    def _walk(self, stretch: int, steps: np.ndarray, margin: np.ndarray, best: np.ndarray) -> None:
+    def _walk(self, stretch: int, steps: list[np.ndarray], margin: np.ndarray, best: np.ndarray) -> None:
         """Raise best (R,) to the margins met within a stretch that begins with this margin (R,)."""
         margin = margin.copy()
         inside = slice(self.edges[stretch], self.edges[stretch + 1] - 1)  # the last is an edge, already taken
         for row, is_threshold in zip(self.row[inside].tolist(), self.is_threshold[inside].tolist(), strict=True):
-            np.add(margin, steps[row], out=margin)
+            margin += steps[row]
             if is_threshold:
                 np.maximum(best, margin, out=best)
 
 
-def _sort_candidate(q: np.ndarray, episodes: Episodes, is_success: np.ndarray) -> _SortedCandidate:
+def _sort_candidate(q: np.ndarray, row: np.ndarray, successes: int) -> _SortedCandidate:
     order = np.argsort(-q, kind="stable")
-    descending = q[order]
-    is_last = np.append(descending[1:] != descending[:-1], True)  # of its equal values
-    row_of_episode = np.empty(is_success.size, dtype=np.int32)
-    row_of_episode[_successes_first(is_success)] = np.arange(is_success.size, dtype=np.int32)
-    last = np.flatnonzero(is_last)
-    is_positive = episodes.spread(is_success)[order]
-    positives = np.diff(np.cumsum(is_positive)[last], prepend=0)  # in each group of equal values
+    descending, row = q[order], row[order]
+    last = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))  # of each group of equal values
+    positives = np.diff(np.cumsum(row < successes)[last], prepend=0)
     negatives = np.diff(last, prepend=-1) - positives
     # Behind a group without a positive, or before one without a negative, a neighbouring threshold is at least as good.
     is_threshold = np.zeros(q.size, dtype=np.bool_)
     is_threshold[last] = (positives > 0) & np.append(negatives[1:] > 0, True)
     wanted = np.arange(1, _STRETCHES) * q.size // _STRETCHES
     edges = np.unique(np.concatenate([[0], last[np.searchsorted(last, wanted)] + 1, [q.size]]))
-    return _SortedCandidate(episodes.spread(row_of_episode)[order], is_threshold, edges)
+    return _SortedCandidate(row, is_threshold, edges)

@@ -81,6 +81,8 @@ class CdrReader:
 
     def string(self) -> str:
         raw = self._take(self.uint32())
+        if not raw:  # some writers spell the empty text so
+            return ""
         if raw[-1:] != b"\x00":
             raise CdrError("text does not end with a zero byte")
         try:

@@ -13,11 +13,12 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 
 from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
 from opc_ros.grasp import Frame, GraspStep, Label
-from opc_ros.store import messages, schemas
+from opc_ros.store import schemas
 from opc_ros.store.episode_writing import FORMAT_VERSION, METADATA_NAME
-from opc_ros.store.messages import EventKind
+from opc_ros.store.messages import DECODERS, EpisodeEvent, EventKind
+from opc_ros.store.older_messages import decoder_for
 from opc_ros.store.records import EpisodeHeader
-from opc_ros.store.step_layout import step_layout
+from opc_ros.store.step_layout import StepMessage, step_layout
 
 
 @dataclass(slots=True)
@@ -69,8 +70,8 @@ def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeConte
     """What can be read before the first damage, and what the damage is; None where the file is whole."""
     assembler = _Assembler()
     try:
-        for kind, payload in _iterate_messages(data, assembler, are_crcs_checked):
-            assembler.take(kind, payload)
+        for schema, payload in _iterate_messages(data, assembler, are_crcs_checked):
+            assembler.take(schema, payload)
     except (StoreError, GraspError) as error:
         return assembler.content, str(error)
     except Exception as error:  # mcap raises whatever its parsing trips over: struct.error, ValueError, MemoryError...
@@ -79,9 +80,9 @@ def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeConte
     return assembler.content, assembler.find_dangling()
 
 
-def _iterate_messages(data: bytes, assembler: _Assembler, are_crcs_checked: bool) -> Iterator[tuple[str, bytes]]:
-    kinds: dict[int, str] = {}
-    topics: dict[int, str] = {}
+def _iterate_messages(data: bytes, assembler: _Assembler, are_crcs_checked: bool) -> Iterator[tuple[Schema, bytes]]:
+    kinds: dict[int, Schema] = {}
+    topics: dict[int, Schema] = {}
     reader = StreamReader(
         io.BytesIO(data), emit_chunks=True, validate_crcs=are_crcs_checked, record_size_limit=len(data)
     )
@@ -96,7 +97,7 @@ def _iterate_messages(data: bytes, assembler: _Assembler, are_crcs_checked: bool
             inner = [record]
         for item in inner:
             if isinstance(item, Schema):
-                kinds[item.id] = item.name
+                kinds[item.id] = item
             elif isinstance(item, Channel):
                 topics[item.id] = kinds[item.schema_id]
             elif isinstance(item, Message):
@@ -113,19 +114,30 @@ class _Assembler:
     def __init__(self) -> None:
         self.content = EpisodeContent()
         self._frame: Frame | None = None
-        self._takers: dict[str, Callable[[bytes], None]] = {
-            schemas.COMPRESSED_IMAGE: lambda data: self._take_frame(messages.decode_compressed_image(data)),
-            schemas.IMAGE: lambda data: self._take_frame(messages.decode_image(data)),
-            schemas.GRASP_STEP: self._take_step,
-            schemas.EPISODE_EVENT: self._take_event,
-            schemas.LABEL: self._take_label,
-        }
+        self._decoders: dict[int, Callable[[bytes], object]] = {}
 
-    def take(self, kind: str, data: bytes) -> None:
-        taker = self._takers.get(kind)
-        if taker is None:
-            raise EpisodeDamaged(f"holds a message of type {kind!r}, which no episode has")
-        taker(data)
+    def take(self, schema: Schema, data: bytes) -> None:
+        if schema.id not in self._decoders:
+            self._decoders[schema.id] = self._choose_decoder(schema)
+        message = self._decoders[schema.id](data)
+        if isinstance(message, Frame):
+            self._take_frame(message)
+        elif isinstance(message, StepMessage):
+            self._take_step(message)
+        elif isinstance(message, EpisodeEvent):
+            self._take_event(message)
+        elif isinstance(message, tuple):
+            self._take_label(*message)
+
+    def _choose_decoder(self, schema: Schema) -> Callable[[bytes], object]:
+        if schema.name in DECODERS and schemas.is_current(schema.name, schema.data):
+            return DECODERS[schema.name]
+        if schema.name == schemas.GRASP_STEP and schemas.is_current(schema.name, schema.data):
+            header = self.content.header
+            if header is None:
+                raise EpisodeDamaged("has a step before its BEGIN event")
+            return step_layout(header.robot, header.id).decode
+        return decoder_for(schema)
 
     def take_metadata(self, values: dict[str, str]) -> None:
         version_found = values.get("format_version")
@@ -144,11 +156,8 @@ class _Assembler:
             raise EpisodeDamaged(f"frame at {self._frame.stamp_ns} ns has no step")
         self._frame = frame
 
-    def _take_step(self, data: bytes) -> None:
-        header = self.content.header
-        if header is None:
-            raise EpisodeDamaged("has a step before its BEGIN event")
-        step = step_layout(header.robot, header.id).decode(data)
+    def _take_step(self, step: StepMessage) -> None:
+        self._check_belongs(step.robot, step.episode_id)
         frame, self._frame = self._frame, None
         if frame is None or frame.stamp_ns != step.stamp_ns:
             raise EpisodeDamaged(f"step {step.index} at {step.stamp_ns} ns has no frame of its stamp")
@@ -156,8 +165,7 @@ class _Assembler:
             raise EpisodeDamaged(f"step {step.index} is out of order, expected step {len(self.content.steps)}")
         self.content.steps.append(GraspStep(frame=frame, tool=step.tool, action=step.action, sent=step.sent))
 
-    def _take_event(self, data: bytes) -> None:
-        event = messages.decode_event(data)
+    def _take_event(self, event: EpisodeEvent) -> None:
         if event.kind is EventKind.BEGIN:
             if self.content.header is not None:
                 raise EpisodeDamaged("begins twice")
@@ -173,11 +181,12 @@ class _Assembler:
         self._check_belongs(event.robot, event.episode_id)
         if self.content.ended_ns is not None:
             raise EpisodeDamaged("ends twice")
+        if event.steps not in (0, len(self.content.steps)):
+            raise EpisodeDamaged(f"has {len(self.content.steps)} steps, its end event says {event.steps}")
         self.content.ended_ns = event.stamp_ns
         self.content.abort_reason = event.reason if event.kind is EventKind.ABORT else None
 
-    def _take_label(self, data: bytes) -> None:
-        episode_id, label = messages.decode_label(data)
+    def _take_label(self, episode_id: str, label: Label) -> None:
         if self.content.header is None or episode_id != self.content.header.id or self.content.label is not None:
             raise EpisodeDamaged(f"label of episode {episode_id!r} does not belong here")
         self.content.label = label

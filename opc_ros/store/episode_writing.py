@@ -102,6 +102,7 @@ class EpisodeFileWriter:
             episode_id=self._header.id,
             kind=kind,
             label=label,
+            steps=self._steps,
             reason=reason,
         )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
 from opc_ros.errors import GraspError
 from opc_ros.grasp import Frame, Label, LabelSource
+from opc_ros.store import schemas
 from opc_ros.store.cdr import CdrError, CdrReader, CdrWriter
 
 COMPRESSED_ENCODINGS = ("jpeg", "png")
@@ -47,6 +49,7 @@ class EpisodeEvent:
     object_set: str = ""
     permit_id: str = ""
     label: Label = UNLABELLED
+    steps: int = 0  # with END: how many the episode had; 0 where unknown
     reason: str = ""
 
 
@@ -104,6 +107,7 @@ def encode_event(event: EpisodeEvent) -> bytes:
     writer.uint8(_VALUES.index(event.label.is_success))
     writer.uint8(_SOURCES.index(event.label.source))
     writer.string(event.label.labeller)
+    writer.uint32(event.steps)
     writer.string(event.reason)
     return writer.finish()
 
@@ -113,22 +117,22 @@ def decode_event(data: bytes) -> EpisodeEvent:
     stamp_ns, _ = _read_header(reader)
     robot = reader.string()
     episode_id = reader.string()
-    kind = reader.uint8()
-    if kind not in tuple(EventKind):
-        raise CdrError(f"event is of kind {kind}, expected {', '.join(str(int(known)) for known in EventKind)}")
+    kind = to_event_kind(reader.uint8())
     policy, object_set, permit_id = reader.string(), reader.string(), reader.string()
     label = _read_label_fields(reader)
+    steps = reader.uint32()
     reason = reader.string()
     reader.finish()
     return EpisodeEvent(
         stamp_ns=stamp_ns,
         robot=robot,
         episode_id=episode_id,
-        kind=EventKind(kind),
+        kind=kind,
         behaviour_policy=policy,
         object_set=object_set,
         permit_id=permit_id,
         label=label,
+        steps=steps,
         reason=reason,
     )
 
@@ -158,6 +162,33 @@ def decode_label(data: bytes) -> tuple[str, Label]:
     return episode_id, label
 
 
+# By message type; GraspStep has a layout of its own for each episode.
+DECODERS: dict[str, Callable[[bytes], object]] = {
+    schemas.COMPRESSED_IMAGE: decode_compressed_image,
+    schemas.IMAGE: decode_image,
+    schemas.EPISODE_EVENT: decode_event,
+    schemas.LABEL: decode_label,
+}
+
+
+def to_event_kind(number: int) -> EventKind:
+    try:
+        return EventKind(number)
+    except ValueError:
+        known = ", ".join(f"{kind} ({kind.name})" for kind in EventKind)
+        raise CdrError(f"event is of kind {number}, expected {known}") from None
+
+
+def label_of(value: int, source: int, labeller: str) -> Label:
+    """Label.msg's numbers as a label."""
+    if value >= len(_VALUES) or source >= len(_SOURCES):
+        raise CdrError(f"label is {value} from source {source}, expected below {len(_VALUES)} and {len(_SOURCES)}")
+    try:
+        return Label(is_success=_VALUES[value], source=_SOURCES[source], labeller=labeller)
+    except GraspError as error:
+        raise CdrError(str(error)) from error
+
+
 def _write_header(writer: CdrWriter, stamp_ns: int, frame_id: str) -> None:
     writer.time(stamp_ns)
     writer.string(frame_id)
@@ -168,10 +199,4 @@ def _read_header(reader: CdrReader) -> tuple[int, str]:
 
 
 def _read_label_fields(reader: CdrReader) -> Label:
-    value, source, labeller = reader.uint8(), reader.uint8(), reader.string()
-    if value >= len(_VALUES) or source >= len(_SOURCES):
-        raise CdrError(f"label is {value} from source {source}, expected below {len(_VALUES)} and {len(_SOURCES)}")
-    try:
-        return Label(is_success=_VALUES[value], source=_SOURCES[source], labeller=labeller)
-    except GraspError as error:
-        raise CdrError(str(error)) from error
+    return label_of(reader.uint8(), reader.uint8(), reader.string())

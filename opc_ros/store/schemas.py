@@ -32,6 +32,20 @@ def schema(name: str) -> bytes:
     return "\n".join(part.rstrip("\n") for part in parts).encode("utf-8") + b"\n"
 
 
+@functools.lru_cache(maxsize=64)
+def is_current(name: str, data: bytes) -> bool:
+    """Whether a schema found in a file lays out its message as today's does; comments do not count."""
+    try:
+        return _fields(data) == _fields(schema(name))
+    except (FileNotFoundError, UnicodeDecodeError):
+        return False
+
+
+def _fields(data: bytes) -> list[str]:
+    lines = (line.partition("#")[0].split() for line in data.decode("utf-8").splitlines())
+    return [" ".join(words) for words in lines if words]
+
+
 def _all_needed(name: str) -> list[str]:
     found: list[str] = []
     waiting = _directly_needed(name)

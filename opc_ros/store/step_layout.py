@@ -20,6 +20,8 @@ class StepMessage:
     """A grasp step without its picture."""
 
     stamp_ns: int
+    robot: str
+    episode_id: str
     index: int
     tool: ToolState
     action: GraspAction
@@ -33,6 +35,8 @@ class StepLayout:
     """
 
     def __init__(self, robot: str, episode_id: str) -> None:
+        self._robot = robot
+        self._episode_id = episode_id
         self._header = _text(BASE_FRAME)
         self._names = (*_text(robot), *_text(episode_id))
         header = ("i", "I", *_text_codes(BASE_FRAME))
@@ -81,6 +85,8 @@ class StepLayout:
             raise CdrError(f"step {who[4]}: tool is at {tool}, expected finite numbers")
         return StepMessage(
             stamp_ns=header[0] * 1_000_000_000 + header[1],
+            robot=self._robot,
+            episode_id=self._episode_id,
             index=who[4],
             tool=ToolState(*tool),
             action=_to_action(action[11:19]),

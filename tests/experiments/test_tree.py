@@ -6,6 +6,7 @@ import pytest
 
 from opc_ros import errors
 from opc_ros.cli.main import main
+from opc_ros.experiments import figures
 from opc_ros.experiments.tree import (
     SPEARMAN_BANDS,
     VARIANTS,
@@ -116,14 +117,22 @@ def test_smaller_priors_hurt_opc_until_it_is_constant() -> None:
     assert by_prior[1.0] > by_prior[0.5] > by_prior[0.2]
 
 
+SMALL = ["reproduce", "tree", "--seeds", "2", "--functions", "12", "--episodes", "400"]
+
+
 def test_the_verb_prints_every_variant_and_draws_every_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["reproduce", "tree", "--seeds", "2", "--functions", "12", "--episodes", "400", "--out", str(tmp_path)]
-    assert main(arguments) == 0
+    assert main([*SMALL, "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert all(variant.label in printed for variant in VARIANTS)
     plots = {path.name: path.read_bytes()[:4] for path in tmp_path.iterdir()}
     assert plots == dict.fromkeys(("tree_scatter.png", "tree_prior.png", "tree_spearman.png"), b"\x89PNG")
-    assert main([*arguments, "--json"]) == 0
+
+
+def test_the_verb_speaks_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "draw_tree", lambda results, folder: [])
+    assert main([*SMALL, "--json", "--out", str(tmp_path)]) == 0
     content = json.loads(capsys.readouterr().out)
     assert [variant["label"] for variant in content["variants"]] == [variant.label for variant in VARIANTS]
     assert content["variants"][0]["spearman"]["opc"]["mean"][0] is None

@@ -8,6 +8,7 @@ import pytest
 from opc_ros.arm import ScriptedArm
 
 pytestmark = pytest.mark.ros
+STEPS_OF_AN_EPISODE = 7
 
 
 @pytest.mark.parametrize(
@@ -49,28 +50,26 @@ def test_values_of_a_config_file_go_for_defaults_and_parameters_win(start: Calla
 
 
 def test_one_seed_gives_one_sequence_of_actions_however_long_the_arm_waits(start: Callable, probe) -> None:
-    from opc_interfaces.msg import GraspStep
+    from opc_interfaces.msg import GraspStep, RecorderStatus
 
     from opc_ros.ros import convert, topics
 
     robots = {"/arm1": 5, "/arm2": 5, "/arm3": 6}
     told = {robot: probe.listen(GraspStep, f"{robot}/grasp/step", topics.RECORDED) for robot in robots}
-    arms = [
-        start("scripted_arm", robot, seed=seed, rate_hz=100, image_size=32, wait_for_recorder=False, episodes=0)
-        for robot, seed in robots.items()
-    ]
-    probe.until(lambda: all(len(steps) > 30 for steps in told.values()), "the arms do not move")
-    for arm in arms:
-        arm.end()
-
-    def episodes(robot: str) -> list[list[object]]:
-        """Without the first and the last, of which discovery and the end may have cost steps."""
-        ids = list(dict.fromkeys(step.episode_id for step in told[robot]))
-        return [[convert.action_from_msg(s.action) for s in told[robot] if s.episode_id == id] for id in ids[1:-1]]
-
-    first, second, other = (episodes(robot) for robot in robots)
-    assert any(actions in second for actions in first)
-    assert not any(actions in other for actions in first)
+    for robot, seed in robots.items():
+        start("scripted_arm", robot, seed=seed, rate_hz=100, image_size=32)
+    for robot, steps in told.items():
+        # One after the other, so that each has waited for a different time.
+        recorder = probe.publisher(RecorderStatus, f"{robot}/recorder/status", topics.LATEST)
+        recorder.publish(RecorderStatus(state=RecorderStatus.WAITING, frames_received=1))
+        probe.until(lambda steps=steps: len(steps) >= 3 * STEPS_OF_AN_EPISODE, f"{robot} does not move")
+    first, second, other = (
+        [(step.index, convert.action_from_msg(step.action)) for step in steps[: 3 * STEPS_OF_AN_EPISODE]]
+        for steps in told.values()
+    )
+    assert first == second
+    assert first != other
+    assert [index for index, _ in first] == [*range(STEPS_OF_AN_EPISODE)] * 3
 
 
 def test_the_scripted_policy_goes_down_closes_lifts_and_terminates() -> None:

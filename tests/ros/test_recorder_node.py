@@ -19,8 +19,8 @@ TOOL = ToolState(x_m=0.5, y_m=0.0, z_m=0.3, yaw_rad=0.0, aperture_m=0.08)
 class FakeArm:
     """Publishes frames, steps and events exactly as a test wants them."""
 
-    def __init__(self, probe, *, is_raw: bool = False, is_reliable: bool = True) -> None:
-        from opc_interfaces.msg import EpisodeEvent, GraspStep, RecorderStatus
+    def __init__(self, probe, *, is_raw: bool = False, is_reliable: bool = True, step_kind: str = "step") -> None:
+        from opc_interfaces.msg import EpisodeEvent, GraspAction, GraspStep, RecorderStatus, ToolState
         from sensor_msgs.msg import CompressedImage, Image
 
         from opc_ros.ros import topics
@@ -32,7 +32,12 @@ class FakeArm:
             self._frames = probe.publisher(*camera, topics.pictures())
         else:
             self._frames = probe.node.create_publisher(*camera, topics.pictures(is_reliable=False))
-        self._steps = probe.publisher(GraspStep, "/arm1/grasp/step", topics.RECORDED)
+        if step_kind == "step":
+            self._steps = probe.publisher(GraspStep, "/arm1/grasp/step", topics.RECORDED)
+        else:
+            self._steps = None
+            self._tools = probe.publisher(ToolState, "/arm1/tool/state", topics.RECORDED)
+            self._actions = probe.publisher(GraspAction, "/arm1/grasp/action", topics.RECORDED)
         self._events = probe.publisher(EpisodeEvent, "/arm1/episode/event", topics.RECORDED)
 
     def take_picture(self) -> Frame:
@@ -47,9 +52,12 @@ class FakeArm:
         from opc_ros.ros import convert
 
         step = GraspStep(frame=frame, tool=TOOL, action=GraspAction())
-        self._steps.publish(
-            convert.step_to_msg(step, robot="arm1", episode_id=episode_id, index=index, chosen_ns=frame.stamp_ns)
-        )
+        msg = convert.step_to_msg(step, robot="arm1", episode_id=episode_id, index=index, chosen_ns=frame.stamp_ns)
+        if self._steps is not None:
+            self._steps.publish(msg)
+        else:
+            self._tools.publish(msg.tool)
+            self._actions.publish(msg.action)
 
     def send_event(self, kind: int, **fields: object) -> None:
         from opc_interfaces.msg import EpisodeEvent
@@ -212,13 +220,16 @@ def test_a_step_without_its_frame_is_an_error_on_diagnostics_and_a_reason_for_qu
     probe.until(found, "nothing on /diagnostics")
 
 
-def test_raw_frames_of_a_best_effort_camera_are_recorded_by_hand(start: Callable, probe, tmp_path: Path) -> None:
+def test_raw_frames_of_a_best_effort_camera_and_bare_actions_are_recorded_by_hand(
+    start: Callable, probe, tmp_path: Path
+) -> None:
     from opc_interfaces.msg import RecorderStatus
     from opc_interfaces.srv import BeginEpisode, EndEpisode
     from std_srvs.srv import Trigger
 
-    start("recorder", "/arm1", store=tmp_path / "store", image_kind="raw", image_topic="camera/image")
-    arm = FakeArm(probe, is_raw=True, is_reliable=False)
+    settings = {"image_kind": "raw", "image_topic": "camera/image", "step_kind": "action"}
+    start("recorder", "/arm1", store=tmp_path / "store", **settings)
+    arm = FakeArm(probe, is_raw=True, is_reliable=False, step_kind="action")
 
     def send_until_heard() -> bool:
         arm.send_frame(Frame(arm.now_ns(), "rgb8", bytes(12), width=2, height=2))
@@ -237,7 +248,8 @@ def test_raw_frames_of_a_best_effort_camera_are_recorded_by_hand(start: Callable
     assert ended.message == f"{answer.episode_id}: saved, 1 steps, failure"
     (episode,) = open_store(tmp_path / "store").episodes()
     assert (episode.behaviour_policy, episode.object_set) == ("ann", "cups")
-    assert open_store(tmp_path / "store").read(episode.id).steps[0].frame == frame
+    (step,) = open_store(tmp_path / "store").read(episode.id).steps
+    assert (step.frame, step.tool, step.action) == (frame, TOOL, GraspAction())
 
     for button, message in (("begin", "recording arm1-"), ("discard", "arm1-"), ("end", "no episode is running")):
         assert probe.call(Trigger, f"/arm1/recorder/button/{button}").message.startswith(message)

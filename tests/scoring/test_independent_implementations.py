@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from opc_ros.scoring import discounted_sum_of_advantages, final_rewards, opc, soft_opc, td_error
+from tests.scoring.q_table import QTable
 
 
 @pytest.mark.parametrize("levels", [3, 50, 1_000_000])
@@ -20,22 +21,6 @@ def test_opc_is_the_share_of_negatives_times_the_one_sided_ks_statistic(levels: 
     # "less" measures how far the negatives' distribution function lies above the positives'.
     ks = stats.ks_2samp(q[is_positive], q[~is_positive], alternative="less", method="asymp").statistic
     assert opc(q, lengths, success) == pytest.approx((1 - is_positive.mean()) * ks, abs=1e-12)
-
-
-class QTable:
-    """The two-method view of a Q function that d3rlpy's evaluators use, over observations that are row numbers."""
-
-    reward_scaler = None
-
-    def __init__(self, q: np.ndarray, q_greedy: np.ndarray, gamma: float) -> None:
-        self._values = np.stack([q, q_greedy])
-        self.gamma = gamma
-
-    def predict(self, observations: np.ndarray) -> np.ndarray:
-        return np.ones(len(observations), dtype=int)
-
-    def predict_value(self, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        return self._values[np.asarray(actions).reshape(-1).astype(int), observations.reshape(-1).astype(int)]
 
 
 @pytest.fixture(scope="module")

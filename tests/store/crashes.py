@@ -23,6 +23,8 @@ from tests.store.grasps import SUCCESS, make_episode
 
 LONGEST_S = 0.08  # several episodes
 
+ROUND = 20  # kills
+
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -130,14 +132,17 @@ def _remains(root: Path, robot: str, generation: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--robots", type=int, default=4)
+    parser.add_argument("--robots", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="crashes_", dir=Path.cwd()) as folder:
-        outcome = crash_writers(
-            Path(folder) / "store", kills=arguments.kills, robots=arguments.robots, seed=arguments.seed
-        )
-    print(outcome)
+    seed, done = arguments.seed, 0
+    while done < arguments.kills:  # in rounds, since looking through a store takes longer the more it holds
+        with tempfile.TemporaryDirectory(prefix="crashes_") as folder:
+            kills = min(ROUND - arguments.robots, arguments.kills - done)
+            outcome = crash_writers(Path(folder) / "store", kills=kills, robots=arguments.robots, seed=seed)
+        done += outcome.kills
+        seed += 1
+        print(f"{done} kills; this round: {outcome}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,195 @@
+"""Export of a snapshot to a LeRobot dataset, with the camera's pictures embedded as they were sent."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opc_ros.errors import StoreError
+from opc_ros.grasp import Episode, Frame
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.store import lerobot_layout as layout
+from opc_ros.store.durable import PART, store_error
+from opc_ros.store.lerobot_stats import FeatureStats, merge_stats, picture_stats, vector_stats
+from opc_ros.store.snapshots import Snapshot
+from opc_ros.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was written."""
+
+    folder: Path
+    episodes: int
+    frames: int
+    fps: int
+
+
+def export_lerobot(
+    store: Store, snapshot: Snapshot, folder: Path, *, fps: int | None = None, report: Report = ignore_progress
+) -> Export:
+    """Write a snapshot as one dataset folder, whole or not at all.
+
+    LeRobot counts time in frames at a fixed rate: `timestamp` is the frame's number over `fps`, and the time by the
+    camera's stamps is `observation.elapsed_s`. Without `fps`, the median rate of the first episodes is taken.
+    """
+    if folder.exists():
+        raise StoreError(f"{folder}: exists, expected a new folder to export to")
+    part = folder.with_name(folder.name + PART)
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        (part / "meta").mkdir(parents=True)
+        writer = _DatasetWriter(part, fps or _median_rate(store, snapshot))
+        for number, entry in enumerate(snapshot.entries):
+            report(number, len(snapshot.entries), entry.episode_id)
+            writer.add(store.read_entry(entry))
+        report(len(snapshot.entries), len(snapshot.entries))
+        writer.finish(snapshot)
+        part.rename(folder)
+    except OSError as error:
+        raise store_error(f"{folder}: cannot export", error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return Export(folder=folder, episodes=len(snapshot.entries), frames=writer.frames, fps=writer.fps)
+
+
+class _DatasetWriter:
+    """Episodes one after the other into files of limited size, one row group for each episode."""
+
+    def __init__(self, root: Path, fps: int) -> None:
+        self.fps = fps
+        self.frames = 0
+        self._root = root
+        self._shape: tuple[int, int, int] | None = None
+        self._tasks: dict[str, int] = {}
+        self._rows: list[dict[str, Any]] = []
+        self._stats: list[dict[str, FeatureStats]] = []
+        self._file_number = -1
+        self._file_bytes = 0
+        self._file: pq.ParquetWriter | None = None
+
+    def add(self, episode: Episode) -> None:
+        pictures = [step.frame.decode() for step in episode.steps]
+        self._check_shapes(episode, pictures)
+        task = _task_of(episode)
+        columns = self._columns(episode, self._tasks.setdefault(task, len(self._tasks)))
+        stats = {
+            name: vector_stats(np.asarray(values, dtype=np.float64).reshape(len(values), -1))
+            for name, values in columns.items()
+            if name != layout.CAMERA
+        }
+        stats[layout.CAMERA] = picture_stats(pictures)
+        self._write(pa.table(columns, schema=layout.data_schema()))
+        place = layout.locate(self._file_number)
+        self._rows.append(
+            {
+                "episode_index": len(self._rows),
+                "tasks": [task],
+                "length": len(pictures),
+                "data/chunk_index": place["chunk_index"],
+                "data/file_index": place["file_index"],
+                "dataset_from_index": self.frames,
+                "dataset_to_index": self.frames + len(pictures),
+                **{f"stats/{name}/{key}": value for name in stats for key, value in stats[name].to_json().items()},
+                "meta/episodes/chunk_index": 0,
+                "meta/episodes/file_index": 0,
+                "opc/episode_id": episode.id,
+                "opc/robot": episode.robot,
+                "opc/behaviour_policy": episode.behaviour_policy,
+                "opc/object_set": episode.object_set,
+                "opc/is_success": episode.label.is_success,
+            }
+        )
+        self._stats.append(stats)
+        self.frames += len(pictures)
+
+    def finish(self, snapshot: Snapshot) -> None:
+        if self._file is not None:
+            self._file.close()
+        assert self._shape is not None
+        layout.write_tasks(self._root, self._tasks)
+        layout.write_episodes(self._root, self._rows)
+        layout.write_info(
+            self._root,
+            fps=self.fps,
+            shape=self._shape,
+            robots=sorted({entry.robot for entry in snapshot.entries}),
+            episodes=len(self._rows),
+            frames=self.frames,
+            tasks=len(self._tasks),
+        )
+        merged = {name: merge_stats([stats[name] for stats in self._stats]).to_json() for name in self._stats[0]}
+        layout.write_json(self._root / "meta" / "stats.json", merged)
+        layout.write_json(self._root / "meta" / "opc_ros.json", {"snapshot": snapshot.id})
+
+    def _columns(self, episode: Episode, task_index: int) -> dict[str, Any]:
+        steps = episode.steps
+        count = len(steps)
+        is_last = [index == count - 1 for index in range(count)]
+        is_success = [bool(episode.label.is_success) and last for last in is_last]
+        return {
+            layout.CAMERA: [_embed(step.frame, index) for index, step in enumerate(steps)],
+            layout.STATE: [step.tool.to_vector().tolist() for step in steps],
+            layout.ACTION: episode.actions().tolist(),
+            layout.ELAPSED: [(step.frame.stamp_ns - episode.started_ns) / 1e9 for step in steps],
+            "next.reward": [float(success) for success in is_success],
+            "next.done": is_last,
+            "next.success": is_success,
+            "timestamp": [index / self.fps for index in range(count)],
+            "frame_index": list(range(count)),
+            "episode_index": [len(self._rows)] * count,
+            "index": list(range(self.frames, self.frames + count)),
+            "task_index": [task_index] * count,
+        }
+
+    def _write(self, table: pa.Table) -> None:
+        if self._file is None or self._file_bytes + table.nbytes > layout.FILE_MEGABYTES * 1024 * 1024:
+            if self._file is not None:
+                self._file.close()
+            self._file_number += 1
+            self._file_bytes = 0
+            path = self._root / layout.DATA_PATH.format(**layout.locate(self._file_number))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = pq.ParquetWriter(path, table.schema, compression=layout.COMPRESSION)
+        self._file.write_table(table)
+        self._file_bytes += table.nbytes
+
+    def _check_shapes(self, episode: Episode, pictures: list[np.ndarray]) -> None:
+        for index, picture in enumerate(pictures):
+            self._shape = self._shape or (picture.shape[0], picture.shape[1], picture.shape[2])
+            if picture.shape != self._shape:
+                raise StoreError(
+                    f"episode {episode.id}: picture of step {index} has shape {picture.shape}, expected "
+                    f"{self._shape} as before: LeRobot wants one size, so select episodes of one camera"
+                )
+
+
+def _embed(frame: Frame, index: int) -> dict[str, Any]:
+    """Camera bytes as they are; raw pictures as PNG, which loses nothing."""
+    if frame.encoding in ("jpeg", "png"):
+        suffix = "jpg" if frame.encoding == "jpeg" else "png"
+        return {"bytes": frame.data, "path": f"frame-{index:06d}.{suffix}"}
+    _, data = cv2.imencode(".png", cv2.cvtColor(frame.decode(), cv2.COLOR_RGB2BGR))
+    return {"bytes": data.tobytes(), "path": f"frame-{index:06d}.png"}
+
+
+def _task_of(episode: Episode) -> str:
+    return f"grasp one of the {episode.object_set}" if episode.object_set else "grasp an object"
+
+
+def _median_rate(store: Store, snapshot: Snapshot) -> int:
+    gaps_ns = [
+        after.frame.stamp_ns - before.frame.stamp_ns
+        for entry in snapshot.entries[:20]
+        for before, after in pairwise(store.read_entry(entry).steps)
+    ]
+    return max(1, round(1e9 / statistics.median(gaps_ns))) if gaps_ns else 1

@@ -1,0 +1,83 @@
+"""Statistics of a LeRobot dataset's features: for each episode, and merged over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import cv2
+import numpy as np
+
+QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
+PICTURE_SIDE = 150  # pictures are shrunk to about this before they are counted
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureStats:
+    """One feature's numbers; each array has the feature's shape, for pictures (3, 1, 1)."""
+
+    min: np.ndarray
+    max: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    count: np.ndarray  # (1,)
+    q01: np.ndarray
+    q10: np.ndarray
+    q50: np.ndarray
+    q90: np.ndarray
+    q99: np.ndarray
+
+    def to_json(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name).tolist() for item in fields(self)}
+
+
+def vector_stats(values: np.ndarray) -> FeatureStats:
+    """Over the rows of (N, D) numbers."""
+    numbers = values.astype(np.float64)
+    return _stats(numbers, count=len(numbers), shape=(numbers.shape[1],))
+
+
+def picture_stats(pictures: list[np.ndarray]) -> FeatureStats:
+    """Over all pixels of (H, W, 3) pictures, by channel, with 255 as one."""
+    small = [_shrink(picture).reshape(-1, 3) for picture in pictures]
+    return _stats(np.concatenate(small) / 255.0, count=len(pictures), shape=(3, 1, 1))
+
+
+def merge_stats(parts: list[FeatureStats]) -> FeatureStats:
+    """Of several episodes as of one; quantiles are averaged by weight, as LeRobot does."""
+    counts = np.array([part.count[0] for part in parts], dtype=np.float64)
+    weights = counts / counts.sum()
+    means = np.stack([part.mean for part in parts])
+    mean = np.tensordot(weights, means, axes=1)
+    variance = np.tensordot(weights, np.stack([part.std**2 for part in parts]) + (means - mean) ** 2, axes=1)
+    quantiles = {
+        name: np.tensordot(weights, np.stack([getattr(part, name) for part in parts]), axes=1) for name in QUANTILES
+    }
+    return FeatureStats(
+        min=np.min([part.min for part in parts], axis=0),
+        max=np.max([part.max for part in parts], axis=0),
+        mean=mean,
+        std=np.sqrt(variance),
+        count=np.array([int(counts.sum())]),
+        **quantiles,
+    )
+
+
+def _stats(rows: np.ndarray, *, count: int, shape: tuple[int, ...]) -> FeatureStats:
+    found = np.quantile(rows, list(QUANTILES.values()), axis=0)
+    return FeatureStats(
+        min=rows.min(axis=0).reshape(shape),
+        max=rows.max(axis=0).reshape(shape),
+        mean=rows.mean(axis=0).reshape(shape),
+        std=rows.std(axis=0).reshape(shape),
+        count=np.array([count]),
+        **{name: value.reshape(shape) for name, value in zip(QUANTILES, found, strict=True)},
+    )
+
+
+def _shrink(picture: np.ndarray) -> np.ndarray:
+    factor = max(picture.shape[:2]) // PICTURE_SIDE
+    if factor < 2:
+        return picture
+    size = (picture.shape[1] // factor, picture.shape[0] // factor)
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA))

@@ -1,0 +1,95 @@
+"""Messages whose definitions were others when their file was written: read by the definitions in the file itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from mcap.records import Schema
+from mcap_ros2.decoder import DecoderFactory
+
+from opc_ros.grasp import Frame, GraspAction, Label, ToolState
+from opc_ros.store import schemas
+from opc_ros.store.cdr import CdrError
+from opc_ros.store.messages import EpisodeEvent, label_of, to_event_kind
+from opc_ros.store.step_layout import StepMessage
+
+Converter = Callable[[Any], object]
+
+
+def decoder_for(schema: Schema) -> Callable[[bytes], object]:
+    """From a message's bytes to the same type its own decoder would give; fields added since are left at defaults."""
+    convert = _CONVERTERS.get(schema.name)
+    decode = DecoderFactory().decoder_for("cdr", schema)
+    if convert is None or decode is None:
+        raise CdrError(f"message of type {schema.name!r} defined by {schema.encoding!r}, which no episode has")
+    return lambda data: convert(decode(data))
+
+
+def _to_event(message: Any) -> EpisodeEvent:
+    return EpisodeEvent(
+        stamp_ns=_nanoseconds(message.header.stamp),
+        robot=message.robot,
+        episode_id=message.episode_id,
+        kind=to_event_kind(message.kind),
+        behaviour_policy=message.behaviour_policy,
+        object_set=message.object_set,
+        permit_id=message.permit_id,
+        label=label_of(message.label, message.label_source, message.labeller),
+        steps=getattr(message, "steps", 0),
+        reason=message.reason,
+    )
+
+
+def _to_label(message: Any) -> tuple[str, Label]:
+    return message.episode_id, label_of(message.value, message.source, message.labeller)
+
+
+def _to_step(message: Any) -> StepMessage:
+    tool = message.tool
+    numbers = (tool.position_m.x, tool.position_m.y, tool.position_m.z, tool.yaw_rad, tool.aperture_m)
+    if not all(map(math.isfinite, numbers)):
+        raise CdrError(f"step {message.index}: tool is at {numbers}, expected finite numbers")
+    return StepMessage(
+        stamp_ns=_nanoseconds(message.header.stamp),
+        robot=message.robot,
+        episode_id=message.episode_id,
+        index=message.index,
+        tool=ToolState(*numbers),
+        action=_to_action(message.action),
+        sent=_to_action(message.sent) if message.is_clamped else None,
+    )
+
+
+def _to_action(message: Any) -> GraspAction:
+    moved = message.displacement_m
+    return GraspAction(
+        displacement_m=(moved.x, moved.y, moved.z),
+        rotation_rad=math.atan2(message.rotation_sin, message.rotation_cos),
+        open_gripper=bool(message.open_gripper),
+        close_gripper=bool(message.close_gripper),
+        terminate=bool(message.terminate),
+    )
+
+
+def _to_compressed_frame(message: Any) -> Frame:
+    return Frame(_nanoseconds(message.header.stamp), message.format, bytes(message.data))
+
+
+def _to_raw_frame(message: Any) -> Frame:
+    stamp_ns = _nanoseconds(message.header.stamp)
+    return Frame(stamp_ns, message.encoding, bytes(message.data), message.width, message.height)
+
+
+def _nanoseconds(stamp: Any) -> int:
+    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+
+
+_CONVERTERS: dict[str, Converter] = {
+    schemas.COMPRESSED_IMAGE: _to_compressed_frame,
+    schemas.IMAGE: _to_raw_frame,
+    schemas.GRASP_STEP: _to_step,
+    schemas.EPISODE_EVENT: _to_event,
+    schemas.LABEL: _to_label,
+}

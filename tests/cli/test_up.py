@@ -1,0 +1,90 @@
+"""`opc up` and `opc demo` with real nodes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from opc_ros.store import open_store
+
+pytestmark = pytest.mark.ros
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Running:
+    """An opc command whose output is collected while it runs."""
+
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "opc_ros.cli.main", *words],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(iter(self.process.stdout.readline, ""))
+
+    def wait_for(self, condition: Callable[[list[str]], bool], deadline_s: float = 40.0) -> None:
+        end = time.monotonic() + deadline_s
+        while not condition(self.lines):
+            assert self.process.poll() is None, "".join(self.lines)
+            assert time.monotonic() < end, "".join(self.lines)
+            time.sleep(0.05)
+
+    def end(self, deadline_s: float = 40.0) -> int:
+        code = self.process.wait(timeout=deadline_s)
+        self._reader.join(timeout=5)
+        return code
+
+
+def test_ctrl_c_stops_every_node_within_seconds_and_leaves_none(ros_domain: int, tmp_path: Path) -> None:
+    up = Running("up", "scripted", f"store:={tmp_path / 'store'}")
+    up.wait_for(lambda lines: any("saved, 7 steps" in line for line in lines))
+    nodes = psutil.Process(up.process.pid).children(recursive=True)
+    assert len(nodes) >= 2
+    asked = time.monotonic()
+    up.process.send_signal(signal.SIGINT)
+    assert up.end() == 130
+    assert time.monotonic() - asked < 10
+    assert not any(node.is_running() and node.status() != psutil.STATUS_ZOMBIE for node in nodes)
+    assert not any("still running" in line for line in up.lines), "every node obeyed the first request"
+
+
+def test_second_system_in_the_same_domain_is_refused(ros_domain: int, tmp_path: Path) -> None:
+    first = Running("up", "scripted", f"store:={tmp_path / 'store'}")
+    try:
+        first.wait_for(lambda lines: any("started" in line for line in lines))
+        second = Running("up", "scripted", f"store:={tmp_path / 'store'}")
+        assert second.end() == 1
+        assert len(second.lines) == 1
+        assert f"ROS domain {os.environ['ROS_DOMAIN_ID']} is in use by opc up scripted" in second.lines[0]
+    finally:
+        first.process.send_signal(signal.SIGINT)
+        first.end()
+
+
+def test_demo_records_what_it_says(tmp_path: Path) -> None:
+    demo = Running("demo", "--folder", str(tmp_path), "--robots", "1", "--episodes", "2")
+    assert demo.end(deadline_s=90) == 0, "".join(demo.lines)
+    (folder,) = tmp_path.iterdir()
+    with open_store(folder / "store") as store:
+        episodes = list(store.episodes())
+        assert len(episodes) == 2
+        assert len(store.snapshot("demo").entries) == 2
+    for episode in episodes:
+        assert any(episode.id in line and episode.file_sha256[:12] in line for line in demo.lines)

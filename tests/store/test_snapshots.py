@@ -1,0 +1,139 @@
+"""Snapshots: fixed, content-addressed, filtered and tagged."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from opc_ros.errors import EpisodeDamaged, EpisodeNotFound, SnapshotNotFound, StoreError
+from opc_ros.grasp import Label, LabelSource
+from opc_ros.store import EpisodeHeader, Selection, Store, open_store
+from tests.store.grasps import FAILURE, SUCCESS, make_episode
+
+
+def ids(store: Store, selection: Selection) -> list[str]:
+    return [entry.episode_id for entry in store.take_snapshot(selection).entries]
+
+
+def append_at(store: Store, episode_id: str, began_ns: int) -> None:
+    writer = store.begin(EpisodeHeader(episode_id, "left", "scripted", began_ns))
+    writer.add_step(make_episode().steps[0])
+    writer.commit(SUCCESS)
+
+
+def test_a_snapshot_is_the_sha256_of_its_file(store: Store) -> None:
+    store.append(make_episode())
+    snapshot = store.take_snapshot()
+    data = (store.path / "snapshots" / f"{snapshot.id}.json").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == snapshot.id
+    sha = store.find("e1").file_sha256
+    assert data.decode() == f'{{"entries":[["e1","left","{sha}",0,true]],"format":"opc_ros.snapshot","version":1}}'
+
+
+def test_equal_content_has_the_same_id_in_any_order_of_arrival(tmp_path: Path) -> None:
+    found = set()
+    for name, order in (("one", ("a", "b", "c")), ("two", ("c", "a", "b"))):
+        store = open_store(tmp_path / name, create=True)
+        for episode_id in order:
+            store.append(make_episode(episode_id))
+        snapshot = store.take_snapshot()
+        found.add(snapshot.id)
+        assert [entry.episode_id for entry in snapshot.entries] == ["a", "b", "c"]
+    assert len(found) == 1
+
+
+def test_unlabelled_episodes_are_left_out(store: Store) -> None:
+    store.append(make_episode("known"))
+    store.append(make_episode("unknown", label=Label()))
+    assert ids(store, Selection()) == ["known"]
+
+
+def test_an_empty_snapshot_is_refused_and_says_why(store: Store) -> None:
+    store.append(make_episode("unknown", label=Label()))
+    store.append(make_episode("other", robot="right"))
+    with pytest.raises(StoreError, match="1 without label, 1 outside the selection"):
+        store.take_snapshot(Selection(robots=("left",)))
+
+
+def test_each_filter_selects(store: Store) -> None:
+    store.append(make_episode("a", robot="left"))
+    store.append(make_episode("b", robot="right", label=FAILURE))
+    store.append(make_episode("c", robot="right", behaviour_policy="random"))
+    store.append(make_episode("d", robot="middle", object_set="bottles"))
+    assert ids(store, Selection(robots=("right",))) == ["b", "c"]
+    assert ids(store, Selection(robots=("right", "middle"))) == ["b", "c", "d"]
+    assert ids(store, Selection(behaviour_policies=("random",))) == ["c"]
+    assert ids(store, Selection(object_sets=("bottles",))) == ["d"]
+    assert ids(store, Selection(label_sources=(LabelSource.GRIPPER_WIDTH,))) == ["b"]
+    assert ids(store, Selection(robots=("right",), label_sources=(LabelSource.PERSON,))) == ["c"]
+
+
+def test_dates_select_from_the_first_moment_to_before_the_last(store: Store) -> None:
+    for number, began_ns in enumerate((100, 200, 300)):
+        append_at(store, f"e{number}", began_ns)
+    assert ids(store, Selection(since_ns=200)) == ["e1", "e2"]
+    assert ids(store, Selection(until_ns=200)) == ["e0"]
+    assert ids(store, Selection(since_ns=100, until_ns=300)) == ["e0", "e1"]
+
+
+def test_a_snapshot_keeps_its_labels_when_episodes_are_relabelled(store: Store) -> None:
+    store.append(make_episode())
+    store.label("e1", FAILURE)
+    old = store.take_snapshot()
+    store.label("e1", SUCCESS)
+    new = store.take_snapshot()
+    assert old.id != new.id
+    assert [episode.label for episode in store.read_snapshot(store.snapshot(old.id))] == [FAILURE]
+    assert [episode.label for episode in store.read_snapshot(new)] == [SUCCESS]
+    assert (old.successes, new.successes) == (0, 1)
+
+
+def test_a_snapshot_is_found_by_digest_beginning_and_tag(store: Store) -> None:
+    store.append(make_episode())
+    first = store.take_snapshot(tag="champion-set")
+    assert store.snapshot(first.id) == first
+    assert store.snapshot(first.id[:8]) == first
+    assert store.snapshot("champion-set") == first
+    store.append(make_episode("e2"))
+    second = store.take_snapshot(tag="champion-set")
+    assert store.snapshot("champion-set") == second
+    assert store.tags() == {"champion-set": second.id}
+    assert sorted(store.snapshots()) == sorted([first.id, second.id])
+
+
+@pytest.mark.parametrize("ref", ["", "nobody", "0" * 64])
+def test_an_unknown_snapshot_is_named(store: Store, ref: str) -> None:
+    store.append(make_episode())
+    store.take_snapshot()
+    with pytest.raises(SnapshotNotFound, match="neither a tag nor a digest"):
+        store.snapshot(ref)
+
+
+def test_an_ambiguous_beginning_is_refused(store: Store) -> None:
+    for number in range(17):  # more than there are hex digits, so two begin alike
+        store.append(make_episode(f"e{number}"))
+        store.take_snapshot()
+    firsts = [digest[0] for digest in store.snapshots()]
+    shared = next(digit for digit in firsts if firsts.count(digit) > 1)
+    with pytest.raises(SnapshotNotFound, match="give more digits"):
+        store.snapshot(shared)
+
+
+@pytest.mark.parametrize("tag", ["abc", "../x", "a b"])
+def test_tags_that_are_no_names_or_look_like_digests_are_refused(store: Store, tag: str) -> None:
+    store.append(make_episode())
+    with pytest.raises(StoreError, match="tag"):
+        store.take_snapshot(tag=tag)
+
+
+def test_an_entry_whose_episode_is_gone_or_changed_is_refused(store: Store) -> None:
+    store.append(make_episode())
+    (entry,) = store.take_snapshot().entries
+    with pytest.raises(EpisodeDamaged, match="says True, the snapshot False"):
+        store.read_entry(entry._replace(is_success=False))
+    with pytest.raises(EpisodeDamaged, match="sha256"):
+        store.read_entry(entry._replace(file_sha256="0" * 64))
+    with pytest.raises(EpisodeNotFound, match="e9"):
+        store.read_entry(entry._replace(episode_id="e9"))
