@@ -23,6 +23,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── LengthMismatch
     │   ├── NonFiniteQ
     │   ├── PriorOutOfRange
+    │   ├── QLedgerError           the file of Q values
     │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, ledger and scheduler
@@ -112,6 +113,10 @@ class NonFiniteQ(ScoreError):
 
 class PriorOutOfRange(ScoreError):
     """A prior that is not a probability."""
+
+
+class QLedgerError(ScoreError):
+    """The file of Q values."""
 
 
 class ConstantScores(ScoreError):

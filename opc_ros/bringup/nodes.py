@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 # Program name, as `ros2 run opc_ros <program>` and launch files use it -> module with a main().
 PROGRAMS: Mapping[str, str] = {
     "recorder": "opc_ros.ros.recorder_node",
+    "scorer": "opc_ros.ros.scorer_node",
     "scripted_arm": "opc_ros.ros.scripted_arm_node",
 }
 

@@ -17,6 +17,9 @@ VERBS: tuple[str, ...] = (
     "up",
     "store",
     "collect",
+    "candidate",
+    "score",
+    "rank",
     "reproduce",
 )
 
