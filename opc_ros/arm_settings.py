@@ -88,12 +88,12 @@ class ArmSettings:
     joint_states: str = "joint_states"
     controller: str = "joint_trajectory_controller"
     lay_out: str = ""  # service that fills a simulated bin; empty for real arms
-    tool: ToolMount = ToolMount(z_m=0.145)
-    workspace: WorkspaceBox = WorkspaceBox(low_m=(0.40, -0.16, 0.015), high_m=(0.70, 0.16, 0.40))
-    start: StartPose = StartPose()
-    bounds: ActionBounds = ActionBounds()
-    motion: MotionSettings = MotionSettings()
-    gripper: GripperSettings = GripperSettings()
+    tool: ToolMount = field(default=ToolMount(z_m=0.145))
+    workspace: WorkspaceBox = field(default=WorkspaceBox(low_m=(0.40, -0.16, 0.015), high_m=(0.70, 0.16, 0.40)))
+    start: StartPose = field(default=StartPose())
+    bounds: ActionBounds = field(default=ActionBounds())
+    motion: MotionSettings = field(default=MotionSettings())
+    gripper: GripperSettings = field(default=GripperSettings())
     camera: CameraSettings = field(default=CameraSettings())
     measurement_timeout_s: float = described(0.5, "joint states older than this: the arm is lost", low=0.02)
     connect_timeout_s: float = described(10.0, "how long to wait for driver, gripper and camera", low=0.1)

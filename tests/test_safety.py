@@ -90,6 +90,14 @@ def test_a_release_that_is_older_than_the_stop_is_ignored():
     assert switch.reason == "door opened"
 
 
+def test_a_stop_counts_even_if_its_clock_is_behind():
+    switch = StopSwitch("arm1")
+    switch.press("door opened", stamp_ns=20)
+    switch.lift(stamp_ns=30)
+    assert switch.press("gate opened", stamp_ns=25)
+    assert switch.reason == "gate opened"
+
+
 def test_a_watchdog_sleeps_until_the_first_sign_of_life():
     clock = Clock()
     watchdog = Watchdog("heartbeats", 0.5, clock)
