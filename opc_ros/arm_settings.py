@@ -89,7 +89,7 @@ class ArmSettings:
     controller: str = "joint_trajectory_controller"
     lay_out: str = ""  # service that fills a simulated bin; empty for real arms
     tool: ToolMount = field(default=ToolMount(z_m=0.145))
-    workspace: WorkspaceBox = field(default=WorkspaceBox(low_m=(0.40, -0.16, 0.015), high_m=(0.70, 0.16, 0.40)))
+    workspace: WorkspaceBox = field(default=WorkspaceBox(low_m=(0.40, -0.15, 0.02), high_m=(0.70, 0.15, 0.34)))
     start: StartPose = field(default=StartPose())
     bounds: ActionBounds = field(default=ActionBounds())
     motion: MotionSettings = field(default=MotionSettings())

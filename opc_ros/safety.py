@@ -150,6 +150,11 @@ class Watchdog:
         self._fed_s = self._now()
         return has_barked
 
+    def rest(self) -> None:
+        """Sleep again until the next sign of life: whoever was watched has said goodbye."""
+        self._fed_s = None
+        self._has_barked = False
+
     def bark(self) -> str:
         """One line when a silence has become too long, once for each silence; otherwise empty."""
         if self._has_barked or not self.is_expired:

@@ -75,6 +75,10 @@ class ArmLink:
         self._thread.start()
 
     def close(self) -> None:
+        """Hold, say goodbye and let go."""
+        self.hold()
+        # A heartbeat without stamp: the driver need not worry that no more come.
+        self._heartbeats.publish(Header(frame_id=self.settings.robot))
         self._executor.shutdown()
         rclpy.try_shutdown(context=self._context)
         self._thread.join(timeout=2.0)

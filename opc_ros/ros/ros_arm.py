@@ -108,7 +108,6 @@ class RosArm:
     def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._link.hold()
             self._link.close()
 
     def _clear_bin(self) -> None:
