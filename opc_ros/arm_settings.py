@@ -34,8 +34,8 @@ class MotionSettings:
     joint_margin_deg: float = described(2.0, "kept from the datasheet's joint limits", low=0.0, high=30.0)
     acceleration_rad_s2: float = described(6.0, "of any joint", low=0.1, high=50.0)
     tool_speed_m_s: float = described(0.5, "of the tool in a straight line", low=0.005, high=2.0)
-    arrival_rad: float = described(0.005, "a joint this near its goal has arrived", low=1e-4, high=0.1)
-    rest_rad_s: float = described(0.02, "a joint slower than this is at rest", low=1e-4, high=0.5)
+    arrival_rad: float = described(0.002, "a joint this near its goal has arrived", low=1e-4, high=0.1)
+    rest_rad_s: float = described(0.01, "a joint slower than this is at rest", low=1e-4, high=0.5)
     patience: float = described(4.0, "how many times its planned duration a motion may take", low=1.0, high=100.0)
 
 
@@ -74,7 +74,7 @@ class CameraSettings:
     topic: str = "camera/image/compressed"
     is_compressed: bool = True  # sensor_msgs/CompressedImage; else sensor_msgs/Image
     is_reliable: bool = True
-    timeout_s: float = described(2.0, "without a new picture the camera is lost", low=0.05)
+    timeout_s: float = described(5.0, "without a new picture the camera is lost", low=0.05)
 
 
 @dataclass(frozen=True, slots=True)

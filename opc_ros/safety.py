@@ -13,6 +13,7 @@ from opc_ros.kinematics import ArmModel
 
 Position = tuple[float, float, float]
 ROUNDING = 1e-9
+SLACK_M = 1e-4  # an arm held at the edge of its workspace is measured a little beyond it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class WorkspaceBox:
         lines = tuple(
             f"tool {axis} is {value:.4f} m, allowed from {low:.4f} to {high:.4f}"
             for axis, value, low, high in zip("xyz", position_m, self.low_m, self.high_m, strict=True)
-            if not low - ROUNDING <= value <= high + ROUNDING
+            if not low - SLACK_M <= value <= high + SLACK_M
         )
         return (inside[0], inside[1], inside[2]), lines
 

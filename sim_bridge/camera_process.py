@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from multiprocessing.connection import Connection
 
 from opc_ros.errors import ArmLost
 from opc_ros.grasp import Frame
 from sim_bridge.world import ScenePose, World, WorldSpec
-
-NICENESS = 5  # a late picture is a nuisance, a late stop is not
 
 
 class CameraProcess:
@@ -70,7 +67,6 @@ class CameraProcess:
 def _serve(pipe: Connection, spec: WorldSpec, image_size: int, quality: int) -> None:
     """Lay out for a number, take a picture for a pose, end with the pipe: no parent, no camera."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(NICENESS)
     with World(spec, image_size=image_size) as world:
         while True:
             try:

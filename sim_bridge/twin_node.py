@@ -17,7 +17,6 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, JointState
 from std_msgs.msg import Float64, Header
 from trajectory_msgs.msg import JointTrajectory
 
-from opc_ros.arm_settings import JointNames
 from opc_ros.config import described
 from opc_ros.errors import ArmError, OpcError
 from opc_ros.ros import convert, topics
@@ -51,7 +50,9 @@ class TwinSettings:
     robot: str = described("", "name of the robot; empty: the node's namespace")
     world: str = described("train", "which objects, looks and camera; sim_bridge/worlds.py names them")
     seed: int = described(0, "of the first layout", low=0)
-    joint_names: JointNames = described(("A1", "A2", "A3", "A4", "A5", "A6", "A7"), "as the driver calls them")
+    joint_names: tuple[str, str, str, str, str, str, str] = described(
+        ("A1", "A2", "A3", "A4", "A5", "A6", "A7"), "as the driver calls them"
+    )
     controller: str = described("joint_trajectory_controller", "takes trajectories on <controller>/joint_trajectory")
     gripper_joint: str = described("gripper_width", "name of the opening in gripper/joint_states")
     joint_state_hz: float = described(100.0, "joint states each second", low=10, high=1000)
@@ -175,9 +176,9 @@ class TwinNode(OpcNode[TwinSettings]):
             if (frame := self._camera.take()) is not None:
                 self._pictures.publish(convert.frame_to_msg(frame))
                 self._camera_infos.publish(camera_info(self._world.camera, frame.stamp_ns))
-            if now_s - self._pictured_s >= 1.0 / self._settings.camera_hz:
-                if self._camera.ask(self._world.pose(), self.now_ns()):
-                    self._pictured_s = now_s
+            is_due = now_s - self._pictured_s >= 1.0 / self._settings.camera_hz
+            if is_due and self._camera.ask(self._world.pose(), self.now_ns()):
+                self._pictured_s = now_s
         except OpcError as error:
             self._reporter.report(SafetyEvent.FAULT, str(error))
             self.finish(1)

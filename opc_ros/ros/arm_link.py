@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 import time
@@ -13,6 +14,7 @@ import rclpy
 from opc_interfaces.msg import SafetyEvent
 from opc_interfaces.srv import LayOutBin
 from rclpy.context import Context
+from rclpy.duration import Duration
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -31,6 +33,7 @@ from opc_ros.safety import StopSwitch, Watchdog
 from opc_ros.trajectory import Trajectory, plan_hold
 
 HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when a picture was taken
+FAREWELL = Duration(seconds=0.5)  # what was said last must not die with this process
 PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
 
 
@@ -73,16 +76,21 @@ class ArmLink:
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._spin, name=f"{settings.robot} arm link", daemon=True)
         self._thread.start()
+        # A program that ends without closing would be aborted by the threads of ROS.
+        atexit.register(self.close)
 
     def close(self) -> None:
         """Hold, say goodbye and let go."""
+        atexit.unregister(self.close)
+        self._executor.shutdown()
+        self._thread.join(timeout=2.0)
         self.hold()
+        self._commands.wait_for_all_acked(FAREWELL)
         # A heartbeat without stamp: the driver need not worry that no more come.
         self._heartbeats.publish(Header(frame_id=self.settings.robot))
-        self._executor.shutdown()
-        rclpy.try_shutdown(context=self._context)
-        self._thread.join(timeout=2.0)
+        self._heartbeats.wait_for_all_acked(FAREWELL)
         self._node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
 
     def now_ns(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)
@@ -189,6 +197,8 @@ class ArmLink:
         timeout_s = self.settings.connect_timeout_s
         if not self._lay_out.wait_for_service(timeout_sec=timeout_s):
             raise ArmLost(f"arm {self.settings.robot}: no service {name} within {timeout_s:g} s: is this a twin?")
+        # While it fills its bin, a twin measures nothing.
+        self._watchdog.rest()
         done = threading.Event()
         future = self._lay_out.call_async(LayOutBin.Request(seed=seed))
         future.add_done_callback(lambda _: done.set())
