@@ -39,7 +39,7 @@ PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A frame or an opening, with the monotonic time at which it came in."""
+    """A picture, with the monotonic time at which it came in."""
 
     at_s: float
     frame: Frame
@@ -55,7 +55,7 @@ class ArmLink:
         self._changed = threading.Condition()
         self._readings: deque[tuple[float, JointReading]] = deque(maxlen=HISTORY)
         self._apertures: deque[tuple[float, float]] = deque(maxlen=HISTORY)
-        self._frames: deque[Received] = deque(maxlen=8)
+        self._newest: Received | None = None
         self._watchdog = Watchdog("joint states", settings.measurement_timeout_s, time.monotonic)
         self._lost = ""
         self._fault = ""
@@ -161,12 +161,12 @@ class ArmLink:
         return max(recent) - min(recent)
 
     def frame_after(self, stamp_ns: int) -> Frame | None:
-        """The first picture stamped later that is still fresh, if there is one."""
-        oldest_s = time.monotonic() - self.settings.camera.timeout_s
-        for received in tuple(self._frames):
-            if received.frame.stamp_ns > stamp_ns and received.at_s >= oldest_s:
-                return received.frame
-        return None
+        """The newest picture, if it was stamped later and has not lain here for too long."""
+        newest = self._newest
+        if newest is None:
+            return None
+        is_fresh = time.monotonic() - newest.at_s <= self.settings.camera.timeout_s
+        return newest.frame if is_fresh and newest.frame.stamp_ns > stamp_ns else None
 
     def send(self, trajectory: Trajectory) -> None:
         """The one place from which the arm is moved: what its limits do not allow is refused, never sent."""
@@ -230,7 +230,7 @@ class ArmLink:
             (bool(self._commands.get_subscription_count()), f"nobody listens on {self._commands.topic_name}"),
             (bool(self._apertures), f"no {settings.gripper.joint} on {settings.gripper.state}"),
             (self.gripper.is_connected, f"nobody listens on {settings.gripper.command}"),
-            (bool(self._frames), f"no pictures on {settings.camera.topic}"),
+            (self._newest is not None, f"no pictures on {settings.camera.topic}"),
         )
         missing = [line for is_there, line in wanted if not is_there]
         return [self._fault, *missing] if missing and self._fault else missing
@@ -262,7 +262,7 @@ class ArmLink:
             self._note_fault(str(error))
             return
         with self._changed:
-            self._frames.append(Received(time.monotonic(), frame))
+            self._newest = Received(time.monotonic(), frame)
             self._changed.notify_all()
 
     def _on_timer(self) -> None:
