@@ -1,0 +1,138 @@
+"""Time from a stop to an arm at rest, on the twin: real processes, real DDS, full pictures, with and without load."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import numpy as np
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+from opc_ros.errors import ArmStopped
+from opc_ros.grasp import GraspAction
+from opc_ros.ros import convert, topics
+from opc_ros.ros.ros_arm import RosArm
+from tests.ros.twin_rig import SETTINGS, TwinProcess, Watcher, own_domain
+
+AT_REST_RAD_S = 0.01
+MOVING_RAD_S = 0.1
+STATES_AT_REST = 20  # in a row: nothing may move again
+GOAL_MS = 100.0
+PATIENT = dataclasses.replace(SETTINGS, measurement_timeout_s=5.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stops", type=int, default=60, help="how many to measure in each case (default: 60)")
+    parser.add_argument("--load", type=int, default=2, help="processes that multiply matrices meanwhile (default: 2)")
+    arguments = parser.parse_args()
+    for load in sorted({0, arguments.load}):
+        with own_domain(), busy(load):
+            measure(arguments.stops, load)
+    return 0
+
+
+def measure(stops: int, load: int) -> None:
+    twin = TwinProcess(real_time_factor=1.0, image_size=472, camera_hz=10.0, command_timeout_s=5.0)
+    watcher, arm = Watcher(), RosArm(PATIENT)
+    rng = np.random.default_rng(0)
+    try:
+        arm.begin(seed=0)
+        publisher = watcher.node.create_publisher(Bool, "stop", topics.LATEST)
+        watcher.wait_until(lambda: publisher.get_subscription_count() >= 2)
+        ways: tuple[tuple[str, Callable[[], None], Callable[[], None]], ...] = (
+            ("by topic", lambda: publisher.publish(Bool(data=True)), lambda: publisher.publish(Bool(data=False))),
+            ("by RosArm", lambda: arm.stop("measured"), arm.release),
+        )
+        for name, stop, release in ways:
+            times = []
+            while len(times) < stops:
+                side = 1 - 2 * (len(times) % 2)
+                taken = stop_once(arm, watcher, stop, release, side, float(rng.uniform(0.1, 0.35)))
+                times += [taken] if taken is not None else []
+            report(f"stop {name} to rest, {load} busy processes", times)
+    finally:
+        arm.close()
+        watcher.close()
+        twin.stop()
+
+
+def stop_once(
+    arm: RosArm, watcher: Watcher, stop: Callable[[], None], release: Callable[[], None], side: int, after_s: float
+) -> float | None:
+    """Milliseconds from the stop until the joints were measured at rest; None if the arm was not moving then."""
+    arm.begin(seed=0)
+    mover = threading.Thread(target=move, args=(arm, side))
+    mover.start()
+    time.sleep(after_s)
+    watcher.joints.clear()
+    stopped_ns = time.time_ns()
+    stop()
+    mover.join()
+    watcher.wait_until(lambda: len(watcher.joints) > STATES_AT_REST and is_at_rest(watcher.joints[-STATES_AT_REST:]))
+    states = [state for state in watcher.joints if stamp_ns(state) > stopped_ns]
+    release()
+    watcher.wait_until(lambda: arm._link.switch.reason is None)
+    if speed(states[0]) < MOVING_RAD_S:
+        return None
+    last_moving = max(index for index, state in enumerate(states) if speed(state) >= AT_REST_RAD_S)
+    return (stamp_ns(states[last_moving + 1]) - stopped_ns) * 1e-6
+
+
+def move(arm: RosArm, side: int) -> None:
+    with suppress(ArmStopped):
+        arm.apply(GraspAction(displacement_m=(0.0, side * 0.08, 0.0), rotation_rad=side * 0.7))
+
+
+def stamp_ns(state: JointState) -> int:
+    return convert.stamp_to_ns(state.header.stamp)
+
+
+def is_at_rest(states: list[JointState]) -> bool:
+    return all(speed(state) < AT_REST_RAD_S for state in states)
+
+
+def speed(state: JointState) -> float:
+    return max(map(abs, state.velocity))
+
+
+def report(what: str, times_ms: list[float]) -> None:
+    middle, high = np.percentile(times_ms, (50, 99))
+    print(
+        f"{what}: 99th percentile {high:.0f} ms, median {middle:.0f} ms, largest {max(times_ms):.0f} ms, "
+        f"{high / GOAL_MS:.2f} of the goal (goal: below {GOAL_MS:.0f} ms) over {len(times_ms)} stops",
+        flush=True,
+    )
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Processes that compute as scoring does."""
+    context = multiprocessing.get_context("spawn")
+    children = [context.Process(target=multiply, daemon=True) for _ in range(count)]
+    for child in children:
+        child.start()
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+            child.join()
+
+
+def multiply() -> None:
+    matrix = np.random.default_rng(0).standard_normal((600, 600))
+    while True:
+        matrix = matrix @ matrix
+        matrix /= np.abs(matrix).max()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
