@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from opc_ros.errors import ArmStopped
+from opc_ros.errors import OutOfReach
 from opc_ros.safety import JointLimits, StopSwitch, Watchdog
 from opc_ros.trajectory import Trajectory
 from sim_bridge.kuka import MODEL
@@ -67,7 +67,7 @@ class TwinDriver:
         self.beat()
         self._switch.refuse_if_pressed()
         if not np.isfinite(aperture_m):
-            raise ArmStopped(f"gripper command is {aperture_m}, expected an opening in metres")
+            raise OutOfReach(f"gripper command is {aperture_m}, expected an opening in metres")
         self._world.command_aperture(aperture_m)
 
     def beat(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 PROGRAMS: Mapping[str, str] = {
     "recorder": "opc_ros.ros.recorder_node",
     "scripted_arm": "opc_ros.ros.scripted_arm_node",
+    "twin": "sim_bridge.twin_node",
 }
 
 Parameter = bool | int | float | str
