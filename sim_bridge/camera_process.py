@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 
 from opc_ros.errors import ArmLost
 from opc_ros.grasp import Frame
+from sim_bridge.priority import set_niceness
 from sim_bridge.world import ScenePose, World, WorldSpec
 
 
@@ -67,6 +68,8 @@ class CameraProcess:
 def _serve(pipe: Connection, spec: WorldSpec, image_size: int, quality: int) -> None:
     """Lay out for a number, take a picture for a pose, end with the pipe: no parent, no camera."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A late picture is a nuisance, a late stop is not: no share in its parent's precedence.
+    set_niceness(0)
     with World(spec, image_size=image_size) as world:
         while True:
             try:

@@ -29,6 +29,7 @@ from opc_ros.safety import StopSwitch
 from sim_bridge.camera import CameraModel
 from sim_bridge.camera_process import CameraProcess
 from sim_bridge.driver import DriverState, TwinDriver
+from sim_bridge.priority import set_niceness
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 
@@ -60,6 +61,7 @@ class TwinSettings:
     image_size: int = described(472, "width and height of the pictures in pixels", low=16, high=4096)
     jpeg_quality: int = described(95, "of the pictures", low=1, high=100)
     real_time_factor: float = described(1.0, "simulated seconds for each second", low=0.1, high=20)
+    niceness: int = described(-10, "of everything but the camera, where the system allows it", low=-20, high=19)
     command_timeout_s: float = described(0.5, "without commands and heartbeats the arm holds", low=0.05, high=60)
 
 
@@ -72,6 +74,8 @@ class TwinNode(OpcNode[TwinSettings]):
     def setup(self, settings: TwinSettings) -> None:
         self._settings = settings
         self._robot = robot_name(self, settings.robot)
+        if not set_niceness(settings.niceness):
+            self.get_logger().info(f"niceness {settings.niceness} is not allowed here; a busy machine may delay a stop")
         spec = find_world(settings.world)
         self._camera = CameraProcess(spec, image_size=settings.image_size, quality=settings.jpeg_quality)
         self.held.callback(self._camera.close)

@@ -72,6 +72,7 @@ class ArmLink:
         self.stop = StopChannel(self._node, self.switch, self._reporter, self.hold)
         self.gripper = make_gripper(self._node, settings.gripper)
         self._connect_topics()
+        self._is_closing = threading.Event()
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._spin, name=f"{settings.robot} arm link", daemon=True)
@@ -82,13 +83,14 @@ class ArmLink:
     def close(self) -> None:
         """Hold, say goodbye and let go."""
         atexit.unregister(self.close)
-        self._executor.shutdown()
+        self._is_closing.set()
         self._thread.join(timeout=2.0)
         self.hold()
         self._commands.wait_for_all_acked(FAREWELL)
         # A heartbeat without stamp: the driver need not worry that no more come.
         self._heartbeats.publish(Header(frame_id=self.settings.robot))
         self._heartbeats.wait_for_all_acked(FAREWELL)
+        self._executor.shutdown()
         self._node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
@@ -285,5 +287,7 @@ class ArmLink:
             self.report(SafetyEvent.FAULT, line)
 
     def _spin(self) -> None:
+        # Not spin(): shutting an executor down while another thread spins it is a race in rclpy.
         with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
+            while not self._is_closing.is_set():
+                self._executor.spin_once(timeout_sec=0.1)

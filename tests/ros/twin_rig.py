@@ -34,7 +34,14 @@ class TwinProcess:
     """`python -m sim_bridge.twin_node`, small pictures, faster than real time."""
 
     def __init__(self, **parameters: object) -> None:
-        given = {"image_size": 64, "camera_hz": 30.0, "real_time_factor": 4.0, "command_timeout_s": 1.5, **parameters}
+        given: dict[str, object] = {
+            "image_size": 64,
+            "camera_hz": 30.0,
+            "real_time_factor": 4.0,
+            "command_timeout_s": 1.5,
+            "niceness": 0,
+        }
+        given.update(parameters)
         words = [word for name, value in given.items() for word in ("-p", f"{name}:={value}")]
         self.child = subprocess.Popen(
             [sys.executable, "-m", "sim_bridge.twin_node", "--ros-args", "-r", f"__ns:=/{ROBOT}", *words], cwd=ROOT
@@ -71,12 +78,14 @@ class Watcher:
         self._listen(JointState, "joint_states", self.joints, 10)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._executor.spin, daemon=True)
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        self._executor.shutdown()
+        self._is_closing.set()
         self._thread.join(timeout=5)
+        self._executor.shutdown()
         self.node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
@@ -97,6 +106,10 @@ class Watcher:
     def wait_for_state(self, state: int) -> RobotStatus:
         self.wait_until(lambda: bool(self.statuses) and self.statuses[-1].state == state)
         return self.statuses[-1]
+
+    def _spin(self) -> None:
+        while not self._is_closing.is_set():
+            self._executor.spin_once(timeout_sec=0.1)
 
     def _listen(self, kind: type, topic: str, heard: list[Any], qos: Any) -> None:
         def keep(msg: Any) -> None:
