@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
@@ -16,7 +17,8 @@ from opc_interfaces.msg import RobotStatus, SafetyEvent
 from opc_ros.errors import ArmLost
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.ros_arm import RosArm
-from tests.ros.twin_rig import ROOT, SETTINGS, TwinProcess, Watcher
+from sim_bridge.kuka import KINEMATICS
+from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher
 
 pytestmark = pytest.mark.ros
 
@@ -49,24 +51,36 @@ def test_a_killed_twin_is_reported_and_the_next_one_starts_anew(watcher: Watcher
         twin.stop()
 
 
+class Commander:
+    """Another process that moves the arm slowly until it is killed."""
+
+    def __enter__(self) -> Commander:
+        command = [sys.executable, "-m", "tests.ros.slow_commander"]
+        self._child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.kill()
+        self._child.communicate()
+
+    def move(self) -> None:
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        assert self._child.stdout.readline() == "ready\n"
+        self._child.stdin.write("go\n")
+        self._child.stdin.flush()
+        assert self._child.stdout.readline() == "moving\n"
+
+    def kill(self) -> None:
+        self._child.send_signal(signal.SIGKILL)
+
+
 def test_a_killed_commander_leaves_the_twin_holding_in_mid_motion(watcher: Watcher):
     twin = TwinProcess(real_time_factor=1.0)
-    commander = subprocess.Popen(
-        [sys.executable, "-m", "tests.ros.slow_commander"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert commander.stdin is not None
-    assert commander.stdout is not None
     try:
-        assert commander.stdout.readline() == "ready\n"
-        watcher.wait_for_state(RobotStatus.IDLE)
-        commander.stdin.write("go\n")
-        commander.stdin.flush()
-        assert commander.stdout.readline() == "moving\n"
-        commander.send_signal(signal.SIGKILL)
+        with Commander() as commander:
+            commander.move()
+            commander.kill()
         status = watcher.wait_for_state(RobotStatus.HOLDING)
         assert status.reason.startswith("commands and heartbeats: none for")
         assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.endswith("holding in mid motion")
@@ -78,6 +92,25 @@ def test_a_killed_commander_leaves_the_twin_holding_in_mid_motion(watcher: Watch
         watcher.wait_for_state(RobotStatus.IDLE)
         arm.close()
     finally:
-        commander.kill()
-        commander.wait()
+        assert twin.stop() == 0
+
+
+def test_a_guard_holds_an_arm_whose_driver_knows_no_heartbeats(watcher: Watcher):
+    twin = TwinProcess(real_time_factor=1.0, command_timeout_s=60.0)
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "opc_ros.ros.arm_guard_node", "--ros-args", "-r", f"__ns:=/{ROBOT}"], cwd=ROOT
+    )
+    try:
+        with Commander() as commander:
+            commander.move()
+            assert watcher.statuses[-1].state == RobotStatus.RUNNING
+            commander.kill()
+        assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.startswith("heartbeats: none for")
+        watcher.wait_until(lambda: max(map(abs, watcher.joints[-1].velocity)) < 1e-3)
+        watcher.wait_for_state(RobotStatus.IDLE)
+        # The whole way is 0.08 m and takes 15 s.
+        assert 0.0 < KINEMATICS.locate_tool(np.array(watcher.joints[-1].position)).y_m < 0.075
+    finally:
+        guard.terminate()
+        assert guard.wait(timeout=15) == 0
         assert twin.stop() == 0
