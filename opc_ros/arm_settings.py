@@ -17,7 +17,7 @@ JointNames = tuple[str, str, str, str, str, str, str]
 class StartPose:
     """Where every episode begins, tool straight down, in the base frame."""
 
-    x_m: float = 0.55
+    x_m: float = 0.60
     y_m: float = 0.0
     z_m: float = 0.22
     yaw_rad: float = 0.0
@@ -51,7 +51,7 @@ class GripperSettings:
     open_m: float = described(0.08, "opening when open", low=0.0, high=0.5)
     closed_m: float = described(0.0, "opening that is asked for to close", low=0.0, high=0.5)
     largest_effort: float = described(40.0, "for gripper_command only", low=0.0)
-    held_from_m: float = described(0.003, "after closing and lifting, an opening from here", low=0.0, high=0.5)
+    held_from_m: float = described(0.008, "after closing and lifting, an opening from here", low=0.0, high=0.5)
     held_to_m: float = described(0.075, "to here means that something is held", low=0.0, high=0.5)
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class ArmSettings:
     controller: str = "joint_trajectory_controller"
     lay_out: str = ""  # service that fills a simulated bin; empty for real arms
     tool: ToolMount = field(default=ToolMount(z_m=0.145))
-    workspace: WorkspaceBox = field(default=WorkspaceBox(low_m=(0.40, -0.15, 0.02), high_m=(0.70, 0.15, 0.34)))
+    workspace: WorkspaceBox = field(default=WorkspaceBox(low_m=(0.45, -0.15, 0.02), high_m=(0.75, 0.15, 0.34)))
     start: StartPose = field(default=StartPose())
     bounds: ActionBounds = field(default=ActionBounds())
     motion: MotionSettings = field(default=MotionSettings())

@@ -269,17 +269,17 @@ class ArmLink:
 
     def _on_timer(self) -> None:
         self._beat()
-        with self._changed:
-            self._look_after_driver()
+        self._look_after_driver()
 
     def _beat(self) -> None:
         self._heartbeats.publish(convert.header(self.now_ns(), self.settings.robot))
 
     def _look_after_driver(self) -> None:
-        if silence := self._watchdog.bark():
-            self._lost = silence
-            self.report(SafetyEvent.WATCHDOG, silence)
-            self._changed.notify_all()
+        with self._changed:
+            if silence := self._watchdog.bark():
+                self._lost = silence
+                self.report(SafetyEvent.WATCHDOG, silence)
+                self._changed.notify_all()
 
     def _note_fault(self, line: str) -> None:
         if line != self._fault:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -22,12 +23,15 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from opc_ros.arm_settings import ArmSettings
+from opc_ros.config import load_config
 from opc_ros.ros import topics
 
 ROOT = Path(__file__).resolve().parents[2]
 ROBOT = "iiwa"
 # Patient, so that a busy machine does not look like a dead one.
-SETTINGS = ArmSettings(robot=ROBOT, lay_out="lay_out", measurement_timeout_s=1.5, connect_timeout_s=30.0)
+SETTINGS = dataclasses.replace(
+    load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings), measurement_timeout_s=1.5, connect_timeout_s=30.0
+)
 
 
 class TwinProcess:
