@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +11,7 @@ from opc_ros.grasp import ActionBounds
 from opc_ros.kinematics import ARM_MODELS, Kinematics, ToolMount, ToolPose, find_arm_model
 from opc_ros.safety import JointLimits, WorkspaceBox
 
+NAME = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)  # what ROS takes for topics and namespaces
 JointNames = tuple[str, str, str, str, str, str, str]
 
 
@@ -104,9 +106,27 @@ class ArmSettings:
             raise ValueError(f"model {self.model!r}, expected one of {', '.join(ARM_MODELS)}")
         if len(set(self.joint_names)) != len(self.joint_names):
             raise ValueError(f"joint_names {', '.join(self.joint_names)}: expected seven different names")
+        if not NAME.fullmatch(self.robot) or "/" in self.robot:
+            raise ValueError(f"robot {self.robot!r}: expected a name of letters, digits and underscores")
+        for key, name in self._graph_names().items():
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{key} {name!r}: expected names of letters, digits and underscores with / between")
         start = (self.start.x_m, self.start.y_m, self.start.z_m)
         for line in self.workspace.clamp(start)[1]:
             raise ValueError(f"start: {line}")
+
+    def _graph_names(self) -> dict[str, str]:
+        names = {
+            "namespace": self.namespace,
+            "joint_states": self.joint_states,
+            "controller": self.controller,
+            "lay_out": self.lay_out,
+            "gripper: command": self.gripper.command,
+            "gripper: state": self.gripper.state,
+            "camera: topic": self.camera.topic,
+        }
+        may_be_empty = ("namespace", "lay_out")
+        return {key: name for key, name in names.items() if name or key not in may_be_empty}
 
     def kinematics(self) -> Kinematics:
         return Kinematics(find_arm_model(self.model), self.tool)

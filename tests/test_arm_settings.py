@@ -42,6 +42,10 @@ def test_the_file_for_the_twin_fits_the_twin():
         ({"gripper": {"open_m": 0.0}}, "expected more"),
         ({"gripper": {"metres_per_unit": 0.0}}, "metres_per_unit is 0"),
         ({"workspace": {"low_m": [0, 0, 1], "high_m": [1, 1, 0]}}, "along z is from"),
+        ({"robot": "arm 1"}, "robot 'arm 1': expected a name of letters"),
+        ({"namespace": "lab/7"}, "namespace 'lab/7': expected names of letters"),
+        ({"controller": ""}, "controller '': expected names"),
+        ({"camera": {"topic": "camera//image"}}, "camera: topic 'camera//image': expected names"),
         ({"speed": 1.0}, "unknown key 'speed'"),
     ],
 )

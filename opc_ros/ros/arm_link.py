@@ -23,7 +23,7 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
 from opc_ros.arm_settings import ArmSettings
-from opc_ros.errors import ArmError, ArmLost, GraspError, OutOfReach
+from opc_ros.errors import ArmError, ArmLost, GraspError, OutOfReach, SetupError
 from opc_ros.grasp import Frame
 from opc_ros.ros import convert, topics
 from opc_ros.ros.gripper import make_gripper
@@ -70,7 +70,12 @@ class ArmLink:
         )
         self._reporter = SafetyReporter(self._node, settings.robot)
         self.stop = StopChannel(self._node, self.switch, self._reporter, self.hold)
-        self.gripper = make_gripper(self._node, settings.gripper)
+        try:
+            self.gripper = make_gripper(self._node, settings.gripper)
+        except SetupError:
+            self._node.destroy_node()
+            rclpy.try_shutdown(context=self._context)
+            raise
         self._connect_topics()
         self._is_closing = threading.Event()
         self._executor = SingleThreadedExecutor(context=self._context)
