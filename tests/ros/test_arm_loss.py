@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import numpy as np
+import psutil
 import pytest
 
 pytest.importorskip("rclpy")
@@ -36,7 +37,10 @@ def test_a_killed_twin_is_reported_and_the_next_one_starts_anew(watcher: Watcher
     try:
         arm.begin(seed=1)
         arm.apply(GraspAction(displacement_m=(0.0, 0.0, -0.05)))
+        family = psutil.Process(twin.child.pid).children(recursive=True)
         twin.kill()
+        psutil.wait_procs(family, timeout=10)
+        assert not any(process.is_running() for process in family)
         with pytest.raises(ArmLost, match=r"joint states: none for .* allowed 1\.50"):
             arm.apply(GraspAction(displacement_m=(0.0, 0.05, 0.0)))
         event = watcher.wait_for_event(SafetyEvent.WATCHDOG)
