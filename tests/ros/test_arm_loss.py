@@ -19,40 +19,41 @@ from opc_ros.errors import ArmLost
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.ros_arm import RosArm
 from sim_bridge.kuka import KINEMATICS
-from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher
+from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher, own_domain
 
 pytestmark = pytest.mark.ros
 
 
+@pytest.fixture(scope="module")
+def domain() -> Iterator[int]:
+    with own_domain() as domain:
+        yield domain
+
+
+class TwinKeeper:
+    """Starts a twin when one is needed and none is alive."""
+
+    def __init__(self) -> None:
+        self._twin: TwinProcess | None = None
+
+    def get(self) -> TwinProcess:
+        if self._twin is None or self._twin.child.poll() is not None:
+            self._twin = TwinProcess(real_time_factor=1.0)
+        return self._twin
+
+
+@pytest.fixture(scope="module")
+def keeper(domain: int) -> Iterator[TwinKeeper]:
+    keeper = TwinKeeper()
+    yield keeper
+    assert keeper.get().stop() == 0
+
+
 @pytest.fixture
-def watcher(ros_domain: int) -> Iterator[Watcher]:
+def watcher(domain: int) -> Iterator[Watcher]:
     watcher = Watcher()
     yield watcher
     watcher.close()
-
-
-def test_a_killed_twin_is_reported_and_the_next_one_starts_anew(watcher: Watcher):
-    twin = TwinProcess()
-    arm = RosArm(SETTINGS)
-    try:
-        arm.begin(seed=1)
-        arm.apply(GraspAction(displacement_m=(0.0, 0.0, -0.05)))
-        family = psutil.Process(twin.child.pid).children(recursive=True)
-        twin.kill()
-        psutil.wait_procs(family, timeout=10)
-        assert not any(process.is_running() for process in family)
-        with pytest.raises(ArmLost, match=r"joint states: none for .* allowed 1\.50"):
-            arm.apply(GraspAction(displacement_m=(0.0, 0.05, 0.0)))
-        event = watcher.wait_for_event(SafetyEvent.WATCHDOG)
-        assert event.detail.startswith("joint states: none for")
-        with pytest.raises(ArmLost, match="begin a new episode"):
-            arm.apply(GraspAction(displacement_m=(0.0, -0.05, 0.0)))
-        twin = TwinProcess()
-        tool, start = arm.begin(seed=1).tool, SETTINGS.start
-        assert (tool.x_m, tool.y_m, tool.z_m) == pytest.approx((start.x_m, start.y_m, start.z_m), abs=1e-3)
-    finally:
-        arm.close()
-        twin.stop()
 
 
 class Commander:
@@ -79,42 +80,57 @@ class Commander:
         self._child.send_signal(signal.SIGKILL)
 
 
-def test_a_killed_commander_leaves_the_twin_holding_in_mid_motion(watcher: Watcher):
-    twin = TwinProcess(real_time_factor=1.0)
-    try:
-        with Commander() as commander:
-            commander.move()
-            commander.kill()
-        status = watcher.wait_for_state(RobotStatus.HOLDING)
-        assert status.reason.startswith("commands and heartbeats: none for")
-        assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.endswith("holding in mid motion")
-        count = len(watcher.joints)
-        watcher.wait_until(lambda: len(watcher.joints) > count + 20)
-        assert max(map(abs, watcher.joints[-1].velocity)) < 1e-3
-        arm = RosArm(SETTINGS)
-        arm.begin(seed=2)
-        watcher.wait_for_state(RobotStatus.IDLE)
-        arm.close()
-    finally:
-        assert twin.stop() == 0
+def test_a_killed_commander_leaves_the_twin_holding_in_mid_motion(keeper: TwinKeeper, watcher: Watcher):
+    keeper.get()
+    with Commander() as commander:
+        commander.move()
+        commander.kill()
+    status = watcher.wait_for_state(RobotStatus.HOLDING)
+    assert status.reason.startswith("commands and heartbeats: none for")
+    assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.endswith("holding in mid motion")
+    count = len(watcher.joints)
+    watcher.wait_until(lambda: len(watcher.joints) > count + 20)
+    assert max(map(abs, watcher.joints[-1].velocity)) < 1e-3
+    arm = RosArm(SETTINGS)
+    arm.begin(seed=2)
+    watcher.wait_for_state(RobotStatus.IDLE)
+    arm.close()
 
 
-def test_a_guard_holds_an_arm_whose_driver_knows_no_heartbeats(watcher: Watcher):
-    twin = TwinProcess(real_time_factor=1.0, command_timeout_s=60.0)
+def test_a_guard_holds_an_arm_before_its_driver_would(keeper: TwinKeeper, watcher: Watcher):
+    keeper.get()
     guard = subprocess.Popen(
         [sys.executable, "-m", "opc_ros.ros.arm_guard_node", "--ros-args", "-r", f"__ns:=/{ROBOT}"], cwd=ROOT
     )
     try:
         with Commander() as commander:
             commander.move()
-            assert watcher.statuses[-1].state == RobotStatus.RUNNING
+            watcher.wait_for_state(RobotStatus.RUNNING)
             commander.kill()
         assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.startswith("heartbeats: none for")
         watcher.wait_until(lambda: max(map(abs, watcher.joints[-1].velocity)) < 1e-3)
-        watcher.wait_for_state(RobotStatus.IDLE)
         # The whole way is 0.08 m and takes 15 s.
         assert 0.0 < KINEMATICS.locate_tool(np.array(watcher.joints[-1].position)).y_m < 0.075
     finally:
         guard.terminate()
         assert guard.wait(timeout=15) == 0
-        assert twin.stop() == 0
+
+
+def test_a_killed_twin_is_reported_and_the_next_one_starts_anew(keeper: TwinKeeper, watcher: Watcher):
+    twin = keeper.get()
+    arm = RosArm(SETTINGS)
+    arm.begin(seed=1)
+    arm.apply(GraspAction(displacement_m=(0.0, 0.0, -0.05)))
+    family = psutil.Process(twin.child.pid).children(recursive=True)
+    twin.kill()
+    psutil.wait_procs(family, timeout=10)
+    assert not any(process.is_running() for process in family)
+    with pytest.raises(ArmLost, match=r"joint states: none for .* allowed 1\.50"):
+        arm.apply(GraspAction(displacement_m=(0.0, 0.05, 0.0)))
+    assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.startswith("joint states: none for")
+    with pytest.raises(ArmLost, match="begin a new episode"):
+        arm.apply(GraspAction(displacement_m=(0.0, -0.05, 0.0)))
+    keeper.get()
+    tool, start = arm.begin(seed=1).tool, SETTINGS.start
+    assert (tool.x_m, tool.y_m, tool.z_m) == pytest.approx((start.x_m, start.y_m, start.z_m), abs=1e-3)
+    arm.close()
