@@ -7,6 +7,7 @@ import math
 import numpy as np
 from opc_interfaces.msg import SafetyEvent
 
+from opc_ros.action_limits import ActionLimits
 from opc_ros.arm import Motion
 from opc_ros.arm_settings import ArmSettings
 from opc_ros.errors import ArmError, ArmLost, ArmStopped, OutOfReach
@@ -35,6 +36,7 @@ class RosArm:
         self._settings = settings
         self._kinematics = settings.kinematics()
         self._limits = settings.joint_limits()
+        self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
         self._link = ArmLink(settings)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
         self._looked_ns = 0  # pictures up to here show what was before
@@ -81,8 +83,6 @@ class RosArm:
         self._refuse_if_unfit()
         start_rad = self._standpoint()
         goal, motion = self._limit(action, start_rad)
-        if motion.clamped:
-            self._link.report(SafetyEvent.CLAMPED, "; ".join(motion.clamped))
         if _is_move(motion.sent):
             speed = self._settings.motion.tool_speed_m_s
             self._move(plan_line(self._kinematics, self._limits, start_rad, goal, tool_speed_m_s=speed))
@@ -125,32 +125,14 @@ class RosArm:
             self._move(plan_line(self._kinematics, self._limits, joints_rad, goal, tool_speed_m_s=speed))
 
     def _limit(self, action: GraspAction, start_rad: np.ndarray) -> tuple[ToolPose, Motion]:
-        """Where an action leads once bounds, workspace and joints have had their say."""
-        settings = self._settings
-        clamped = settings.bounds.violations(action)
-        sent = settings.bounds.clamp(action) if clamped else action
-        here = self._kinematics.locate_tool(start_rad)
-        dx, dy, dz = sent.displacement_m
-        (x, y, z), outside = settings.workspace.clamp((here.x_m + dx, here.y_m + dy, here.z_m + dz))
-        goal = ToolPose(x, y, z, here.yaw_rad + sent.rotation_rad)
-        goal, share, unreachable = find_reachable(self._kinematics, self._limits, start_rad, goal)
-        clamped = (*clamped, *outside, *unreachable)
-        if outside or unreachable:
-            sent = GraspAction(
-                displacement_m=(goal.x_m - here.x_m, goal.y_m - here.y_m, goal.z_m - here.z_m),
-                rotation_rad=sent.rotation_rad * share,
-                open_gripper=sent.open_gripper,
-                close_gripper=sent.close_gripper,
-                terminate=sent.terminate,
-            )
-            self._refuse_leaps(sent)
-        return goal, Motion(sent=sent, clamped=clamped)
-
-    def _refuse_leaps(self, sent: GraspAction) -> None:
-        """Coming back into the workspace must not be a larger motion than any action may be."""
-        for line in self._settings.bounds.violations(sent):
-            self._link.report(SafetyEvent.REFUSED, line)
-            raise OutOfReach(f"arm {self.name}: tool is outside the workspace, and back inside {line}; begin anew")
+        try:
+            goal, motion = self._action_limits.limit(action, start_rad)
+        except OutOfReach as error:
+            self._link.report(SafetyEvent.REFUSED, str(error))
+            raise
+        if motion.clamped:
+            self._link.report(SafetyEvent.CLAMPED, "; ".join(motion.clamped))
+        return goal, motion
 
     def _standpoint(self) -> np.ndarray:
         """Joint angles that the next motion starts from: where the last one was to end, if the arm is there."""
