@@ -61,7 +61,9 @@ class TwinSettings:
     image_size: int = described(472, "width and height of the pictures in pixels", low=16, high=4096)
     jpeg_quality: int = described(95, "of the pictures", low=1, high=100)
     real_time_factor: float = described(1.0, "simulated seconds for each second", low=0.1, high=20)
-    niceness: int = described(-10, "of everything but the camera, where the system allows it", low=-20, high=19)
+    niceness: int = described(
+        0, "of all but the camera; below 0 a busy machine delays stops less, if allowed", low=-20, high=19
+    )
     command_timeout_s: float = described(0.5, "without commands and heartbeats the arm holds", low=0.05, high=60)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import multiprocessing
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import numpy as np
+from opc_interfaces.msg import RobotStatus
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
@@ -35,15 +37,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stops", type=int, default=60, help="how many to measure in each case (default: 60)")
     parser.add_argument("--load", type=int, default=2, help="processes that multiply matrices meanwhile (default: 2)")
+    parser.add_argument("--niceness", type=int, default=0, help="of the twin; below 0 wants leave (default: 0)")
     arguments = parser.parse_args()
     for load in sorted({0, arguments.load}):
         with own_domain(), busy(load):
-            measure(arguments.stops, load)
+            measure(arguments.stops, load, arguments.niceness)
     return 0
 
 
-def measure(stops: int, load: int) -> None:
-    twin = TwinProcess(real_time_factor=1.0, image_size=472, camera_hz=10.0, command_timeout_s=5.0, niceness=-10)
+def measure(stops: int, load: int, niceness: int) -> None:
+    twin = TwinProcess(real_time_factor=1.0, image_size=472, camera_hz=10.0, command_timeout_s=5.0, niceness=niceness)
+    others = os.getloadavg()[0]
     watcher, arm = Watcher(), RosArm(PATIENT)
     rng = np.random.default_rng(0)
     try:
@@ -55,12 +59,14 @@ def measure(stops: int, load: int) -> None:
             ("by RosArm", lambda: arm.stop("measured"), arm.release),
         )
         for name, stop, release in ways:
-            times = []
+            times: list[tuple[float, float]] = []
             while len(times) < stops:
                 side = 1 - 2 * (len(times) % 2)
                 taken = stop_once(arm, watcher, stop, release, side, float(rng.uniform(0.1, 0.35)))
                 times += [taken] if taken is not None else []
-            report(f"stop {name} to rest, {load} busy processes", times)
+            case = f"{load} busy processes beside a load of {others:.1f}, niceness {niceness}"
+            for state, column in zip(("hold", "rest"), zip(*times, strict=True), strict=True):
+                report(f"stop {name} to {state}, {case}", column)
     finally:
         arm.close()
         watcher.close()
@@ -69,24 +75,27 @@ def measure(stops: int, load: int) -> None:
 
 def stop_once(
     arm: RosArm, watcher: Watcher, stop: Callable[[], None], release: Callable[[], None], side: int, after_s: float
-) -> float | None:
-    """Milliseconds from the stop until the joints were measured at rest; None if the arm was not moving then."""
+) -> tuple[float, float] | None:
+    """Milliseconds until the twin held and until its joints were measured at rest; None if the arm was not moving."""
     arm.begin(seed=0)
     mover = threading.Thread(target=move, args=(arm, side))
     mover.start()
     time.sleep(after_s)
     watcher.joints.clear()
+    watcher.statuses.clear()
     stopped_ns = time.time_ns()
     stop()
     mover.join()
     watcher.wait_until(lambda: len(watcher.joints) > STATES_AT_REST and is_at_rest(watcher.joints[-STATES_AT_REST:]))
+    watcher.wait_for_state(RobotStatus.STOPPED)
+    held_ns = min(stamp_ns(status) for status in watcher.statuses if status.state == RobotStatus.STOPPED)
     states = [state for state in watcher.joints if stamp_ns(state) > stopped_ns]
     release()
     watcher.wait_until(lambda: arm._link.switch.reason is None)
     if speed(states[0]) < MOVING_RAD_S:
         return None
     last_moving = max(index for index, state in enumerate(states) if speed(state) >= AT_REST_RAD_S)
-    return (stamp_ns(states[last_moving + 1]) - stopped_ns) * 1e-6
+    return (held_ns - stopped_ns) * 1e-6, (stamp_ns(states[last_moving + 1]) - stopped_ns) * 1e-6
 
 
 def move(arm: RosArm, side: int) -> None:
@@ -94,8 +103,8 @@ def move(arm: RosArm, side: int) -> None:
         arm.apply(GraspAction(displacement_m=(0.0, side * 0.08, 0.0), rotation_rad=side * 0.7))
 
 
-def stamp_ns(state: JointState) -> int:
-    return convert.stamp_to_ns(state.header.stamp)
+def stamp_ns(msg: JointState | RobotStatus) -> int:
+    return convert.stamp_to_ns(msg.header.stamp)
 
 
 def is_at_rest(states: list[JointState]) -> bool:
@@ -106,7 +115,7 @@ def speed(state: JointState) -> float:
     return max(map(abs, state.velocity))
 
 
-def report(what: str, times_ms: list[float]) -> None:
+def report(what: str, times_ms: Sequence[float]) -> None:
     middle, high = np.percentile(times_ms, (50, 99))
     print(
         f"{what}: 99th percentile {high:.0f} ms, median {middle:.0f} ms, largest {max(times_ms):.0f} ms, "

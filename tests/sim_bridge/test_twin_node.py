@@ -21,7 +21,7 @@ pytestmark = pytest.mark.ros
 
 @pytest.fixture
 def node(ros_domain: int) -> Iterator[TwinNode]:
-    rclpy.init(args=["--ros-args", "-r", "__ns:=/iiwa", "-p", "image_size:=32", "-p", "niceness:=0"])
+    rclpy.init(args=["--ros-args", "-r", "__ns:=/iiwa", "-p", "image_size:=32"])
     node = TwinNode()
     yield node
     node.close()
