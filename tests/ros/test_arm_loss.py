@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from sim_bridge.kuka import KINEMATICS
 from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher, own_domain
 
 pytestmark = pytest.mark.ros
+TIMEOUT_S = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ class TwinKeeper:
 
     def get(self) -> TwinProcess:
         if self._twin is None or self._twin.child.poll() is not None:
-            self._twin = TwinProcess(real_time_factor=1.0)
+            self._twin = TwinProcess(real_time_factor=1.0, command_timeout_s=TIMEOUT_S)
         return self._twin
 
 
@@ -118,14 +120,14 @@ def test_a_guard_holds_an_arm_before_its_driver_would(keeper: TwinKeeper, watche
 
 def test_a_killed_twin_is_reported_and_the_next_one_starts_anew(keeper: TwinKeeper, watcher: Watcher):
     twin = keeper.get()
-    arm = RosArm(SETTINGS)
+    arm = RosArm(dataclasses.replace(SETTINGS, measurement_timeout_s=TIMEOUT_S))
     arm.begin(seed=1)
     arm.apply(GraspAction(displacement_m=(0.0, 0.0, -0.05)))
     family = psutil.Process(twin.child.pid).children(recursive=True)
     twin.kill()
     psutil.wait_procs(family, timeout=10)
     assert not any(process.is_running() for process in family)
-    with pytest.raises(ArmLost, match=r"joint states: none for .* allowed 1\.50"):
+    with pytest.raises(ArmLost, match=r"joint states: none for .* allowed 2\.00"):
         arm.apply(GraspAction(displacement_m=(0.0, 0.05, 0.0)))
     assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.startswith("joint states: none for")
     with pytest.raises(ArmLost, match="begin a new episode"):

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROBOT = "iiwa"
 # Patient, so that a busy machine does not look like a dead one.
 SETTINGS = dataclasses.replace(
-    load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings), measurement_timeout_s=1.5, connect_timeout_s=30.0
+    load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings), measurement_timeout_s=10.0, connect_timeout_s=30.0
 )
 
 
