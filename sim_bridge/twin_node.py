@@ -97,6 +97,8 @@ class TwinNode(OpcNode[TwinSettings]):
     def start(self) -> None:
         self._ticked_s = self._pictured_s = time.monotonic()
         self._status_s = 0.0
+        # First, for what came at the same time is dealt with in this order: a stop or a release, then commands.
+        self._stop = StopChannel(self, self._switch, self._reporter, self._driver.hold)
         # Commands are only taken while physics runs.
         self._inputs = [
             self.create_subscription(
@@ -105,7 +107,6 @@ class TwinNode(OpcNode[TwinSettings]):
             self.create_subscription(Float64, "gripper/command", self._on_gripper, 10),
             self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10),
         ]
-        self._stop = StopChannel(self, self._switch, self._reporter, self._driver.hold)
         self._service = self.create_service(LayOutBin, "lay_out", self._on_lay_out)
         self._timer = self.create_timer(1.0 / self._settings.joint_state_hz, self._on_timer)
 

@@ -68,8 +68,8 @@ class ArmLink:
             use_global_arguments=False,
             start_parameter_services=False,
         )
-        self._reporter = SafetyReporter(self._node, settings.robot)
-        self.stop = StopChannel(self._node, self.switch, self._reporter, self.hold)
+        self.safety = SafetyReporter(self._node, settings.robot)
+        self.stop = StopChannel(self._node, self.switch, self.safety, self.hold)
         try:
             self.gripper = make_gripper(self._node, settings.gripper)
         except SetupError:
@@ -107,6 +107,8 @@ class ArmLink:
         with self._changed:
             deadline = time.monotonic() + self.settings.connect_timeout_s
             while missing := self._find_missing():
+                if self._fault and not self._readings:
+                    raise ArmError(f"arm {self.settings.robot}: {self._fault}")
                 if time.monotonic() >= deadline:
                     raise ArmLost(
                         f"arm {self.settings.robot}: {'; '.join(missing)}, in {self.settings.connect_timeout_s:g} s: "
@@ -196,7 +198,7 @@ class ArmLink:
             self._changed.notify_all()
 
     def report(self, kind: int, detail: str) -> None:
-        self._reporter.report(kind, detail)
+        self.safety.report(kind, detail)
 
     def lay_out(self, seed: int) -> None:
         """Have a simulated bin filled."""
@@ -239,8 +241,7 @@ class ArmLink:
             (self.gripper.is_connected, f"nobody listens on {settings.gripper.command}"),
             (self._newest is not None, f"no pictures on {settings.camera.topic}"),
         )
-        missing = [line for is_there, line in wanted if not is_there]
-        return [self._fault, *missing] if missing and self._fault else missing
+        return [line for is_there, line in wanted if not is_there]
 
     def _on_joints(self, msg: JointState) -> None:
         try:

@@ -40,7 +40,7 @@ class RosArm:
         self._link = ArmLink(settings)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
         self._looked_ns = 0  # pictures up to here show what was before
-        self._is_closed = False
+        self.is_closed = False
 
     @property
     def name(self) -> str:
@@ -106,8 +106,8 @@ class RosArm:
         self._goal_rad = None
 
     def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             self._link.close()
 
     def _clear_bin(self) -> None:
@@ -209,7 +209,7 @@ class RosArm:
             raise
 
     def _refuse_if_closed(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise ArmStopped(f"arm {self.name}: stopped (closed); make a new one")
 
 

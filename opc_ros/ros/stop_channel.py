@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from opc_interfaces.msg import SafetyEvent
+from rclpy.duration import Duration
 from rclpy.node import Node
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
@@ -32,6 +33,11 @@ class SafetyReporter:
         self._node = node
         self._robot = robot
         self._events = node.create_publisher(SafetyEvent, "safety/event", topics.RECORDED)
+
+    @property
+    def listeners(self) -> int:
+        """How many hear what is reported."""
+        return int(self._events.get_subscription_count())
 
     def close(self) -> None:
         self._node.destroy_publisher(self._events)
@@ -76,6 +82,8 @@ class StopChannel:
         if self._switch.lift(time.time_ns()):
             self._reporter.report(SafetyEvent.RELEASED, detail)
         self._say(False)
+        # A command that follows must not overtake the release.
+        self._publisher.wait_for_all_acked(Duration(seconds=0.5))
 
     def _on_topic(self, msg: Bool, info: dict[str, int]) -> None:
         stamp_ns = int(info["source_timestamp"])

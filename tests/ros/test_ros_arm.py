@@ -30,6 +30,7 @@ from sim_bridge.episodes import play_episode
 from sim_bridge.kuka import KINEMATICS
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
+from tests.contracts.arm_contract import ArmContract
 from tests.ros.twin_rig import SETTINGS, TwinProcess, Watcher, own_domain
 
 pytestmark = pytest.mark.ros
@@ -44,11 +45,31 @@ def twin() -> Iterator[TwinProcess]:
         assert process.stop() == 0
 
 
+class ArmKeeper:
+    """One arm for many tests, and a new one after it was closed."""
+
+    def __init__(self) -> None:
+        self._arm = RosArm(SETTINGS)
+
+    def get(self) -> RosArm:
+        if self._arm.is_closed:
+            self._arm = RosArm(SETTINGS)
+        return self._arm
+
+
 @pytest.fixture(scope="module")
-def arm(twin: TwinProcess) -> Iterator[RosArm]:
-    arm = RosArm(SETTINGS)
+def keeper(twin: TwinProcess) -> Iterator[ArmKeeper]:
+    keeper = ArmKeeper()
+    yield keeper
+    keeper.get().close()
+
+
+@pytest.fixture
+def arm(keeper: ArmKeeper) -> Iterator[RosArm]:
+    arm = keeper.get()
     yield arm
-    arm.close()
+    if arm._link.switch.reason is not None:
+        arm.release()
 
 
 @pytest.fixture
@@ -66,18 +87,12 @@ def raw_commands(watcher: Watcher):
     return publisher
 
 
-def test_an_action_moves_the_tool_by_what_it_says(arm: RosArm):
-    before = arm.begin(seed=1)
-    assert before.image.shape == (64, 64, 3)
-    assert (before.tool.x_m, before.tool.y_m, before.tool.z_m) == pytest.approx(START, abs=1e-3)
-    motion = arm.apply(GraspAction(displacement_m=(0.03, -0.02, -0.05), rotation_rad=0.4))
-    after = arm.observe()
-    assert motion.clamped == ()
-    assert (after.tool.x_m, after.tool.y_m, after.tool.z_m) == pytest.approx(
-        (START[0] + 0.03, START[1] - 0.02, START[2] - 0.05), abs=1.5e-3
-    )
-    assert after.tool.yaw_rad == pytest.approx(0.4, abs=0.005)
-    assert after.stamp_ns > before.stamp_ns
+class TestRosArmOnTheTwin(ArmContract):
+    is_exact = False  # another process's physics do not wait for us
+
+    @pytest.fixture
+    def arm(self, keeper: ArmKeeper) -> RosArm:
+        return keeper.get()
 
 
 def test_ten_steps_there_and_back_do_not_drift(arm: RosArm):
@@ -98,14 +113,9 @@ def test_a_picture_shows_the_arm_after_its_motion(arm: RosArm):
     assert still < moved / 10
 
 
-def test_the_same_seed_lays_out_the_same_bin(arm: RosArm):
-    first, other, again = (arm.begin(seed=seed).image.astype(int) for seed in (4, 5, 4))
-    assert np.abs(first - again).mean() < 0.5
-    assert np.abs(first - other).mean() > 1.0
-
-
 def test_what_is_outside_is_clamped_reported_and_never_reached(arm: RosArm, watcher: Watcher):
     arm.begin(seed=6)
+    watcher.wait_until(lambda: arm._link.safety.listeners > 0)
     motion = arm.apply(GraspAction(displacement_m=(0.0, 0.3, 0.0)))
     assert motion.clamped == ("dy is +0.3000 m, allowed +-0.0800",)
     assert motion.sent.displacement_m == (0.0, 0.08, 0.0)
@@ -125,15 +135,6 @@ def test_a_turn_ends_where_the_last_joint_does(arm: RosArm):
     assert "joint 7" in motions[-1].clamped[0]
     assert 2.8 <= arm.observe().tool.yaw_rad <= math.radians(173.0)
     assert sum(motion.sent.rotation_rad for motion in motions) == pytest.approx(arm.observe().tool.yaw_rad, abs=0.01)
-
-
-def test_closing_on_nothing_is_no_success_and_the_gripper_reads_closed(arm: RosArm):
-    arm.begin(seed=7)
-    arm.apply(GraspAction(close_gripper=True))
-    assert arm.observe().tool.aperture_m < 0.002
-    assert not arm.finish()
-    arm.apply(GraspAction(open_gripper=True))
-    assert arm.observe().tool.aperture_m == pytest.approx(0.08, abs=0.002)
 
 
 def test_a_sure_hand_lifts_an_object_and_the_gripper_tells(arm: RosArm):
@@ -174,6 +175,7 @@ def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(a
 
 def test_who_comes_after_a_stop_is_stopped_too(arm: RosArm, watcher: Watcher):
     arm.begin(seed=9)
+    watcher.wait_until(lambda: arm._link.safety.listeners > 0)
     arm.stop("gate opened")
     assert watcher.wait_for_event(SafetyEvent.STOP, "gate opened")
     late = RosArm(SETTINGS)
@@ -241,9 +243,9 @@ def test_the_camera_says_how_it_is_calibrated(watcher: Watcher):
 
 
 def test_a_driver_that_is_not_there_is_named(twin: TwinProcess):
-    nowhere = dataclasses.replace(SETTINGS, controller="other_controller", connect_timeout_s=1.5)
+    nowhere = dataclasses.replace(SETTINGS, controller="other_controller", connect_timeout_s=0.5)
     arm = RosArm(nowhere)
-    with pytest.raises(ArmLost, match=r"nobody listens on /iiwa/other_controller/joint_trajectory, in 1\.5 s"):
+    with pytest.raises(ArmLost, match=r"nobody listens on /iiwa/other_controller/joint_trajectory.* in 0\.5 s"):
         arm.begin(seed=0)
     arm.close()
     with pytest.raises(ArmStopped, match="closed"):
@@ -252,7 +254,7 @@ def test_a_driver_that_is_not_there_is_named(twin: TwinProcess):
 
 def test_wrong_joint_names_are_named(twin: TwinProcess):
     names = ("A1", "A2", "A3", "A4", "A5", "A6", "lbr_A7")
-    arm = RosArm(dataclasses.replace(SETTINGS, joint_names=names, connect_timeout_s=1.5))
+    arm = RosArm(dataclasses.replace(SETTINGS, joint_names=names))
     with pytest.raises(ArmError, match="but not lbr_A7: check joint_names"):
         arm.begin(seed=0)
     arm.close()
