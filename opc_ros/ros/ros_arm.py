@@ -39,6 +39,7 @@ class RosArm:
         self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
         self._link = ArmLink(settings)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
+        self._has_closed = False  # the gripper, since it was last opened
         self._looked_ns = 0  # pictures up to here show what was before
         self.is_closed = False
 
@@ -96,14 +97,16 @@ class RosArm:
         self._refuse_if_closed()
         self._refuse_if_unfit()
         self._lift(self._standpoint())
-        return self._settings.gripper.holds(self._link.aperture_m())
+        return self._has_closed and self._settings.gripper.holds(self._link.aperture_m())
 
     def stop(self, reason: str) -> None:
-        self._link.stop.press(reason)
+        if not self.is_closed:
+            self._link.stop.press(reason)
 
     def release(self) -> None:
-        self._link.stop.lift("released by its owner")
-        self._goal_rad = None
+        if not self.is_closed:
+            self._link.stop.lift("released by its owner")
+            self._goal_rad = None
 
     def close(self) -> None:
         if not self.is_closed:
@@ -181,6 +184,7 @@ class RosArm:
     def _set_gripper(self, aperture_m: float) -> None:
         """Send the fingers, and wait until they are there or closed on something."""
         self._link.refuse_if_unfit()
+        self._has_closed = aperture_m == self._settings.gripper.closed_m
         self._link.gripper.command(aperture_m)
         sent_ns = self._link.now_ns()
 
