@@ -17,6 +17,7 @@ VERBS: tuple[str, ...] = (
     "rank",
     "reproduce",
     "score",
+    "collect",
     "demo",
     "up",
     "store",
