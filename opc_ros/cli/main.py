@@ -13,15 +13,18 @@ from opc_ros.errors import OpcError
 # Each is a module of this package with add_parser(verbs); what it runs is imported only then.
 VERBS: tuple[str, ...] = (
     "candidate",
+    "collect",
+    "demo",
+    "deploy",
     "doctor",
+    "gate",
+    "keys",
+    "ledger",
     "rank",
     "reproduce",
     "score",
-    "collect",
-    "demo",
-    "up",
     "store",
-    "reproduce",
+    "up",
 )
 
 
