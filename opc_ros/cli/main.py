@@ -24,6 +24,8 @@ VERBS: tuple[str, ...] = (
     "keys",
     "deploy",
     "ledger",
+    "train",
+    "evaluate",
     "reproduce",
 )
 

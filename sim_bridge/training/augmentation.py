@@ -1,0 +1,44 @@
+"""Random changes to pictures and features that a network should not mind."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from opc_ros.policies.architectures import Code
+
+_LARGEST_SHIFT = 0.03  # of the picture's side, at strength 1
+
+
+def jitter_pictures(images: np.ndarray, strength: float, rng: np.random.Generator) -> np.ndarray:
+    """Exposure, white balance, noise and a shift for each picture (B, S, S, 3) on its own."""
+    if not strength:
+        return images
+    count, size = images.shape[:2]
+    reach = round(strength * _LARGEST_SHIFT * size)
+    shifted = np.stack([_shift(image, *rng.integers(-reach, reach + 1, size=2)) for image in images])
+    exposure = rng.uniform(1 - 0.25 * strength, 1 + 0.25 * strength, size=(count, 1, 1, 1))
+    balance = rng.uniform(1 - 0.08 * strength, 1 + 0.08 * strength, size=(count, 1, 1, 3))
+    spread = rng.uniform(0.0, 8.0 * strength, size=(count, 1, 1, 1))
+    pixels = shifted * (exposure * balance).astype(np.float32)
+    pixels += rng.standard_normal(images.shape, dtype=np.float32) * spread.astype(np.float32)
+    return np.clip(pixels, 0, 255).astype(np.uint8)
+
+
+def drop_features(code: Code, share: float, rng: np.random.Generator) -> Code:
+    """Dropout on what the network saw; tool and action stay whole."""
+    if not share:
+        return code
+    seen, *others = code
+    kept = torch.from_numpy(rng.random(tuple(seen.shape), dtype=np.float32) >= share).to(seen.device)
+    dropped: Tensor = seen * kept / (1.0 - share)
+    return (dropped, *others)
+
+
+def _shift(image: np.ndarray, down: int, right: int) -> np.ndarray:
+    """Moved by whole pixels; the border is repeated."""
+    size = image.shape[0]
+    rows = np.clip(np.arange(size) - down, 0, size - 1)
+    columns = np.clip(np.arange(size) - right, 0, size - 1)
+    return image[rows[:, None], columns]
