@@ -19,16 +19,21 @@ def load_config(path: Path | str, kind: type[T]) -> T:
     """Read one YAML file as one dataclass; every key needs a field, and every field without default a key."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text at byte {error.start}") from error
+    return parse_config(parse_yaml(data, where=str(path)), kind, where=str(path))
+
+
+def parse_yaml(data: bytes, *, where: str) -> object:
+    """The document in a YAML file's bytes; a key given twice fails."""
     try:
-        document = yaml.load(text, Loader=_StrictLoader)
+        document = yaml.load(data.decode("utf-8"), Loader=_StrictLoader)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{where}: not UTF-8 text at byte {error.start}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    return parse_config(document if document is not None else {}, kind, where=str(path))
+        raise ConfigError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
+    return document if document is not None else {}
 
 
 def described(default: Any, meaning: str, *, low: float | None = None, high: float | None = None) -> Any:

@@ -23,10 +23,13 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── LengthMismatch
     │   ├── NonFiniteQ
     │   ├── PriorOutOfRange
+    │   ├── QLedgerError           the file of Q values
     │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, ledger and scheduler
-        └── PermitRefused
+        ├── PermitRefused
+        ├── LedgerDamaged          lines changed, added or missing
+        └── SchedulerBusy          another scheduler holds the queue
 """
 
 
@@ -114,6 +117,10 @@ class PriorOutOfRange(ScoreError):
     """A prior that is not a probability."""
 
 
+class QLedgerError(ScoreError):
+    """The file of Q values."""
+
+
 class ConstantScores(ScoreError):
     """All scores or all true values alike, so nothing to correlate."""
 
@@ -128,3 +135,11 @@ class DeploymentError(OpcError):
 
 class PermitRefused(DeploymentError):
     """A permit that does not allow what was asked."""
+
+
+class LedgerDamaged(DeploymentError):
+    """Ledger lines that were changed, added or are missing."""
+
+
+class SchedulerBusy(DeploymentError):
+    """Another scheduler holds the queue."""

@@ -13,6 +13,7 @@ from opc_ros.kinematics import ArmModel
 
 Position = tuple[float, float, float]
 ROUNDING = 1e-9
+SLACK_M = 1e-4  # an arm held at the edge of its workspace is measured a little beyond it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class WorkspaceBox:
         lines = tuple(
             f"tool {axis} is {value:.4f} m, allowed from {low:.4f} to {high:.4f}"
             for axis, value, low, high in zip("xyz", position_m, self.low_m, self.high_m, strict=True)
-            if not low - ROUNDING <= value <= high + ROUNDING
+            if not low - SLACK_M <= value <= high + SLACK_M
         )
         return (inside[0], inside[1], inside[2]), lines
 
@@ -89,12 +90,15 @@ class JointLimits:
 
 
 class StopSwitch:
-    """A stop that stays until it is lifted; of several commands the one given last counts, whenever it arrives."""
+    """A stop that stays until it is lifted.
+
+    Stopping always counts, whatever the clocks say; lifting counts only if it was said after the stop.
+    """
 
     def __init__(self, arm: str) -> None:
         self._arm = arm
         self._reason: str | None = None
-        self._stamp_ns = -1
+        self._pressed_ns = 0
 
     @property
     def reason(self) -> str | None:
@@ -103,23 +107,22 @@ class StopSwitch:
 
     def press(self, reason: str, stamp_ns: int) -> bool:
         """Stop, and tell whether that is news."""
-        return self._set(reason or "no reason given", stamp_ns)
+        self._pressed_ns = max(stamp_ns, self._pressed_ns)
+        is_news = self._reason is None
+        if is_news:
+            self._reason = reason or "no reason given"
+        return is_news
 
     def lift(self, stamp_ns: int) -> bool:
         """Allow motion again, and tell whether that is news."""
-        return self._set(None, stamp_ns)
+        is_news = self._reason is not None and stamp_ns >= self._pressed_ns
+        if is_news:
+            self._reason = None
+        return is_news
 
     def refuse_if_pressed(self) -> None:
         if self._reason is not None:
             raise ArmStopped(f"arm {self._arm}: stopped ({self._reason}); release it first")
-
-    def _set(self, reason: str | None, stamp_ns: int) -> bool:
-        if stamp_ns < self._stamp_ns:
-            return False
-        is_news = (reason is None) != (self._reason is None)
-        self._stamp_ns = stamp_ns
-        self._reason = reason if is_news else self._reason
-        return is_news
 
 
 class Watchdog:
@@ -147,6 +150,11 @@ class Watchdog:
         has_barked, self._has_barked = self._has_barked, False
         self._fed_s = self._now()
         return has_barked
+
+    def rest(self) -> None:
+        """Sleep again until the next sign of life: whoever was watched has said goodbye."""
+        self._fed_s = None
+        self._has_barked = False
 
     def bark(self) -> str:
         """One line when a silence has become too long, once for each silence; otherwise empty."""

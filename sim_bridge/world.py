@@ -46,6 +46,14 @@ class WorldSpec:
     gripper: GripperMount = SQUARE_MOUNT
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScenePose:
+    """Where everything that moves is at one moment."""
+
+    joints: np.ndarray  # (J,), of arm and fingers, in the order of the composed URDF
+    objects: np.ndarray  # (K, 7), position and quaternion of each object in the room
+
+
 class World:
     """A physics client of its own; any number of worlds live side by side in one process."""
 
@@ -173,6 +181,23 @@ class World:
         """What the camera sees now: (H, W, 3) uint8, RGB."""
         self._refuse_if_closed()
         return self._pictures.take()
+
+    def pose(self) -> ScenePose:
+        """What another world of the same spec and layout needs to show the same."""
+        client, objects = self._client, self._scene.bodies.objects
+        joints = client.getJointStates(self._arm, range(client.getNumJoints(self._arm)))
+        return ScenePose(
+            joints=np.array([state[0] for state in joints]),
+            objects=np.array([np.concatenate(client.getBasePositionAndOrientation(body)) for body in objects]),
+        )
+
+    def show(self, pose: ScenePose) -> None:
+        """Put everything where it is in another world, to take its picture."""
+        self._refuse_if_closed()
+        for joint, angle in enumerate(pose.joints.tolist()):
+            self._client.resetJointState(self._arm, joint, angle)
+        for body, place in zip(self._scene.bodies.objects, pose.objects.tolist(), strict=True):
+            self._client.resetBasePositionAndOrientation(body, place[:3], place[3:])
 
     def is_holding(self) -> bool:
         """Whether any object hangs in the gripper, clear of the tray; meaningful after lifting."""

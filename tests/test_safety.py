@@ -32,6 +32,11 @@ def test_a_position_inside_the_box_stays():
     assert BOX.clamp((0.5, 0.1, 0.3)) == ((0.5, 0.1, 0.3), ())
 
 
+def test_a_position_on_the_edge_is_put_inside_without_a_word_within_a_tenth_of_a_millimetre():
+    assert BOX.clamp((0.5, 0.1, 0.01995)) == ((0.5, 0.1, 0.02), ())
+    assert len(BOX.clamp((0.5, 0.1, 0.0198))[1]) == 1
+
+
 def test_a_box_turned_inside_out_is_refused():
     with pytest.raises(ValueError, match=r"along y is from 0\.2 to 0\.2 m"):
         WorkspaceBox(low_m=(0.4, 0.2, 0.0), high_m=(0.7, 0.2, 0.5))
@@ -88,6 +93,14 @@ def test_a_release_that_is_older_than_the_stop_is_ignored():
     switch.press("door opened", stamp_ns=20)
     assert not switch.lift(stamp_ns=19)
     assert switch.reason == "door opened"
+
+
+def test_a_stop_counts_even_if_its_clock_is_behind():
+    switch = StopSwitch("arm1")
+    switch.press("door opened", stamp_ns=20)
+    switch.lift(stamp_ns=30)
+    assert switch.press("gate opened", stamp_ns=25)
+    assert switch.reason == "gate opened"
 
 
 def test_a_watchdog_sleeps_until_the_first_sign_of_life():

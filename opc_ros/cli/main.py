@@ -13,9 +13,17 @@ from opc_ros.errors import OpcError
 # Each is a module of this package with add_parser(verbs); what it runs is imported only then.
 VERBS: tuple[str, ...] = (
     "doctor",
-    "collect",
     "demo",
     "up",
+    "store",
+    "collect",
+    "candidate",
+    "score",
+    "rank",
+    "gate",
+    "keys",
+    "deploy",
+    "ledger",
     "reproduce",
 )
 

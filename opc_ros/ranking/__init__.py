@@ -14,7 +14,14 @@ from opc_ros.ranking.agreement import (
 )
 from opc_ros.ranking.rank import rank_candidates
 from opc_ros.ranking.ranking import RankedCandidate, Ranking
-from opc_ros.ranking.uncertainty import beat_probabilities, rank_bounds, rank_intervals, top_k_probabilities
+from opc_ros.ranking.uncertainty import (
+    SplitStability,
+    beat_probabilities,
+    measure_stability,
+    rank_bounds,
+    rank_intervals,
+    top_k_probabilities,
+)
 
 __all__ = [
     "Agreement",
@@ -22,11 +29,13 @@ __all__ = [
     "RankedCandidate",
     "Ranking",
     "SafetyErrors",
+    "SplitStability",
     "beat_probabilities",
     "fit_line",
     "kendall",
     "mean_maximum_rank_violation",
     "measure_agreement",
+    "measure_stability",
     "rank_bounds",
     "rank_candidates",
     "rank_intervals",

@@ -95,7 +95,7 @@ def fit_line(scores: ArrayLike, success: ArrayLike) -> Line:
     return Line(
         slope=slope,
         intercept=float(true.mean() - slope * found.mean()),
-        r_squared=float((x @ y) ** 2 / (spread * float(y @ y))),
+        r_squared=min(1.0, float((x @ y) ** 2 / (spread * float(y @ y)))),
         points=found.size,
         mean_score=float(found.mean()),
         spread=spread,
@@ -110,7 +110,7 @@ def spearman(scores: ArrayLike, success: ArrayLike) -> float:
     x, y = _mean_ranks(found), _mean_ranks(true)
     x -= x.mean()
     y -= y.mean()
-    return float(x @ y / np.sqrt((x @ x) * (y @ y)))
+    return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
 
 
 def kendall(scores: ArrayLike, success: ArrayLike) -> float:

@@ -47,6 +47,8 @@ def rank_candidates(
     """
     if not q_by_candidate:
         raise RankingError("no candidate to rank, expected at least one")
+    if top_k < 1:
+        raise RankingError(f"top_k is {top_k}, expected at least 1")
     nameless = [candidate_id for candidate_id in q_by_candidate if candidate_id not in names]
     if nameless:
         raise RankingError(f"candidate {nameless[0]} has no name, expected one for each of {len(q_by_candidate)}")

@@ -6,12 +6,13 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from opc_ros.errors import RankingError
 from opc_ros.scoring import METRIC_NAMES, MetricName
 
 FORMAT = "opc-ranking/1"
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +80,55 @@ class Ranking:
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
             raise RankingError(f"ranking has another format, expected {FORMAT}: rank again with this version")
         _check_keys(content, cls)
-        try:
-            content["candidates"] = tuple(_read_candidate(entry) for entry in content["candidates"])
-            content["beats"] = tuple(tuple(map(float, row)) for row in content["beats"])
-            return cls(**content)
-        except (TypeError, ValueError) as error:
-            raise RankingError(f"ranking holds a value of the wrong kind: {error}") from None
+        return cls(
+            metric=_read(content, "metric", str),  # type: ignore[arg-type]  # the ranking checks itself
+            prior=_read(content, "prior", float),
+            confidence=_read(content, "confidence", float),
+            top_k=_read(content, "top_k", int),
+            resamples=_read(content, "resamples", int),
+            snapshot_id=_read(content, "snapshot_id", str),
+            episodes=_read(content, "episodes", int),
+            successes=_read(content, "successes", int),
+            candidates=tuple(map(_read_candidate, _read(content, "candidates", list))),
+            beats=tuple(_read_row(row) for row in _read(content, "beats", list)),
+        )
 
 
-def _read_candidate(entry: dict[str, Any]) -> RankedCandidate:
+def _read(content: dict[str, Any], name: str, kind: type[Kind]) -> Kind:
+    value = content[name]
+    if kind is float and type(value) is int:
+        return cast(Kind, float(value))
+    if type(value) is not kind:
+        raise RankingError(f"ranking has {name} {value!r}, expected {kind.__name__}")
+    return value
+
+
+def _read_row(row: Any) -> tuple[float, ...]:
+    if not isinstance(row, list) or not all(type(value) in (int, float) for value in row):
+        raise RankingError(f"ranking has a row of beats {row!r}, expected numbers")
+    return tuple(map(float, row))
+
+
+def _read_candidate(entry: Any) -> RankedCandidate:
+    if not isinstance(entry, dict):
+        raise RankingError(f"ranking has a candidate {entry!r}, expected an object")
     _check_keys(entry, RankedCandidate)
-    low, high = entry["score_interval"]
-    best, worst = entry["rank_interval"]
     return RankedCandidate(
-        candidate_id=str(entry["candidate_id"]),
-        name=str(entry["name"]),
-        score=float(entry["score"]),
-        score_interval=(float(low), float(high)),
-        rank=int(entry["rank"]),
-        rank_interval=(int(best), int(worst)),
-        top_k_probability=float(entry["top_k_probability"]),
+        candidate_id=_read(entry, "candidate_id", str),
+        name=_read(entry, "name", str),
+        score=_read(entry, "score", float),
+        score_interval=_read_interval(entry, "score_interval", float),
+        rank=_read(entry, "rank", int),
+        rank_interval=_read_interval(entry, "rank_interval", int),
+        top_k_probability=_read(entry, "top_k_probability", float),
     )
+
+
+def _read_interval(entry: dict[str, Any], name: str, kind: type[Kind]) -> tuple[Kind, Kind]:
+    ends = _read(entry, name, list)
+    if len(ends) != 2:
+        raise RankingError(f"ranking has {name} {ends!r}, expected two numbers")
+    return _read({name: ends[0]}, name, kind), _read({name: ends[1]}, name, kind)
 
 
 def _check_keys(content: dict[str, Any], kind: type[Ranking] | type[RankedCandidate]) -> None:
@@ -124,12 +153,28 @@ def _check_whole(ranking: Ranking) -> None:
     if keys != sorted(keys):
         raise RankingError("candidates are not in order of score, then candidate id")
     for candidate in candidates:
-        figures = (candidate.score, *candidate.score_interval, candidate.top_k_probability)
-        if not all(map(math.isfinite, figures)):
-            raise RankingError(f"candidate {candidate.candidate_id} has figures {figures}, expected finite numbers")
+        _check_figures(candidate, len(candidates))
     if [len(row) for row in ranking.beats] != [len(candidates)] * len(candidates):
         raise RankingError(f"beats is not {len(candidates)} by {len(candidates)}")
+    probabilities = (ranking.prior, ranking.confidence, *(value for row in ranking.beats for value in row))
+    if not all(0.0 <= value <= 1.0 for value in probabilities):
+        raise RankingError("prior, confidence and beats are not all probabilities from 0 to 1")
+    if not 1 <= ranking.top_k <= len(candidates):
+        raise RankingError(f"ranking has top_k {ranking.top_k}, expected 1 to {len(candidates)}")
     if not 0 < ranking.successes < ranking.episodes:
         raise RankingError(
             f"ranking rests on {ranking.successes} successes in {ranking.episodes} episodes, expected both outcomes"
+        )
+
+
+def _check_figures(candidate: RankedCandidate, worst: int) -> None:
+    low, high = candidate.score_interval
+    first, last = candidate.rank_interval
+    if not (math.isfinite(low) and math.isfinite(high) and low <= candidate.score <= high):
+        raise RankingError(f"candidate {candidate.candidate_id}: score {candidate.score} lies outside {low} to {high}")
+    if not 1 <= first <= candidate.rank <= last <= worst:
+        raise RankingError(f"candidate {candidate.candidate_id}: rank {candidate.rank} lies outside {first} to {last}")
+    if not 0.0 <= candidate.top_k_probability <= 1.0:
+        raise RankingError(
+            f"candidate {candidate.candidate_id}: probability of the top k is {candidate.top_k_probability}"
         )

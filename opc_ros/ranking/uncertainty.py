@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from opc_ros.errors import ScoreError
+from opc_ros.errors import ConstantScores, LengthMismatch, ScoreError
+from opc_ros.ranking.agreement import spearman
+
+
+@dataclass(frozen=True, slots=True)
+class SplitStability:
+    """How far two halves of the validation set agree about the order of candidates."""
+
+    spearman_mean: float
+    spearman_low: float  # 5 % of the splits agree less than this
+    same_best: float  # share of splits whose halves name the same best candidate
+
+
+def measure_stability(halves: np.ndarray) -> SplitStability:
+    """Agreement over many splits; halves are scores as `split_scores` gives them, (S, 2, C).
+
+    A half that scores all candidates alike says nothing about their order and counts as agreement 0.
+    """
+    if halves.ndim != 3 or halves.shape[1] != 2 or halves.shape[2] < 2:
+        raise LengthMismatch(f"halves have shape {halves.shape}, expected (splits, 2, 2 or more candidates)")
+    correlations = np.zeros(len(halves))
+    for index, (first, second) in enumerate(halves):
+        try:
+            correlations[index] = spearman(first, second)
+        except ConstantScores:
+            continue
+    best = halves == halves.max(axis=2, keepdims=True)  # (S, 2, C), several where they tie
+    return SplitStability(
+        spearman_mean=float(correlations.mean()),
+        spearman_low=float(np.quantile(correlations, 0.05)),
+        same_best=float(np.mean((best.sum(axis=2) == 1).all(axis=1) & (best[:, 0] & best[:, 1]).any(axis=1))),
+    )
 
 
 def rank_bounds(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -117,8 +117,18 @@ def _swap_first_two(content: dict[str, Any]) -> None:
         (lambda content: content["candidates"][0].update(rank=2), "ranks are not 1 to 4"),
         (lambda content: content["candidates"][1].update(candidate_id="c2"), "names a candidate twice"),
         (lambda content: content["candidates"][0].pop("name"), "RankedCandidate lacks name"),
-        (lambda content: content["candidates"][0].update(score=float("nan")), "not in order|finite"),
-        (lambda content: content["candidates"][0].update(score_interval=[0]), "wrong kind"),
+        (lambda content: content["candidates"][0].update(score=float("nan")), "not in order|outside"),
+        (lambda content: content["candidates"][0].update(score="high"), "score 'high', expected float"),
+        (lambda content: content["candidates"][0].update(rank=True), "rank True, expected int"),
+        (lambda content: content["candidates"][0].update(score_interval=[0]), r"\[0\], expected two numbers"),
+        (lambda content: content["candidates"][0].update(score_interval=[0, 0.01]), "lies outside 0.0 to 0.01"),
+        (lambda content: content["candidates"][0].update(rank_interval=[2, 3]), "rank 1 lies outside 2 to 3"),
+        (lambda content: content["candidates"][0].update(top_k_probability=1.2), "top k is 1.2"),
+        (lambda content: content.update(candidates=[7]), "candidate 7, expected an object"),
+        (lambda content: content.update(beats=["x"]), "row of beats 'x'"),
+        (lambda content: content.update(prior=float("nan")), "not all probabilities"),
+        (lambda content: content.update(top_k=9), "top_k 9, expected 1 to 4"),
+        (lambda content: content.update(episodes="200"), "episodes '200', expected int"),
         (lambda content: content.update(beats=[[0.5]]), "beats is not 4 by 4"),
         (lambda content: content.update(successes=0), "0 successes in 200 episodes"),
         (_swap_first_two, "not in order of score"),
@@ -152,5 +162,7 @@ def test_what_cannot_be_ranked_is_refused() -> None:
         rank_candidates({}, {}, LENGTHS, SUCCESS, rng=np.random.default_rng(0), snapshot_id="s")
     with pytest.raises(errors.RankingError, match="candidate x has no name"):
         rank(q={"x": make_q()["c0"]})
+    with pytest.raises(errors.RankingError, match="top_k is 0"):
+        rank(top_k=0)
     with pytest.raises(errors.NonFiniteQ):
         rank(q={"c0": np.full(1000, np.nan)})

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from opc_ros import errors
-from opc_ros.ranking import beat_probabilities, rank_bounds, rank_intervals, top_k_probabilities
+from opc_ros.ranking import beat_probabilities, measure_stability, rank_bounds, rank_intervals, top_k_probabilities
 
 # Four resamples of three candidates; the second ties two of them, the last all.
 SAMPLES = np.array([[3.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 3.0, 2.0], [1.0, 1.0, 1.0]])
@@ -48,3 +48,14 @@ def test_k_and_confidence_are_checked() -> None:
         top_k_probabilities(SAMPLES, 4)
     with pytest.raises(errors.ScoreError, match="confidence is 1"):
         rank_intervals(SAMPLES, 1.0)
+
+
+def test_stability_worked_by_hand() -> None:
+    # Same order, opposite order, one half undecided: Spearman 1, -1 and 0; only the first names the same best.
+    halves = np.array([[[3, 2, 1], [9, 5, 4]], [[3, 2, 1], [1, 2, 3]], [[3, 2, 1], [2, 2, 2]]], dtype=float)
+    stability = measure_stability(halves)
+    assert stability.spearman_mean == pytest.approx(0)
+    assert stability.spearman_low == pytest.approx(-0.9)
+    assert stability.same_best == pytest.approx(1 / 3)
+    with pytest.raises(errors.LengthMismatch, match=r"shape \(3, 3\)"):
+        measure_stability(halves[:, 0])

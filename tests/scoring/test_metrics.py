@@ -61,7 +61,7 @@ def test_successes_below_failures_score_zero() -> None:
     assert opc([0.0, 1.0], [1, 1], [True, False]) == 0.0
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(scored_sets(), st.sampled_from([0.0, 0.3, 0.7, 0.95, 1.0]))
 def test_opc_is_the_best_over_every_threshold(data: tuple[np.ndarray, np.ndarray, np.ndarray], prior: float) -> None:
     assert opc(*data, prior=prior) == pytest.approx(brute_force_opc(*data, prior), abs=1e-12)

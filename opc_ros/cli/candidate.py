@@ -1,0 +1,156 @@
+"""`opc candidate`: add, list, show and check candidates."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opc_ros.policies.candidate import Candidate
+    from opc_ros.policies.check import Finding
+
+EXAMPLES = """examples:
+  opc candidate add runs/randomised/step-40000
+  opc candidate list
+  opc candidate show randomised-40k
+  opc candidate check randomised-40k --store ./store
+
+A candidate is a folder with candidate.yaml and the file it names: safetensors weights of a
+network opc_ros knows, ONNX, torch.export (.pt2) or TorchScript. The last two can run code of
+their own and load only with --allow-code; pickles never load."""
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "candidate",
+        help="add, list, show and check candidate Q functions",
+        description="Keep candidate Q functions, and try them before they are scored.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
+    add = _add_task(tasks, "add", "copy candidate folders into the registry", _add)
+    add.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folder with candidate.yaml")
+    _add_task(tasks, "list", "list all candidates", _list)
+    show = _add_task(tasks, "show", "show one candidate's manifest and id", _show)
+    show.add_argument("candidate", help="name, folder or beginning of an id")
+    check = _add_task(tasks, "check", "run one on a few recorded frames and say what is wrong with it", _check)
+    check.add_argument("candidate", help="name, folder or beginning of an id")
+    check.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
+    check.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
+
+
+def _add_task(tasks: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = tasks.add_parser(name, help=what, description=what.capitalize() + ".")
+    parser.add_argument(
+        "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    from opc_ros.policies.candidate import read_candidate
+    from opc_ros.policies.registry import CandidateRegistry
+
+    registry = CandidateRegistry(arguments.candidates)
+    added = [registry.add(read_candidate(folder)) for folder in arguments.folders]
+    if arguments.json:
+        print(json.dumps([_describe(candidate) for candidate in added]))
+    else:
+        for candidate in added:
+            print(f"{candidate.id[:12]}  {candidate.name}  in {candidate.folder}")
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from opc_ros.policies.registry import CandidateRegistry
+
+    found, unreadable = CandidateRegistry(arguments.candidates).find_each(())
+    if arguments.json:
+        print(json.dumps([_describe(candidate) for candidate in found]))
+    else:
+        width = max((len(candidate.name) for candidate in found), default=0)
+        for candidate in found:
+            manifest = candidate.manifest
+            note = ", ".join(
+                part for part in (manifest.architecture or manifest.format, manifest.provenance.family) if part
+            )
+            print(f"{candidate.id[:12]}  {candidate.name:<{width}}  {note}")
+    for folder, error in unreadable:
+        print(f"opc: {folder} cannot be read: {error}", file=sys.stderr)
+    return 1 if unreadable else 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from opc_ros.policies.registry import CandidateRegistry
+
+    candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
+    if arguments.json:
+        print(json.dumps(_describe(candidate)))
+    else:
+        print(f"id: {candidate.id}\nfolder: {candidate.folder}\nartifact bytes: {len(candidate.artifact_bytes)}")
+        print(candidate.manifest_bytes.decode().rstrip())
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from opc_ros.policies.check import check_q_function
+    from opc_ros.policies.loading import load_q_function
+    from opc_ros.policies.registry import CandidateRegistry
+
+    candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
+    q_function = load_q_function(candidate, allow_code=arguments.allow_code)
+    states, actions = _read_states(arguments.store, candidate)
+    findings = check_q_function(q_function, states, actions)
+    is_usable = not any(finding.is_fatal for finding in findings)
+    if arguments.json:
+        print(json.dumps({**_describe(candidate), "usable": is_usable, "findings": _plain(findings)}))
+    else:
+        for finding in findings:
+            print(f"{'wrong' if finding.is_fatal else 'note'}: {finding.text}")
+        outcome = "can be scored" if is_usable else "cannot be scored"
+        print(f"{candidate.name} ({candidate.id[:12]}): tried on {len(actions)} recorded frames; it {outcome}")
+    return 0 if is_usable else 1
+
+
+def _read_states(store_path: Path, candidate: Candidate) -> Any:
+    """A few recorded frames from different episodes, with the actions taken on them."""
+    import itertools
+
+    import numpy as np
+
+    from opc_ros.errors import EmptyValidationSet
+    from opc_ros.policies.q_function import Observations
+    from opc_ros.store import open_store
+
+    with open_store(store_path) as store:
+        steps = [
+            step
+            for committed in itertools.islice(store.episodes(on_damage=lambda error: None), 4)
+            for step in store.read(committed.id).steps[:4]
+        ]
+    if len(steps) < 2:
+        raise EmptyValidationSet(
+            f"{store_path}: holds {len(steps)} recorded frames, expected a few to try a candidate on"
+        )
+    observations = Observations.from_sequence([step.observe() for step in steps], candidate.manifest.input.image_size)
+    return observations, np.stack([step.action.to_vector() for step in steps])
+
+
+def _describe(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "id": candidate.id,
+        "folder": str(candidate.folder),
+        "artifact_bytes": len(candidate.artifact_bytes),
+        "manifest": dataclasses.asdict(candidate.manifest),
+    }
+
+
+def _plain(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(finding) for finding in findings]

@@ -1,0 +1,32 @@
+"""`opc rank`: order candidates anew from values already in the ledger."""
+
+from __future__ import annotations
+
+import argparse
+
+from opc_ros.cli.score import add_ranking_arguments, run_with
+
+EXAMPLES = """examples:
+  opc rank --metric opc
+  opc rank --snapshot week-46 --prior 0.8 --top-k 5
+  opc rank --known-success measured.csv --out scores/with-truth
+
+Runs no network: every value must be in the ledger already, `opc score` puts it there."""
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "rank",
+        help="rank already scored candidates by another metric, prior or snapshot",
+        description="Rank candidates from values already in the ledger, and write a report.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_ranking_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from opc_ros.scoring.engines import NoEngine
+
+    return run_with(NoEngine(), arguments)

@@ -1,0 +1,184 @@
+"""`opc score`: compute what the ledger lacks, rank, and write the report."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opc_ros.progress import Report
+    from opc_ros.ranking.run import ScoringRun
+    from opc_ros.scoring.engines import Engine
+
+METRICS = ("soft_opc", "opc", "soft_opc_by_transition")
+
+EXAMPLES = """examples:
+  opc score
+  opc score --store /data/store --snapshot week-46 --candidates ./candidates --out scores/week-46
+  opc score randomised-40k rcan-20k --metric opc --baselines
+  opc score --engine ray --ray-address auto
+
+Q values are kept in the ledger (OUT/../q.sqlite unless --ledger says otherwise): again tomorrow
+costs only what is new, and an interrupted run resumes. Writes report.html, report.json and
+ranking.json to OUT. Exit code 1 if a candidate or an episode had to be left out."""
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "score",
+        help="score candidates on a snapshot of the validation store",
+        description="Score candidates on recorded episodes, rank them and write a report.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_ranking_arguments(parser)
+    work = parser.add_argument_group("how to compute")
+    work.add_argument("--engine", choices=("local", "ray"), default="local", help="where to compute (default: local)")
+    work.add_argument(
+        "--workers", type=_whole_number(1), help="threads of the local engine (default: one for each core)"
+    )
+    work.add_argument("--ray-address", metavar="ADDRESS", help="the Ray cluster; default: Ray's own rules")
+    work.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
+    parser.set_defaults(run=run)
+
+
+def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `opc score` and `opc rank` share."""
+    parser.add_argument("candidates_given", nargs="*", metavar="CANDIDATE", help="name, folder or id (default: all)")
+    parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
+    parser.add_argument("--snapshot", default="", help="digest or tag (default: take one now)")
+    parser.add_argument(
+        "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("scores/latest"), help="folder of the report")
+    parser.add_argument("--ledger", type=Path, help="file of Q values (default: q.sqlite beside OUT)")
+    parser.add_argument("--metric", choices=METRICS, default=METRICS[0], help="what ranks (default: soft_opc)")
+    parser.add_argument("--prior", type=float, default=1.0, help="p(y = 1), the share of feasible actions (default: 1)")
+    parser.add_argument("--top-k", type=_whole_number(1), default=3, help="how many count as the best (default: 3)")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of intervals (default: 0.95)")
+    parser.add_argument("--resamples", type=_whole_number(1), default=2000, help="of the bootstrap (default: 2000)")
+    parser.add_argument("--seed", type=_whole_number(0), default=0, help="of bootstrap and greedy actions (default: 0)")
+    parser.add_argument("--baselines", action="store_true", help="also TD error, sum of advantages and MCC error")
+    parser.add_argument("--known-success", type=Path, metavar="CSV", help="columns candidate, success, episodes")
+    parser.add_argument("--mlflow", default="", metavar="URI", help="also log to MLflow: scores, snapshot, champion")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _whole_number(low: int) -> Callable[[str], int]:
+    """What argparse calls to read a whole number from `low` on."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < low:
+            raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from {low}")
+        return int(text)
+
+    return parse
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from opc_ros.policies.compute import EPISODES_PER_PASS_ON_GPU, choose_device
+    from opc_ros.scoring.engines import LocalEngine
+
+    episodes_per_pass = EPISODES_PER_PASS_ON_GPU if choose_device() == "cuda" else 1
+    engine: Engine
+    if arguments.engine == "ray":
+        from opc_ros.scoring.ray_engine import RayEngine
+
+        engine = RayEngine(address=arguments.ray_address, allow_code=arguments.allow_code)
+    else:
+        engine = LocalEngine(workers=arguments.workers, allow_code=arguments.allow_code)
+    return run_with(engine, arguments, episodes_per_pass=episodes_per_pass)
+
+
+def run_with(engine: Engine, arguments: argparse.Namespace, *, episodes_per_pass: int = 1) -> int:
+    """Score with this engine, print what came of it; 1 where something was left out."""
+    from opc_ros.cli.progress_bar import progress_bar
+
+    with progress_bar("scoring", is_shown=not arguments.json) as report:
+        result = _score(engine, arguments, episodes_per_pass, report)
+    print(_to_json(result) if arguments.json else _to_table(result))
+    if arguments.mlflow:
+        from opc_ros.ranking.mlflow_sink import log_to_mlflow
+
+        log_to_mlflow(result, arguments.mlflow)
+    left_out = {"candidate": result.report.failed_candidates, "episode": result.report.failed_episodes}
+    for kind, failures in left_out.items():
+        for failure in failures:
+            print(f"opc: {kind} {failure.id} left out: {failure.reason}", file=sys.stderr)
+    return 0 if result.is_complete else 1
+
+
+def _score(engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int, report: Report) -> ScoringRun:
+    import datetime
+
+    from opc_ros.ranking.run import RankingOptions
+    from opc_ros.ranking.store_run import StoreScoring, score_store
+
+    request = StoreScoring(
+        store=arguments.store,
+        registry=arguments.candidates,
+        out=arguments.out,
+        candidates=tuple(arguments.candidates_given),
+        snapshot=arguments.snapshot,
+        ledger=arguments.ledger,
+        has_baselines=arguments.baselines,
+        known_success=arguments.known_success,
+        options=RankingOptions(
+            metric=arguments.metric,
+            prior=arguments.prior,
+            top_k=arguments.top_k,
+            confidence=arguments.confidence,
+            resamples=arguments.resamples,
+            seed=arguments.seed,
+        ),
+    )
+    return score_store(
+        request,
+        engine,
+        episodes_per_pass=episodes_per_pass,
+        now=lambda: datetime.datetime.now(datetime.UTC),
+        report_scoring=report,
+    )
+
+
+def _to_table(result: ScoringRun) -> str:
+    ranking, scored = result.ranking, result.scored
+    width = max(len(candidate.name) for candidate in ranking.candidates)
+    lines = [
+        f"{ranking.metric} on {ranking.episodes} episodes, {ranking.successes} successes "
+        f"(snapshot {ranking.snapshot_id[:12]}); "
+        f"{scored.pairs_evaluated} evaluated, {scored.pairs_cached} from the ledger",
+        f"{'#':>3}  {'candidate':<{width}}  {'score':>8}  {f'{ranking.confidence:.0%} interval':>18}  "
+        f"{'rank':>8}  in top {ranking.top_k}",
+    ]
+    for candidate in ranking.candidates:
+        low, high = candidate.score_interval
+        first, last = candidate.rank_interval
+        lines.append(
+            f"{candidate.rank:>3}  {candidate.name:<{width}}  {candidate.score:>8.4f}  "
+            f"{f'{low:.4f} .. {high:.4f}':>18}  {f'{first}-{last}':>8}  {candidate.top_k_probability:>7.0%}"
+        )
+    return "\n".join([*lines, f"report: {result.page}"])
+
+
+def _to_json(result: ScoringRun) -> str:
+    report = result.report
+    return json.dumps(
+        {
+            "ranking_id": result.ranking.ranking_id,
+            "is_complete": result.is_complete,
+            "pairs_evaluated": result.scored.pairs_evaluated,
+            "pairs_cached": result.scored.pairs_cached,
+            "failed_candidates": [dataclasses.asdict(failure) for failure in report.failed_candidates],
+            "failed_episodes": [dataclasses.asdict(failure) for failure in report.failed_episodes],
+            "metrics": {candidate.candidate_id: candidate.metrics for candidate in report.candidates},
+            "page": str(result.page),
+            "report": str(result.document),
+            "ranking": json.loads(result.ranking.to_json()),
+        }
+    )

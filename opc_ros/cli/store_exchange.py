@@ -1,0 +1,105 @@
+"""`opc store export` and `import`: to learning people's tools, and from a lab's own recordings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from opc_ros.cli.progress_bar import progress_bar
+from opc_ros.cli.store_arguments import Verbs, add_selection, add_verb, open_existing, read_selection
+
+EXPORT_EXAMPLES = """examples:
+  opc store export /data/lerobot/week-46 --snapshot week-46
+  opc store export cups --object-set cups --fps 10
+
+Writes a LeRobot dataset of format v3.0 with the pictures embedded as the camera sent them:
+  LeRobotDataset("lab/week-46", root="/data/lerobot/week-46")"""
+
+IMPORT_EXAMPLES = """examples:
+  opc store import run1.mcap run2_bag/ --mapping mapping.yaml --trial
+  opc store import run1.mcap --mapping mapping.yaml
+
+mapping.yaml:
+  robot: arm1
+  behaviour_policy: teleop
+  camera: /camera/image/compressed          # CompressedImage or Image
+  tool: {topic: /tool_pose, x_m: pose.position.x, y_m: pose.position.y, z_m: pose.position.z,
+         orientation: pose.orientation}     # or yaw_rad: a field
+  aperture_m: {topic: /joint_states, field: "position[7]"}
+  # without the following: actions are the tool's motion from step to step, one episode for each recording, no label
+  action: {topic: /action, dx_m: displacement.x, dy_m: displacement.y, dz_m: displacement.z, close_gripper: close}
+  episodes: {topic: /phase, field: data, begin: 1, end: 2}
+  label: {topic: /success, field: data}     # or: success, failure
+  object_set: cups
+  step_s: 0.5                               # without actions: how often a step is taken"""
+
+
+def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    export = add_verb(verbs, "export", help="write episodes as a LeRobot dataset", examples=EXPORT_EXAMPLES)
+    export.add_argument("folder", type=Path, help="a new folder")
+    export.add_argument("--snapshot", metavar="REF", help="digest, its beginning, or tag; without it, one is taken")
+    export.add_argument("--fps", type=int, help="frames per second to declare (default: the episodes' median rate)")
+    add_selection(export)
+    export.set_defaults(run=run_export)
+
+    importing = add_verb(verbs, "import", help="take episodes from ROS recordings", examples=IMPORT_EXAMPLES)
+    importing.add_argument("recordings", nargs="+", type=Path, help="bag folders, .bag, .db3 or .mcap files")
+    importing.add_argument("--mapping", type=Path, required=True, help="YAML file: which topic is what")
+    importing.add_argument("--trial", action="store_true", help="only say what would be imported")
+    importing.set_defaults(run=run_import)
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    from opc_ros.errors import StoreError
+    from opc_ros.store.lerobot_export import export_lerobot
+
+    if arguments.fps is not None and arguments.fps < 1:
+        raise StoreError(f"--fps is {arguments.fps}, expected at least 1")
+    store = open_existing(arguments)
+    if arguments.folder.exists():
+        raise StoreError(f"{arguments.folder}: exists, expected a new folder to export to")
+    if arguments.snapshot:
+        snapshot = store.snapshot(arguments.snapshot)
+    else:
+        snapshot = store.take_snapshot(read_selection(arguments))
+    with progress_bar("exporting", is_shown=not arguments.json) as report:
+        done = export_lerobot(store, snapshot, arguments.folder, fps=arguments.fps, report=report)
+    if arguments.json:
+        document = {"folder": str(done.folder), "snapshot": snapshot.id, "episodes": done.episodes}
+        print(json.dumps({**document, "frames": done.frames, "fps": done.fps}))
+    else:
+        print(f"{done.folder}: {done.episodes} episodes, {done.frames} frames at {done.fps} fps")
+    return 0
+
+
+def run_import(arguments: argparse.Namespace) -> int:
+    from opc_ros.config import load_config
+    from opc_ros.store import open_store
+    from opc_ros.store.bag_import import import_bag
+    from opc_ros.store.bag_mapping import BagMapping
+
+    mapping = load_config(arguments.mapping, BagMapping)
+    store = None if arguments.trial else open_store(arguments.store, create=True)
+    results = []
+    for recording in arguments.recordings:
+        with progress_bar(recording.name, is_shown=not arguments.json) as report:
+            done = import_bag(store, recording, mapping, report=report)
+        results.append(done)
+        for line in done.skipped:
+            print(f"opc: skipped {line}", file=sys.stderr)
+        if not arguments.json:
+            verb = "would import" if arguments.trial else "imported"
+            print(f"{recording}: {verb} {len(done.episode_ids)} episodes, skipped {len(done.skipped)}")
+    if arguments.json:
+        print(
+            json.dumps(
+                [
+                    {"recording": str(done.recording), "episodes": done.episode_ids, "skipped": done.skipped}
+                    for done in results
+                ],
+                indent=2,
+            )
+        )
+    return int(any(done.skipped for done in results))

@@ -1,0 +1,41 @@
+"""Q networks by name, each built from a plain dictionary of hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from opc_ros.config import parse_config
+from opc_ros.errors import CandidateError
+from opc_ros.policies.architectures.network import Code, QNetwork
+from opc_ros.policies.architectures.target_crop import TargetCrop, TargetCropParameters
+from opc_ros.policies.architectures.tool_crop import ToolCrop, ToolCropParameters
+from opc_ros.policies.architectures.whole_image import QT_OPT_PARAMETERS, WholeImage, WholeImageParameters
+from opc_ros.policies.input_spec import InputSpec
+
+_KINDS: dict[str, tuple[Any, Any]] = {
+    "whole_image": (WholeImage, WholeImageParameters),
+    "tool_crop": (ToolCrop, ToolCropParameters),
+    "target_crop": (TargetCrop, TargetCropParameters),
+}
+ARCHITECTURES = tuple(_KINDS)
+
+__all__ = ["ARCHITECTURES", "QT_OPT_PARAMETERS", "Code", "QNetwork", "build_network"]
+
+
+def build_network(
+    architecture: str, spec: InputSpec, parameters: Mapping[str, Any] | None = None, *, where: str = "candidate"
+) -> QNetwork:
+    """A network with fresh weights, drawn from torch's current random state."""
+    if architecture not in _KINDS:
+        raise CandidateError(f"{where}: architecture {architecture!r}, expected one of {', '.join(ARCHITECTURES)}")
+    network_kind, parameters_kind = _KINDS[architecture]
+    parsed = parse_config(dict(parameters or {}), parameters_kind, where=f"{where}: hyper_parameters")
+    try:
+        network: QNetwork = network_kind(spec, parsed)
+    except (RuntimeError, ValueError, ZeroDivisionError, IndexError) as error:
+        reason = " ".join(str(error).split())
+        raise CandidateError(
+            f"{where}: {architecture} cannot be built with {dict(parameters or {})}: {reason}"
+        ) from error
+    return network

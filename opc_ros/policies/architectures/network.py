@@ -1,0 +1,86 @@
+"""The torch side of a Q function: look at the picture once, judge many actions."""
+
+from __future__ import annotations
+
+import abc
+
+import torch
+from torch import Tensor, nn
+
+from opc_ros.grasp import ACTION_SIZE
+from opc_ros.policies.input_spec import InputSpec
+
+Code = tuple[Tensor, ...]  # each (B, ...)
+
+TOOL_FEATURES = 6
+_TOOL_CENTRE_M = (0.55, 0.0, 0.2, 0.04)  # x, y, z, aperture of an arm over its bin
+_TOOL_SPREAD_M = (0.15, 0.15, 0.15, 0.04)
+
+
+class QNetwork(nn.Module, abc.ABC):
+    """A Q network in two halves; Q is the sigmoid of the logit, so it lies between 0 and 1."""
+
+    action_scale: Tensor
+    tool_centre: Tensor
+    tool_spread: Tensor
+
+    def __init__(self, spec: InputSpec) -> None:
+        super().__init__()
+        self.register_buffer("action_scale", torch.tensor(spec.scale_by_bounds()), persistent=False)
+        self.register_buffer("tool_centre", torch.tensor(_TOOL_CENTRE_M), persistent=False)
+        self.register_buffer("tool_spread", torch.tensor(_TOOL_SPREAD_M), persistent=False)
+
+    @abc.abstractmethod
+    def encode(self, images: Tensor, tools: Tensor) -> Code:
+        """Pictures (B, H, W, 3) uint8 and tools (B, 5) into whatever `logits` needs."""
+
+    @abc.abstractmethod
+    def logits(self, code: Code, actions: Tensor) -> Tensor:
+        """Logits (B * K,) of actions (B * K, 8) as the arm knows them; the K of the first state come first."""
+
+    def head(self, code: Code, actions: Tensor) -> Tensor:
+        return torch.sigmoid(self.logits(code, actions))
+
+    def forward(self, images: Tensor, tools: Tensor, actions: Tensor) -> Tensor:
+        return self.head(self.encode(images, tools), actions)
+
+    def tool_features(self, tools: Tensor) -> Tensor:
+        """Tools (B, 5) as numbers near one, (B, 6)."""
+        position = (tools[:, [0, 1, 2, 4]] - self.tool_centre) / self.tool_spread
+        yaw = tools[:, 3:4]
+        return torch.cat([position, torch.sin(yaw), torch.cos(yaw)], dim=1)
+
+
+class ActionEmbedding(nn.Module):
+    """A small network over tool and action."""
+
+    def __init__(self, hidden: int, out: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(TOOL_FEATURES + ACTION_SIZE, hidden)
+        self.second = nn.Linear(hidden, out)
+
+    def forward(self, tool_features: Tensor, scaled_actions: Tensor) -> Tensor:
+        """Tools (B, 6) and their actions (B, K, 8) as (B, K, out)."""
+        tools = tool_features[:, None].expand(-1, scaled_actions.shape[1], -1)
+        hidden = torch.relu(self.first(torch.cat([tools, scaled_actions], dim=2)))
+        return torch.relu(self.second(hidden))
+
+
+def group_by_state(actions: Tensor, states: Tensor) -> Tensor:
+    """Actions (B * K, 8) of B states as (B, K, 8)."""
+    return actions.view(states.shape[0], -1, ACTION_SIZE)
+
+
+def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, *, is_padded: bool = True) -> nn.Sequential:
+    """Convolution, normalised and rectified; padded, it keeps the picture's size over its stride."""
+    padding = kernel // 2 if is_padded else 0
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=padding, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(),
+    )
+
+
+def to_unit_range(images: Tensor) -> Tensor:
+    """Bytes (B, H, W, 3) as (B, 3, H, W) between -1 and 1."""
+    return images.permute(0, 3, 1, 2).float() / 127.5 - 1.0

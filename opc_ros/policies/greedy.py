@@ -1,0 +1,173 @@
+"""Greedy actions by the cross-entropy method: sample, keep the best, sample closer, within the action bounds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from opc_ros.grasp import ACTION_SIZE, ActionBounds
+from opc_ros.policies.loading import check_values
+from opc_ros.policies.q_function import FactoredQFunction, Observations, QFunction
+
+_GRIPPER_CHOICES = 3  # leave, open, close
+_ROWS_AT_ONCE = 2048  # of samples, in one pass of a network
+_BYTES_AT_ONCE = 256 << 20  # of repeated pictures
+
+
+@dataclass(frozen=True, slots=True)
+class CemSettings:
+    """How hard to search; the defaults are QT-Opt's."""
+
+    samples: int = 64
+    elites: int = 6
+    rounds: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.elites <= self.samples or self.rounds < 1:
+            raise ValueError(
+                f"{self.samples} samples, {self.elites} elites, {self.rounds} rounds: "
+                "expected at least one round and 1 to samples elites"
+            )
+
+    @property
+    def digest(self) -> str:
+        """Short name of these settings, for values that depend on them."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def greedy_actions(
+    q_function: QFunction,
+    observations: Observations,
+    bounds: ActionBounds,
+    settings: CemSettings | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best action found in each state (B, 8), and its Q (B,).
+
+    Every state meets the same random numbers, so its answer does not depend on who else is in the batch.
+    """
+    settings = settings or CemSettings()
+    if not len(observations):
+        return np.zeros((0, ACTION_SIZE), dtype=np.float32), np.zeros(0, dtype=np.float32)
+    states_at_once = _states_at_once(q_function, observations, settings.samples)
+    parts = [
+        _search(q_function, _rows(observations, start, start + states_at_once), bounds, settings)
+        for start in range(0, len(observations), states_at_once)
+    ]
+    return np.concatenate([actions for actions, _ in parts]), np.concatenate([values for _, values in parts])
+
+
+def _search(
+    q_function: QFunction, observations: Observations, bounds: ActionBounds, settings: CemSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    judge = _judge_of(q_function, observations, settings.samples)
+    rng = np.random.default_rng(settings.seed)
+    states = np.arange(len(observations))
+    proposal = _Proposal.at_the_start(len(states), bounds)
+    best_action = np.zeros((len(states), ACTION_SIZE), dtype=np.float32)
+    best_value = np.full(len(states), -np.inf, dtype=np.float32)
+    for _ in range(settings.rounds):
+        sampled = proposal.draw(rng, settings.samples)
+        actions = sampled.to_vectors()
+        values = judge(actions.reshape(-1, ACTION_SIZE)).reshape(len(states), settings.samples)
+        elites = np.argsort(-values, axis=1, kind="stable")[:, : settings.elites]
+        first = elites[:, 0]
+        is_better = values[states, first] > best_value
+        best_action[is_better] = actions[states, first][is_better]
+        best_value[is_better] = values[states, first][is_better]
+        proposal = proposal.refit(sampled, elites)
+    return best_action, best_value
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    moves: np.ndarray  # (B, K, 4): displacement, rotation
+    gripper: np.ndarray  # (B, K): leave, open, close
+    terminate: np.ndarray  # (B, K) bool
+
+    def to_vectors(self) -> np.ndarray:
+        actions = np.zeros((*self.gripper.shape, ACTION_SIZE), dtype=np.float32)
+        actions[..., :3] = self.moves[..., :3]
+        actions[..., 3] = np.sin(self.moves[..., 3])
+        actions[..., 4] = np.cos(self.moves[..., 3])
+        actions[..., 5] = self.gripper == 1
+        actions[..., 6] = self.gripper == 2
+        actions[..., 7] = self.terminate
+        return actions
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """Where the next samples come from, for each state."""
+
+    limits: np.ndarray  # (4,)
+    mean: np.ndarray | None  # (B, 4); None: uniform within the limits
+    spread: np.ndarray  # (B, 4)
+    gripper: np.ndarray  # (B, 3) probabilities
+    terminate: np.ndarray  # (B,) probabilities
+
+    @classmethod
+    def at_the_start(cls, states: int, bounds: ActionBounds) -> _Proposal:
+        return cls(
+            limits=np.array([*(bounds.displacement_m,) * 3, bounds.rotation_rad]),
+            mean=None,
+            spread=np.zeros((states, 4)),
+            gripper=np.full((states, _GRIPPER_CHOICES), 1.0 / _GRIPPER_CHOICES),
+            terminate=np.full(states, 0.5),
+        )
+
+    def draw(self, rng: np.random.Generator, samples: int) -> _Samples:
+        states = len(self.terminate)
+        if self.mean is None:
+            moves = np.broadcast_to(rng.uniform(-1.0, 1.0, (samples, 4)) * self.limits, (states, samples, 4))
+        else:
+            moves = self.mean[:, None] + self.spread[:, None] * rng.standard_normal((samples, 4))
+        edges = np.cumsum(self.gripper, axis=1)[:, None, :-1]
+        return _Samples(
+            moves=np.clip(moves, -self.limits, self.limits),
+            gripper=(rng.random(samples)[None, :, None] > edges).sum(axis=2),
+            terminate=rng.random(samples)[None] < self.terminate[:, None],
+        )
+
+    def refit(self, sampled: _Samples, elites: np.ndarray) -> _Proposal:
+        """Follow the elites (B, elites); one vote for every choice keeps each of them possible."""
+        states = np.arange(len(elites))[:, None]
+        moves = sampled.moves[states, elites]
+        chosen = sampled.gripper[states, elites]
+        votes = np.stack([(chosen == choice).sum(axis=1) + 1.0 for choice in range(_GRIPPER_CHOICES)], axis=1)
+        return _Proposal(
+            limits=self.limits,
+            mean=moves.mean(axis=1),
+            spread=moves.std(axis=1) + 1e-3 * self.limits,
+            gripper=votes / votes.sum(axis=1, keepdims=True),
+            terminate=(sampled.terminate[states, elites].sum(axis=1) + 1.0) / (elites.shape[1] + 2.0),
+        )
+
+
+def _judge_of(q_function: QFunction, observations: Observations, samples: int) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of actions (B * K, 8) that sees each picture once where the Q function can."""
+    rows = len(observations) * samples
+    if isinstance(q_function, FactoredQFunction):
+        factored = q_function
+        code = factored.encode(observations)
+        return lambda actions: check_values(factored.head(code, actions), rows)
+    repeated = Observations(
+        images=np.repeat(observations.images, samples, axis=0), tools=np.repeat(observations.tools, samples, axis=0)
+    )
+    return lambda actions: check_values(q_function.q(repeated, actions), rows)
+
+
+def _states_at_once(q_function: QFunction, observations: Observations, samples: int) -> int:
+    """As many as fit the memory bound; a Q function in one piece holds every picture once for each sample."""
+    rows = _ROWS_AT_ONCE
+    if not isinstance(q_function, FactoredQFunction):
+        rows = min(rows, _BYTES_AT_ONCE // (4 * max(1, observations.images[0].size)))
+    return max(1, rows // samples)
+
+
+def _rows(observations: Observations, start: int, stop: int) -> Observations:
+    return Observations(images=observations.images[start:stop], tools=observations.tools[start:stop])

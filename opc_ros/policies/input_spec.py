@@ -1,0 +1,71 @@
+"""What a candidate expects to be shown, and which actions it was made for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from opc_ros.grasp import ACTION_SIZE, ActionBounds
+
+Row = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CameraSpec:
+    """A camera by its 3x4 matrix: base frame, metres, to pixels counted from the picture's top left corner."""
+
+    width: int
+    height: int
+    projection: tuple[Row, Row, Row]
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.height < 1:
+            raise ValueError(f"picture is {self.width}x{self.height}, expected at least 1x1")
+        if not all(math.isfinite(value) for row in self.projection for value in row):
+            raise ValueError("projection has a number that is not finite")
+        if not any(self.projection[2]):
+            raise ValueError("projection's third row is zero, so no point has a place in the picture")
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """Picture size, action bounds and scaling, camera; the last three only concern exported networks."""
+
+    image_height: int
+    image_width: int
+    action_bounds: ActionBounds = field(default_factory=ActionBounds)
+    action_scale: tuple[float, ...] | None = None  # 8 factors; None: by the bounds, for exported networks 1
+    camera: CameraSpec | None = None
+    image_layout: Literal["bhwc", "bchw"] = "bchw"
+    image_values: Literal["bytes", "unit"] = "unit"  # 0..255 as uint8, or 0..1 as float32
+    arguments: tuple[Literal["image", "tool", "action"], ...] = ("image", "tool", "action")  # in this order
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.image_height <= 4096 and 1 <= self.image_width <= 4096):
+            raise ValueError(f"picture is {self.image_width}x{self.image_height}, expected 1 to 4096 each way")
+        if not (0 < self.action_bounds.displacement_m < math.inf):
+            raise ValueError(f"action_bounds: displacement_m is {self.action_bounds.displacement_m}, expected above 0")
+        if not (0 < self.action_bounds.rotation_rad <= math.pi):
+            raise ValueError(f"action_bounds: rotation_rad is {self.action_bounds.rotation_rad}, expected 0 to pi")
+        if self.action_scale is not None:
+            if len(self.action_scale) != ACTION_SIZE:
+                raise ValueError(f"action_scale has {len(self.action_scale)} numbers, expected {ACTION_SIZE}")
+            if not all(math.isfinite(value) and value != 0 for value in self.action_scale):
+                raise ValueError(f"action_scale is {list(self.action_scale)}, expected finite numbers other than 0")
+        if len(set(self.arguments)) != len(self.arguments) or not {"image", "action"} <= set(self.arguments):
+            raise ValueError(
+                f"arguments are {list(self.arguments)}, expected image and action, tool if used, once each"
+            )
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.image_height, self.image_width
+
+    def scale_by_bounds(self) -> tuple[float, ...]:
+        """Factors that bring an action at its bounds to about one; given factors win."""
+        if self.action_scale is not None:
+            return self.action_scale
+        bounds = self.action_bounds
+        sine = 1.0 / math.sin(min(bounds.rotation_rad, math.pi / 2))
+        return (*(1.0 / bounds.displacement_m,) * 3, sine, 1.0, 1.0, 1.0, 1.0)

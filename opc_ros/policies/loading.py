@@ -1,0 +1,102 @@
+"""From a candidate's bytes to its Q function, refusing whatever could run code of its own."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from opc_ros.errors import CandidateError
+from opc_ros.grasp import ACTION_SIZE
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.compute import choose_device
+from opc_ros.policies.input_spec import InputSpec
+from opc_ros.policies.q_function import Observations, QFunction
+
+CODE_FORMATS = ("torch_export", "torchscript")
+
+
+def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: str | None = None) -> QFunction:
+    """The Q function in exactly the bytes the candidate's id was computed from.
+
+    A `.pt2` file can hold pickles, and TorchScript is a program: both run only where the caller allows code.
+    """
+    manifest = candidate.manifest
+    where = f"candidate {candidate.name}: {manifest.artifact}"
+    _refuse_pickle(candidate.artifact_bytes, manifest.format, where)
+    if manifest.format in CODE_FORMATS and not allow_code:
+        raise CandidateError(
+            f"{where}: format {manifest.format} can run code of its own; allow code if you trust its maker, "
+            "or export it as onnx or safetensors"
+        )
+    if manifest.format == "onnx":
+        from opc_ros.policies.onnx_q import OnnxQFunction
+
+        return OnnxQFunction(candidate.artifact_bytes, manifest.input, where=where)
+    from opc_ros.policies.torch_q import NetworkQFunction, ProgramQFunction
+
+    device = device or choose_device()
+    if manifest.format == "safetensors":
+        from opc_ros.policies.weights import load_network
+
+        return NetworkQFunction(load_network(manifest, candidate.artifact_bytes), device)
+    return ProgramQFunction(_load_program(candidate, where, device), manifest.input, device)
+
+
+def check_values(values: np.ndarray, count: int) -> np.ndarray:
+    """Q values as (count,) float32; (count, 1) passes too. Raises what is wrong with them otherwise."""
+    values = np.asarray(values)
+    if values.shape not in ((count,), (count, 1)):
+        raise CandidateError(f"returned shape {values.shape} for {count} actions, expected ({count},)")
+    if not np.issubdtype(values.dtype, np.floating):
+        raise CandidateError(f"returned {values.dtype}, expected floating point numbers")
+    flat = values.reshape(count).astype(np.float32, copy=False)
+    bad = int(np.count_nonzero(~np.isfinite(flat)))
+    if bad:
+        raise CandidateError(f"returned NaN or infinity for {bad} of {count} actions")
+    return flat
+
+
+def probe(q_function: QFunction, spec: InputSpec) -> None:
+    """One call on a grey picture: a wrong picture size or action length shows before any real work."""
+    height, width = spec.image_size
+    observations = Observations(
+        images=np.full((2, height, width, 3), 128, dtype=np.uint8),
+        tools=np.tile(np.array([0.55, 0.0, 0.3, 0.0, 0.08], dtype=np.float32), (2, 1)),
+    )
+    actions = np.zeros((2, ACTION_SIZE), dtype=np.float32)
+    actions[:, 4] = 1.0
+    check_values(q_function.q(observations, actions), 2)
+
+
+def _load_program(candidate: Candidate, where: str, device: str) -> Any:
+    import torch
+
+    buffer = io.BytesIO(candidate.artifact_bytes)
+    try:
+        if candidate.manifest.format == "torchscript":
+            return torch.jit.load(buffer, map_location=device).eval()
+        return torch.export.load(buffer).module()
+    except Exception as error:  # torch raises whatever its reader met
+        reason = " ".join(str(error).split())[:300]
+        raise CandidateError(f"{where}: torch cannot load it as {candidate.manifest.format}: {reason}") from error
+
+
+def _refuse_pickle(data: bytes, artifact_format: str, where: str) -> None:
+    """A pickle under any name: bare, or inside the archives torch.save writes."""
+    is_pickle = len(data) > 2 and data[0] == 0x80 and data[1] in range(2, 6)
+    if data[:2] == b"PK" and artifact_format not in CODE_FORMATS:
+        is_pickle = True
+    elif data[:2] == b"PK":
+        try:
+            names = zipfile.ZipFile(io.BytesIO(data)).namelist()
+        except zipfile.BadZipFile as error:
+            raise CandidateError(f"{where}: the archive is damaged: {error}") from error
+        is_program = any("/code/" in name or "/models/" in name for name in names)
+        is_pickle = not is_program and any(name.endswith(".pkl") for name in names)
+    if is_pickle:
+        raise CandidateError(
+            f"{where}: is a pickle, which runs whatever its maker wrote; save weights as safetensors, programs as onnx"
+        )

@@ -1,0 +1,85 @@
+"""What every candidate must answer: how good is this action in this state?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import cv2
+import numpy as np
+
+from opc_ros.errors import CandidateError
+from opc_ros.grasp import TOOL_SIZE, Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """A batch of what policies see, at the picture size one Q function asks for."""
+
+    images: np.ndarray  # (B, H, W, 3) uint8, RGB
+    tools: np.ndarray  # (B, 5) float32: x, y, z, yaw, aperture
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 4 or self.images.shape[3] != 3 or self.images.dtype != np.uint8:
+            raise CandidateError(
+                f"observations: pictures are {self.images.dtype} of shape {self.images.shape}, "
+                "expected uint8 (B, H, W, 3)"
+            )
+        if self.tools.shape != (len(self.images), TOOL_SIZE):
+            raise CandidateError(
+                f"observations: tools have shape {self.tools.shape}, expected ({len(self.images)}, {TOOL_SIZE})"
+            )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @classmethod
+    def from_sequence(cls, observations: Sequence[Observation], size: tuple[int, int]) -> Observations:
+        """Resize and stack; `size` is (height, width)."""
+        return cls(
+            images=np.stack([resize_image(observation.image, size) for observation in observations]),
+            tools=np.stack([observation.tool.to_vector() for observation in observations]),
+        )
+
+
+@runtime_checkable
+class QFunction(Protocol):
+    """Scores actions: higher is better, one number for each row."""
+
+    def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
+        """Q of each action (B, 8) in the state of the same row, (B,) float32."""
+        ...
+
+
+@runtime_checkable
+class FactoredQFunction(QFunction, Protocol):
+    """A Q function that looks at the picture once, however many actions it is asked about."""
+
+    def encode(self, observations: Observations) -> Any:
+        """Whatever `head` needs to know about B states."""
+        ...
+
+    def head(self, code: Any, actions: np.ndarray) -> np.ndarray:
+        """Q of actions (B * K, 8), the K of the first state first, (B * K,) float32."""
+        ...
+
+
+class ScriptedQFunction:
+    """A fake: Q is a plain function of pictures, tools and actions that the caller gives."""
+
+    def __init__(self, function: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> None:
+        self._function = function
+
+    def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
+        return np.asarray(self._function(observations.images, observations.tools, actions), dtype=np.float32)
+
+
+def resize_image(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """The picture at (height, width); training, scoring and robots all shrink it this way."""
+    height, width = size
+    if image.shape[:2] == (height, width):
+        return image
+    is_shrunk = height <= image.shape[0] and width <= image.shape[1]
+    interpolation = cv2.INTER_AREA if is_shrunk else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (width, height), interpolation=interpolation), dtype=np.uint8)

@@ -1,0 +1,76 @@
+"""The folder where candidates are kept, each under its name and the beginning of its id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from opc_ros.errors import CandidateError, OpcError
+from opc_ros.policies.candidate import Candidate, copy_candidate, read_candidate
+from opc_ros.policies.manifest import MANIFEST_NAME
+
+
+class CandidateRegistry:
+    """Candidates below one folder; what is added is copied, so its maker may go on training in place."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path).expanduser()
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def add(self, candidate: Candidate) -> Candidate:
+        """Keep a copy; the same candidate again changes nothing."""
+        folder = self._path / f"{candidate.name}-{candidate.id[:12]}"
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            if not folder.exists():
+                return copy_candidate(candidate, folder)
+        except OSError as error:
+            raise CandidateError(f"{folder}: {error.strerror or error}") from error
+        kept = read_candidate(folder)
+        if kept.id != candidate.id:
+            raise CandidateError(f"{folder}: has id {kept.id[:12]}, so it was changed since it was added; remove it")
+        return kept
+
+    def folders(self) -> list[Path]:
+        """All candidate folders, by name."""
+        if not self._path.is_dir():
+            raise CandidateError(f"{self._path}: no such folder; `opc candidate add` makes it")
+        return sorted(path.parent for path in self._path.glob(f"[!.]*/{MANIFEST_NAME}"))
+
+    def read_all(self) -> Iterator[Candidate | tuple[Path, OpcError]]:
+        """Every candidate, or its folder and why it cannot be read."""
+        for folder in self.folders():
+            try:
+                yield read_candidate(folder)
+            except OpcError as error:
+                yield folder, error
+
+    def find(self, ref: str) -> Candidate:
+        """By folder, by name, or by the beginning of an id."""
+        if not ref:
+            raise CandidateError("candidate '': expected a folder, a name or the beginning of an id")
+        if (Path(ref) / MANIFEST_NAME).is_file():
+            return read_candidate(ref)
+        found = [candidate for candidate in self.read_all() if isinstance(candidate, Candidate)]
+        matching = [candidate for candidate in found if candidate.name == ref or candidate.id.startswith(ref)]
+        if not matching:
+            raise CandidateError(f"candidate {ref!r}: neither a folder nor a name or id in {self._path}")
+        if len(matching) > 1:
+            ids = ", ".join(candidate.id[:12] for candidate in matching[:4])
+            raise CandidateError(f"candidate {ref!r}: is one of {len(matching)} ({ids}); give the beginning of its id")
+        return matching[0]
+
+    def find_each(self, refs: Sequence[str]) -> tuple[list[Candidate], list[tuple[Path, OpcError]]]:
+        """Those asked for; without any, all, and the folders of those that cannot be read with the reason."""
+        if refs:
+            return [self.find(ref) for ref in refs], []
+        found, unreadable = [], []
+        for candidate in self.read_all():
+            if isinstance(candidate, Candidate):
+                found.append(candidate)
+            else:
+                unreadable.append(candidate)
+        return found, unreadable

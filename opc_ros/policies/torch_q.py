@@ -1,0 +1,66 @@
+"""Q functions over torch: named architectures in two halves, exported programs in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from opc_ros.policies.architectures import Code, QNetwork
+from opc_ros.policies.exported import network_arguments
+from opc_ros.policies.input_spec import InputSpec
+from opc_ros.policies.q_function import Observations
+
+
+class NetworkQFunction:
+    """A named architecture; it looks at each picture once, however many actions it judges."""
+
+    def __init__(self, network: QNetwork, device: str) -> None:
+        fuse_normalisation(network)
+        self._network = network.to(device).eval()
+        self._device = device
+
+    def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
+        return self.head(self.encode(observations), actions)
+
+    def encode(self, observations: Observations) -> Code:
+        with torch.inference_mode():
+            return self._network.encode(self._move(observations.images), self._move(observations.tools))
+
+    def head(self, code: Code, actions: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return np.asarray(self._network.head(code, self._move(actions)).cpu().numpy())
+
+    def _move(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self._device)
+
+
+class ProgramQFunction:
+    """An exported torch program: pictures, tools and actions in, one number for each row out."""
+
+    def __init__(self, program: Callable[..., Any], spec: InputSpec, device: str) -> None:
+        self._program = program
+        self._spec = spec
+        self._device = device
+
+    def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
+        arguments = network_arguments(self._spec, observations, actions)
+        with torch.inference_mode():
+            values = self._program(*(torch.from_numpy(argument).to(self._device) for argument in arguments))
+        return np.asarray(values.detach().cpu().numpy())
+
+
+def fuse_normalisation(network: nn.Module) -> None:
+    """Fold each batch normalisation into the convolution before it: same function, fewer passes over memory."""
+    for block in network.modules():
+        if not isinstance(block, nn.Sequential):
+            continue
+        for index in range(len(block) - 1):
+            first, second = block[index], block[index + 1]
+            if isinstance(first, nn.Conv2d) and isinstance(second, nn.BatchNorm2d):
+                block[index] = fuse_conv_bn_eval(first.eval(), second.eval())
+                block[index + 1] = nn.Identity()

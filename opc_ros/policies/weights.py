@@ -1,0 +1,37 @@
+"""Network weights to and from safetensors bytes: tensors and names, never code."""
+
+from __future__ import annotations
+
+import safetensors
+import safetensors.torch
+
+from opc_ros.errors import CandidateError
+from opc_ros.policies.architectures import QNetwork, build_network
+from opc_ros.policies.manifest import CandidateManifest
+
+
+def save_weights(network: QNetwork) -> bytes:
+    """The artifact of a safetensors candidate."""
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    return safetensors.torch.save(state)
+
+
+def load_network(manifest: CandidateManifest, artifact: bytes) -> QNetwork:
+    """The manifest's architecture with these weights, ready to judge."""
+    where = f"candidate {manifest.name}"
+    network = build_network(manifest.architecture, manifest.input, manifest.hyper_parameters, where=where)
+    try:
+        state = safetensors.torch.load(artifact)
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())
+        raise CandidateError(f"{where}: {manifest.artifact} is no safetensors file: {reason}") from error
+    expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise CandidateError(
+                f"{where}: {manifest.artifact}: tensor {name} has shape {found.get(name, 'none')}, "
+                f"{manifest.architecture} with these hyper-parameters has {expected.get(name, 'none')}"
+            )
+    network.load_state_dict(state)
+    return network.eval()

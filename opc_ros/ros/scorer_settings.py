@@ -1,0 +1,26 @@
+"""What the scorer node can be told: one field for each of its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from opc_ros.config import described
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerSettings:
+    """Where episodes and candidates are, where reports go, and how to rank."""
+
+    store: str = described("store", "folder of the validation store")
+    candidates: str = described("candidates", "folder of the candidate registry")
+    out: str = described("scores/latest", "folder of the report; the ledger of Q values lies beside it")
+    metric: Literal["soft_opc", "opc", "soft_opc_by_transition"] = described("soft_opc", "what ranks by default")
+    prior: float = described(1.0, "p(y = 1), unless a goal names another", low=0, high=1)
+    top_k: int = described(3, "how many count as the best", low=1)
+    confidence: float = described(0.95, "of intervals", low=0.5, high=0.9999)
+    resamples: int = described(2000, "of the bootstrap", low=1)
+    seed: int = described(0, "of the bootstrap", low=0)
+    rescore_s: float = described(0.0, "how often to look for new episodes and candidates; 0: never", low=0)
+    allow_code: bool = described(False, "load candidates in formats that can run code of their own")
+    workers: int = described(0, "threads that evaluate; 0: one for each core", low=0)

@@ -1,0 +1,102 @@
+"""Engines that work through chunks: on this machine's cores, or elsewhere behind the same protocol."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Protocol
+
+from opc_ros.errors import ScoreError
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.compute import available_cores, limit_threads_here
+from opc_ros.scoring.evaluation import (
+    Chunk,
+    ChunkResult,
+    EvaluationPlan,
+    LoadedCandidate,
+    LoadQFunction,
+    default_loader,
+    evaluate_chunk,
+    load_candidates,
+)
+from opc_ros.scoring.source import EpisodeSource
+
+
+class Engine(Protocol):
+    """Evaluates chunks in any order; a candidate that failed once need not be asked again."""
+
+    def run(
+        self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
+    ) -> Generator[ChunkResult, None, None]: ...
+
+
+class NoEngine:
+    """For those who only want what the ledger already has."""
+
+    def run(
+        self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
+    ) -> Generator[ChunkResult, None, None]:
+        names = ", ".join(candidate.name for candidate in candidates[:3]) + (", ..." if len(candidates) > 3 else "")
+        raise ScoreError(f"the ledger lacks values of {len(candidates)} candidates ({names}): score them first")
+
+
+class LocalEngine:
+    """Threads of this process, each reading, decoding and evaluating a chunk of its own on one core.
+
+    Decoders and networks let go of Python's lock, so one thread decodes while another evaluates. Only the chunks
+    in work are in memory, however many there are.
+    """
+
+    def __init__(
+        self, *, workers: int | None = None, allow_code: bool = False, load: LoadQFunction | None = None
+    ) -> None:
+        self._workers = workers or available_cores()
+        self._load = load or default_loader(allow_code=allow_code)
+
+    def run(
+        self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
+    ) -> Generator[ChunkResult, None, None]:
+        loaded, failures = load_candidates(candidates, self._load)
+        if failures:
+            yield ChunkResult(Chunk((), ()), failed_candidates=failures)
+        survivors = _Survivors(loaded)
+
+        def work(chunk: Chunk) -> ChunkResult:
+            result = evaluate_chunk(source, chunk, survivors.all(), plan)
+            survivors.drop(result)
+            return result
+
+        pool = ThreadPoolExecutor(
+            self._workers, thread_name_prefix="opc-score", initializer=limit_threads_here, initargs=(1,)
+        )
+        queue = iter(chunks)
+        try:
+            running: set[Future[ChunkResult]] = {
+                pool.submit(work, chunk) for chunk in itertools.islice(queue, self._workers + 1)
+            }
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                running |= {pool.submit(work, chunk) for chunk in itertools.islice(queue, len(done))}
+                for future in done:
+                    yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Survivors:
+    """Loaded candidates that have not failed yet, shared between threads."""
+
+    def __init__(self, loaded: dict[str, LoadedCandidate]) -> None:
+        self._loaded = loaded
+        self._lock = threading.Lock()
+
+    def all(self) -> dict[str, LoadedCandidate]:
+        with self._lock:
+            return dict(self._loaded)
+
+    def drop(self, result: ChunkResult) -> None:
+        with self._lock:
+            for failure in result.failed_candidates:
+                self._loaded.pop(failure.id, None)

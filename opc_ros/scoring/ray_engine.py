@@ -1,0 +1,109 @@
+"""The Ray engine: chunks become tasks on a cluster; a task whose worker dies runs again elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+from opc_ros.errors import ScoreError, SetupError
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.compute import limit_threads_here
+from opc_ros.scoring.evaluation import (
+    Chunk,
+    ChunkResult,
+    EvaluationPlan,
+    Failure,
+    LoadedCandidate,
+    default_loader,
+    evaluate_chunk,
+    load_candidates,
+)
+from opc_ros.scoring.source import EpisodeSource
+
+_CHUNKS_PER_CORE = 3  # in flight: enough that no worker waits for the next
+
+# What this worker process has loaded already; a worker serves many tasks.
+_loaded: dict[str, tuple[dict[str, LoadedCandidate], tuple[Failure, ...]]] = {}
+
+
+class RayEngine:
+    """Scores on a Ray cluster; the episode source and its files must be reachable from every machine of it."""
+
+    def __init__(self, *, address: str | None = None, allow_code: bool = False) -> None:
+        """Without an address, Ray's own rules apply: RAY_ADDRESS, a running cluster, or a new local one."""
+        try:
+            import ray
+        except ImportError as error:
+            raise SetupError("engine ray: Ray is missing; install opc-ros[ray] or use the local engine") from error
+        self._ray = ray
+        self._allow_code = allow_code
+        if not ray.is_initialized():
+            try:
+                ray.init(address=address, log_to_driver=False, include_dashboard=False)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise SetupError(f"engine ray: no cluster at {address or 'this machine'}: {error}") from error
+
+    def run(
+        self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
+    ) -> Generator[ChunkResult, None, None]:
+        ray = self._ray
+        # A candidate that crashes its worker every time must not be retried for ever.
+        task = ray.remote(num_cpus=1, max_retries=5)(_work)
+        shared = [ray.put(value) for value in (source, list(candidates), plan)]
+        queue = iter(chunks)
+        in_flight = max(1, int(ray.cluster_resources().get("CPU", 1))) * _CHUNKS_PER_CORE
+        reported: set[str] = set()
+        running: list[Any] = [
+            task.remote(*shared, chunk, self._allow_code) for chunk in itertools.islice(queue, in_flight)
+        ]
+        try:
+            while running:
+                done, running = ray.wait(running, num_returns=1)
+                running += [
+                    task.remote(*shared, _without(chunk, reported), self._allow_code)
+                    for chunk in itertools.islice(queue, len(done))
+                ]
+                for result in self._get(done):
+                    reported |= {failure.id for failure in result.failed_candidates}
+                    yield result
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=False)
+
+    def _get(self, done: list[Any]) -> list[ChunkResult]:
+        try:
+            return list(self._ray.get(done))
+        except self._ray.exceptions.RayError as error:
+            reason = " ".join(str(error).split())[:300]
+            raise ScoreError(f"engine ray: a task failed for good; what was computed is kept: {reason}") from error
+
+
+def _work(
+    source: EpisodeSource, candidates: list[Candidate], plan: EvaluationPlan, chunk: Chunk, allow_code: bool
+) -> ChunkResult:
+    """Runs in a worker process: load what this worker has not loaded yet, then evaluate as the local engine does."""
+    limit_threads_here(1)
+    known: dict[str, LoadedCandidate] = {}
+    failures: list[Failure] = []
+    for candidate in candidates:
+        if candidate.id not in chunk.candidate_ids:
+            continue
+        if candidate.id not in _loaded:
+            _loaded[candidate.id] = load_candidates([candidate], default_loader(allow_code=allow_code))
+        loaded, failed = _loaded[candidate.id]
+        known |= loaded
+        failures += failed
+    result = evaluate_chunk(source, chunk, known, plan)
+    return ChunkResult(
+        chunk=chunk,
+        entries=result.entries,
+        facts=result.facts,
+        failed_episodes=result.failed_episodes,
+        failed_candidates=(*failures, *result.failed_candidates),
+        frames=result.frames,
+    )
+
+
+def _without(chunk: Chunk, failed: set[str]) -> Chunk:
+    return Chunk(chunk.refs, tuple(candidate_id for candidate_id in chunk.candidate_ids if candidate_id not in failed))

@@ -1,0 +1,202 @@
+"""Score candidates on a set of episodes: compute what the ledger lacks, and read everything from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+
+from opc_ros.errors import EmptyValidationSet, OpcError, ScoreError
+from opc_ros.policies.candidate import Candidate, read_candidate_id
+from opc_ros.policies.greedy import CemSettings
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.scoring.engines import Engine
+from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, Failure
+from opc_ros.scoring.ledger import LOGGED, EpisodeFacts, QLedger
+from opc_ros.scoring.source import EpisodeRef, EpisodeSource
+
+_EPISODES_PER_CHUNK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSet:
+    """Q values of every candidate that could be scored on every episode that could be read."""
+
+    snapshot_id: str
+    candidates: tuple[Candidate, ...]
+    refs: tuple[EpisodeRef, ...]
+    facts: tuple[EpisodeFacts, ...]  # one for each ref
+    lengths: np.ndarray  # (E,)
+    success: np.ndarray  # (E,) bool
+    q: np.ndarray  # (C, N) float32, episodes one behind the other
+    q_greedy: np.ndarray | None  # (C, N) float32, where asked for
+    failed_candidates: tuple[Failure, ...] = ()
+    failed_episodes: tuple[Failure, ...] = ()
+    frames_decoded: int = 0
+    pairs_cached: int = 0
+    pairs_evaluated: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failed_candidates and not self.failed_episodes
+
+
+def score_candidates(
+    source: EpisodeSource,
+    candidates: Sequence[Candidate],
+    ledger: QLedger,
+    engine: Engine,
+    *,
+    greedy: CemSettings | None = None,
+    episodes_per_pass: int = 1,
+    is_cancelled: Callable[[], bool] = lambda: False,
+    report: Report = ignore_progress,
+) -> ScoredSet:
+    """Fill the ledger's gaps, then collect. An interrupted call has kept what it computed; the next one resumes."""
+    _refuse_twins(candidates)
+    if not source.refs:
+        raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
+    plan = EvaluationPlan(greedy=greedy, episodes_per_pass=episodes_per_pass)
+    present = _find_present(source.refs, candidates, ledger, plan)
+    lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
+    run = _Run(source.refs, candidates, present, report)
+    if lacking:
+        # Closing ends the engine's workers at once where an interruption leaves the loop.
+        with closing(engine.run(source, lacking, run.chunks(episodes_per_pass, is_cancelled), plan)) as results:
+            for result in results:
+                ledger.append(result.entries, result.facts)
+                run.note(result)
+    if is_cancelled():
+        raise ScoreError("scoring was cancelled; what was computed is kept")
+    run.failed_candidates |= _find_changed(candidates)
+    return _collect(source, candidates, ledger, plan, run)
+
+
+def _find_present(
+    refs: Sequence[EpisodeRef], candidates: Sequence[Candidate], ledger: QLedger, plan: EvaluationPlan
+) -> np.ndarray:
+    """Whether the ledger has all that the plan wants, (C, E) bool."""
+    present = np.ones((len(candidates), len(refs)), dtype=bool)
+    for row, candidate in zip(present, candidates, strict=True):
+        for quantity in plan.quantities:
+            known = ledger.read(candidate.id, quantity)
+            row &= [(ref.id, ref.file_sha256) in known for ref in refs]
+    return present
+
+
+class _Run:
+    """Which values are missing, what has failed, and how far the work is."""
+
+    def __init__(
+        self, refs: Sequence[EpisodeRef], candidates: Sequence[Candidate], present: np.ndarray, report: Report
+    ) -> None:
+        self._refs = refs
+        self._ids = [candidate.id for candidate in candidates]
+        self._present = present  # (C, E) bool
+        self._report = report
+        self.total = present.size
+        self.cached = int(present.sum())
+        self.evaluated = 0
+        self.frames = 0
+        self.failed_candidates: dict[str, str] = {}
+        self.failed_episodes: dict[str, str] = {}
+        self._tell()
+
+    def chunks(self, episodes_per_pass: int, is_cancelled: Callable[[], bool]) -> Iterator[Chunk]:
+        """Neighbours that lack the same candidates, a few at a time; a failed candidate is not asked again."""
+        size = max(_EPISODES_PER_CHUNK, episodes_per_pass)
+        missing = np.flatnonzero(~self._present.all(axis=0))
+        start = 0
+        while start < len(missing) and not is_cancelled():
+            lacking = self._present[:, missing[start]]
+            stop = start + 1
+            while stop < min(len(missing), start + size) and np.array_equal(self._present[:, missing[stop]], lacking):
+                stop += 1
+            asked = [name for name, is_present in zip(self._ids, lacking, strict=True) if not is_present]
+            asked = [name for name in asked if name not in self.failed_candidates]
+            if asked:
+                yield Chunk(tuple(self._refs[index] for index in missing[start:stop]), tuple(asked))
+            start = stop
+
+    def note(self, result: ChunkResult) -> None:
+        for failure in result.failed_candidates:
+            self.failed_candidates.setdefault(failure.id, failure.reason)
+        self.failed_episodes |= {failure.id: failure.reason for failure in result.failed_episodes}
+        self.frames += result.frames
+        self.evaluated += len(result.chunk.refs) * len(result.chunk.candidate_ids)
+        self._tell()
+
+    def _tell(self) -> None:
+        note = f"{self.frames:,} frames decoded, {self.evaluated:,} evaluated, {self.cached:,} cached"
+        self._report(self.cached + self.evaluated, self.total, note)
+
+
+def _refuse_twins(candidates: Sequence[Candidate]) -> None:
+    if not candidates:
+        raise ScoreError("no candidate is given, expected at least one")
+    seen: dict[str, Candidate] = {}
+    for candidate in candidates:
+        if candidate.id in seen:
+            raise ScoreError(
+                f"candidate {candidate.name}: given twice ({seen[candidate.id].folder}, {candidate.folder})"
+            )
+        seen[candidate.id] = candidate
+
+
+def _find_changed(candidates: Sequence[Candidate]) -> dict[str, str]:
+    """Candidates whose files are no longer those that were scored: their place is not to be trusted."""
+    changed = {}
+    for candidate in candidates:
+        try:
+            now = read_candidate_id(candidate.folder)
+        except OpcError as error:
+            changed[candidate.id] = f"its files changed while it was scored: {error}"
+            continue
+        if now != candidate.id:
+            changed[candidate.id] = f"its files changed while it was scored: id was {candidate.id[:12]}, is {now[:12]}"
+    return changed
+
+
+def _collect(
+    source: EpisodeSource,
+    candidates: Sequence[Candidate],
+    ledger: QLedger,
+    plan: EvaluationPlan,
+    run: _Run,
+) -> ScoredSet:
+    kept = [candidate for candidate in candidates if candidate.id not in run.failed_candidates]
+    refs = tuple(ref for ref in source.refs if ref.id not in run.failed_episodes)
+    if not refs:
+        raise ScoreError(f"none of {len(source.refs)} episodes can be read: {next(iter(run.failed_episodes.values()))}")
+    known = ledger.facts()
+    facts = tuple(known[ref.id, ref.file_sha256] for ref in refs)
+    lengths = np.array([fact.steps for fact in facts], dtype=np.int64)
+
+    def matrix(quantity: str) -> np.ndarray:
+        values = np.empty((len(kept), int(lengths.sum())), dtype=np.float32)
+        for row, candidate in zip(values, kept, strict=True):
+            found = ledger.read(candidate.id, quantity)
+            np.concatenate([found[ref.id, ref.file_sha256] for ref in refs], out=row)
+        return values
+
+    return ScoredSet(
+        snapshot_id=source.snapshot_id,
+        candidates=tuple(kept),
+        refs=refs,
+        facts=facts,
+        lengths=lengths,
+        success=np.array([ref.is_success for ref in refs], dtype=bool),
+        q=matrix(LOGGED),
+        q_greedy=matrix(plan.greedy_quantity) if plan.greedy else None,
+        failed_candidates=_named(run.failed_candidates),
+        failed_episodes=_named(run.failed_episodes),
+        frames_decoded=run.frames,
+        pairs_cached=run.cached,
+        pairs_evaluated=run.evaluated,
+    )
+
+
+def _named(failures: Mapping[str, str]) -> tuple[Failure, ...]:
+    return tuple(Failure(name, reason) for name, reason in sorted(failures.items()))

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opc_ros.cli.main import main
+from opc_ros.policies.candidate import read_candidate
+from opc_ros.policies.loading import load_q_function
+from opc_ros.policies.q_function import Observations
+from opc_ros.store import open_store
+from tests.policies.making import make_candidate, make_episodes
+
+SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store of ten episodes and a registry of two candidates, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    with open_store(tmp_path / "store", create=True) as store:
+        for episode in make_episodes(10):
+            store.append(episode)
+    for seed in range(2):
+        make_candidate(tmp_path / f"raw{seed}", seed=seed, image_size=32, **SMALL)
+    assert main(["candidate", "add", "raw0", "raw1"]) == 0
+    return tmp_path
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    capsys.readouterr()
+    code = main([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_scoring_twice_computes_nothing_the_second_time(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, first = run_json(capsys, "score")
+    assert code == 0
+    assert (first["pairs_evaluated"], first["pairs_cached"]) == (20, 0)
+    code, second = run_json(capsys, "score")
+    assert code == 0
+    assert (second["pairs_evaluated"], second["pairs_cached"]) == (0, 20)
+    assert second["ranking_id"] == first["ranking_id"]
+    assert Path(first["page"]).read_text().startswith("<!doctype html>")
+    assert json.loads(Path(first["report"]).read_text())["ranking_id"] == first["ranking_id"]
+
+
+def test_the_score_in_the_report_is_that_of_direct_evaluation(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, result = run_json(capsys, "score")
+    episodes = make_episodes(10)
+    for ranked in result["ranking"]["candidates"]:
+        candidate = next(c for f in lab.glob("raw*") if (c := read_candidate(f)).id == ranked["candidate_id"])
+        q_function = load_q_function(candidate)
+        means = [
+            q_function.q(Observations.from_sequence([s.observe() for s in e.steps], (32, 32)), e.actions()).mean()
+            for e in episodes
+        ]
+        won = [mean for mean, episode in zip(means, episodes, strict=True) if episode.label.is_success]
+        assert ranked["score"] == pytest.approx(np.mean(won) - np.mean(means), abs=1e-6)
+
+
+def test_ranking_needs_no_network_but_every_value(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rank"]) == 1
+    assert "the ledger lacks values of 2 candidates" in capsys.readouterr().err
+    run_json(capsys, "score")
+    code, result = run_json(capsys, "rank", "--metric", "opc", "--out", "scores/opc")
+    assert code == 0
+    assert result["ranking"]["metric"] == "opc"
+    assert (lab / "scores" / "opc" / "ranking.json").exists()
+
+
+def test_baselines_come_when_asked(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, result = run_json(capsys, "score", "--baselines")
+    for metrics in result["metrics"].values():
+        assert set(metrics) == {"soft_opc", "opc", "td_error", "sum_of_advantages", "mcc_error"}
+        assert metrics["sum_of_advantages"] <= 0
+
+
+def test_a_damaged_episode_and_an_unreadable_candidate_are_named_and_the_rest_is_scored(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store(lab / "store") as store:
+        store.take_snapshot(tag="now-ok")
+    file = next((lab / "store" / "episodes").rglob("e00003.mcap"))
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    broken = next(path for path in (lab / "candidates").iterdir() if path.name.startswith("whole_image-1"))
+    (broken / "candidate.yaml").write_text("name: half")
+    capsys.readouterr()
+    assert main(["score", "--snapshot", "now-ok"]) == 1
+    printed = capsys.readouterr()
+    assert "soft_opc on 9 episodes" in printed.out
+    assert "episode e00003 left out" in printed.err
+    assert f"candidate {broken.relative_to(lab)} left out" in printed.err
+    page = (lab / "scores" / "latest" / "report.html").read_text()
+    assert "Left out: 1 episode" in page
+
+
+def test_known_success_reaches_the_report(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (lab / "measured.csv").write_text("candidate,success,episodes\nwhole_image-0,0.8,102\nsomeone-else,0.1,\n")
+    run_json(capsys, "score", "--known-success", "measured.csv")
+    report = json.loads((lab / "scores" / "latest" / "report.json").read_text())
+    known = {candidate["name"]: candidate["known_success"] for candidate in report["candidates"]}
+    assert known == {"whole_image-0": {"share": 0.8, "episodes": 102}, "whole_image-1": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("candidate,rate\nwhole_image-0,0.8\n", "line 2: expected columns candidate, success"),
+        ("candidate,success\nwhole_image-0,80\n", "line 2: success is 80, expected 0 to 1"),
+        ("candidate,success\nnobody,0.8\n", "names none of the 2 candidates"),
+    ],
+)
+def test_a_wrong_file_of_known_success_is_refused(
+    lab: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str
+) -> None:
+    (lab / "measured.csv").write_text(text)
+    assert main(["score", "--known-success", "measured.csv"]) == 1
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["score", "nobody"], "candidate 'nobody': neither a folder nor a name or id"),
+        (["score", "--snapshot", "never"], "snapshot 'never'"),
+        (["score", "--store", "elsewhere"], "no such folder"),
+        (["score", "--candidates", "elsewhere"], "elsewhere: no such folder"),
+        (["score", "--prior", "1.5"], "prior is 1.5"),
+        (["candidate", "add", "store"], "candidate.yaml: No such file"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(
+    lab: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    capsys.readouterr()
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--top-k", "--resamples", "--seed"])
+def test_a_number_out_of_range_is_wrong_usage(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["rank", option, "-1"])
+    assert f"argument {option}: '-1', expected a whole number from" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opc_ros.grasp import ActionBounds, GraspAction
+from opc_ros.policies.greedy import CemSettings, greedy_actions
+from opc_ros.policies.loading import load_q_function
+from opc_ros.policies.q_function import Observations, ScriptedQFunction
+from tests.policies.making import make_candidate
+
+BOUNDS = ActionBounds(displacement_m=0.05, rotation_rad=0.6)
+
+
+def states(count: int, size: int = 8) -> Observations:
+    rng = np.random.default_rng(5)
+    return Observations(
+        images=rng.integers(0, 256, (count, size, size, 3), dtype=np.uint8),
+        tools=rng.uniform(-0.04, 0.04, (count, 5)).astype(np.float32),
+    )
+
+
+def hill(images: np.ndarray, tools: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Highest at displacement = tool position, rotation 0.3, gripper closing, not terminating."""
+    rotation = np.arctan2(actions[:, 3], actions[:, 4])
+    far = ((actions[:, :3] - tools[:, :3]) ** 2).sum(axis=1) / 0.05**2 + (rotation - 0.3) ** 2
+    return 1.0 - far / 10 + actions[:, 6] * 0.5 - actions[:, 5] * 0.5 - actions[:, 7] * 0.5
+
+
+def test_the_search_finds_the_top_of_a_hill() -> None:
+    observations = states(6)
+    actions, values = greedy_actions(
+        ScriptedQFunction(hill), observations, BOUNDS, CemSettings(samples=128, elites=10, rounds=8)
+    )
+    np.testing.assert_allclose(actions[:, :3], observations.tools[:, :3], atol=0.003)
+    np.testing.assert_allclose(np.arctan2(actions[:, 3], actions[:, 4]), 0.3, atol=0.05)
+    assert actions[:, 5:].tolist() == [[0.0, 1.0, 0.0]] * 6
+    np.testing.assert_allclose(values, 1.5, atol=0.01)
+
+
+def test_every_action_lies_within_the_bounds() -> None:
+    pulled = ScriptedQFunction(lambda images, tools, actions: actions[:, 0] * 100 + actions[:, 3])
+    actions, _ = greedy_actions(pulled, states(4), BOUNDS, CemSettings(rounds=5))
+    for action in actions:
+        assert BOUNDS.violations(GraspAction.from_vector(action)) == ()
+    assert actions[:, 0].min() > 0.045
+
+
+def test_the_same_seed_gives_the_same_actions_and_another_seed_others() -> None:
+    q_function = ScriptedQFunction(hill)
+    first, _ = greedy_actions(q_function, states(3), BOUNDS, CemSettings(seed=1))
+    again, _ = greedy_actions(q_function, states(3), BOUNDS, CemSettings(seed=1))
+    other, _ = greedy_actions(q_function, states(3), BOUNDS, CemSettings(seed=2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_state_gets_the_same_action_whoever_else_is_in_the_batch() -> None:
+    observations = states(100)
+    together, _ = greedy_actions(ScriptedQFunction(hill), observations, BOUNDS)
+    alone, _ = greedy_actions(
+        ScriptedQFunction(hill), Observations(observations.images[70:71], observations.tools[70:71]), BOUNDS
+    )
+    np.testing.assert_array_equal(together[70], alone[0])
+
+
+def test_the_value_is_the_q_of_the_action(tmp_path) -> None:
+    candidate = make_candidate(tmp_path, architecture="target_crop", image_size=32)
+    q_function = load_q_function(candidate)
+    observations = states(5, size=32)
+    actions, values = greedy_actions(q_function, observations, BOUNDS)
+    np.testing.assert_allclose(q_function.q(observations, actions), values, atol=1e-6)
+
+
+def test_a_factored_q_function_sees_each_picture_once() -> None:
+    class Counting(ScriptedQFunction):
+        pictures = 0
+
+        def encode(self, observations: Observations) -> Observations:
+            self.pictures += len(observations)
+            return observations
+
+        def head(self, code: Observations, actions: np.ndarray) -> np.ndarray:
+            times = len(actions) // len(code)
+            return hill(code.images, np.repeat(code.tools, times, axis=0), actions).astype(np.float32)
+
+    counting = Counting(hill)
+    actions, _ = greedy_actions(counting, states(7), BOUNDS)
+    plain, _ = greedy_actions(ScriptedQFunction(hill), states(7), BOUNDS)
+    assert counting.pictures == 7
+    np.testing.assert_array_equal(actions, plain)
+
+
+def test_no_states_give_no_actions() -> None:
+    actions, values = greedy_actions(ScriptedQFunction(hill), states(0), BOUNDS)
+    assert actions.shape == (0, 8)
+    assert values.shape == (0,)
+
+
+@pytest.mark.parametrize("wrong", [{"elites": 0}, {"samples": 4, "elites": 5}, {"rounds": 0}])
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="expected at least one round"):
+        CemSettings(**wrong)

@@ -1,0 +1,69 @@
+"""A real Ray cluster on this machine, and a worker killed in the middle of its work."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opc_ros.grasp import Episode
+from opc_ros.policies.candidate import Candidate
+from opc_ros.scoring.engines import LocalEngine
+from opc_ros.scoring.ledger import QLedger
+from opc_ros.scoring.scorer import score_candidates
+from opc_ros.scoring.source import EpisodeRef, MemorySource
+from tests.policies.making import make_candidate, make_episodes
+
+ray = pytest.importorskip("ray")
+
+EPISODES = make_episodes(16)
+
+
+class DeadlySource(MemorySource):
+    """Kills the process that first reads one of its episodes, as a machine that dies would."""
+
+    def __init__(self, episodes: list[Episode], marker: Path) -> None:
+        super().__init__(episodes)
+        self._marker = marker
+
+    def read(self, ref: EpisodeRef) -> Episode:
+        if ref.id == "e00009":
+            try:
+                self._marker.touch(exist_ok=False)
+            except FileExistsError:
+                return super().read(ref)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().read(ref)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def candidates(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
+    folder = tmp_path_factory.mktemp("candidates")
+    return [make_candidate(folder / kind, architecture=kind, image_size=32) for kind in ("whole_image", "target_crop")]
+
+
+def test_ray_gives_the_local_numbers_even_when_a_worker_is_killed(
+    tmp_path: Path, cluster: None, candidates: list[Candidate]
+) -> None:
+    from opc_ros.scoring.ray_engine import RayEngine
+
+    with QLedger(tmp_path / "local.sqlite") as ledger:
+        local = score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine())
+    marker = tmp_path / "killed"
+    with QLedger(tmp_path / "ray.sqlite") as ledger:
+        far = score_candidates(DeadlySource(EPISODES, marker), candidates, ledger, RayEngine())
+    assert marker.exists()
+    assert far.is_complete
+    np.testing.assert_array_equal(far.q, local.q)
+    np.testing.assert_array_equal(far.success, local.success)

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opc_ros.errors import EmptyValidationSet, EpisodeDamaged, ScoreError
+from opc_ros.grasp import Episode
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.greedy import CemSettings, greedy_actions
+from opc_ros.policies.loading import load_q_function
+from opc_ros.policies.q_function import Observations, QFunction, ScriptedQFunction
+from opc_ros.scoring.engines import LocalEngine
+from opc_ros.scoring.ledger import QLedger
+from opc_ros.scoring.scorer import score_candidates
+from opc_ros.scoring.source import EpisodeRef, MemorySource
+from tests.policies.making import make_candidate, make_episodes
+
+EPISODES = make_episodes(12)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[QLedger]:
+    with QLedger(tmp_path / "ledger" / "q.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def candidates(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
+    folder = tmp_path_factory.mktemp("candidates")
+    kinds = ("whole_image", "tool_crop", "target_crop")
+    return [
+        make_candidate(folder / kind, architecture=kind, seed=seed, image_size=32 + 8 * seed)
+        for seed, kind in enumerate(kinds)
+    ]
+
+
+class CountingSource(MemorySource):
+    """Counts reads, and gives a damaged episode where told to."""
+
+    def __init__(self, episodes: list[Episode], damaged: str = "") -> None:
+        super().__init__(episodes)
+        self.reads: list[str] = []
+        self._damaged = damaged
+
+    def read(self, ref: EpisodeRef) -> Episode:
+        self.reads.append(ref.id)
+        if ref.id == self._damaged:
+            raise EpisodeDamaged(f"episode {ref.id}: bytes are not what was committed")
+        return super().read(ref)
+
+
+class FaultyLoader:
+    """Loads every candidate but one, which behaves as told once it has been probed."""
+
+    def __init__(self, candidate_id: str, fault: str) -> None:
+        self._candidate_id = candidate_id
+        self._fault = fault
+
+    def __call__(self, candidate: Candidate) -> QFunction:
+        if candidate.id != self._candidate_id:
+            return load_q_function(candidate)
+        if self._fault == "load":
+            raise RuntimeError("no such operator")
+        calls = 0
+
+        def answer(images: np.ndarray, tools: np.ndarray, actions: np.ndarray) -> np.ndarray:
+            nonlocal calls
+            calls += 1
+            if calls > 3 and self._fault == "raise":
+                raise RuntimeError("out of\nmemory")
+            return np.full(len(actions), np.nan if calls > 3 else 0.5)
+
+        return ScriptedQFunction(answer)
+
+
+def test_values_equal_direct_evaluation(ledger: QLedger, candidates: list[Candidate]) -> None:
+    scored = score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine())
+    assert scored.lengths.tolist() == [len(episode.steps) for episode in EPISODES]
+    assert scored.success.tolist() == [episode.label.is_success for episode in EPISODES]
+    for row, candidate in zip(scored.q, candidates, strict=True):
+        q_function = load_q_function(candidate)
+        direct = [
+            q_function.q(
+                Observations.from_sequence([s.observe() for s in episode.steps], candidate.manifest.input.image_size),
+                episode.actions(),
+            )
+            for episode in EPISODES
+        ]
+        np.testing.assert_allclose(row, np.concatenate(direct), atol=1e-6)
+    assert scored.is_complete
+
+
+def test_greedy_values_are_those_of_the_cross_entropy_method(ledger: QLedger, candidates: list[Candidate]) -> None:
+    settings = CemSettings(samples=16, elites=4, seed=3)
+    candidate = candidates[1]
+    scored = score_candidates(MemorySource(EPISODES[:3]), [candidate], ledger, LocalEngine(), greedy=settings)
+    assert scored.q_greedy is not None
+    spec = candidate.manifest.input
+    best = [
+        greedy_actions(
+            load_q_function(candidate),
+            Observations.from_sequence([s.observe() for s in episode.steps], spec.image_size),
+            spec.action_bounds,
+            settings,
+        )[1]
+        for episode in EPISODES[:3]
+    ]
+    np.testing.assert_allclose(scored.q_greedy[0], np.maximum(np.concatenate(best), scored.q[0]), atol=1e-6)
+
+
+def test_each_episode_is_read_once_for_all_candidates(ledger: QLedger, candidates: list[Candidate]) -> None:
+    source = CountingSource(EPISODES)
+    scored = score_candidates(source, candidates, ledger, LocalEngine())
+    assert sorted(source.reads) == [episode.id for episode in EPISODES]
+    assert scored.frames_decoded == sum(len(episode.steps) for episode in EPISODES)
+
+
+def test_a_second_run_reads_nothing_and_gives_the_same(ledger: QLedger, candidates: list[Candidate]) -> None:
+    first = score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine())
+    source = CountingSource(EPISODES)
+    second = score_candidates(source, candidates, ledger, LocalEngine())
+    assert source.reads == []
+    assert (second.pairs_cached, second.pairs_evaluated) == (36, 0)
+    np.testing.assert_array_equal(first.q, second.q)
+
+
+def test_new_episodes_and_new_candidates_cost_only_what_is_new(ledger: QLedger, candidates: list[Candidate]) -> None:
+    score_candidates(MemorySource(EPISODES[:10]), candidates[:2], ledger, LocalEngine())
+    source = CountingSource(EPISODES)
+    scored = score_candidates(source, candidates[:2], ledger, LocalEngine())
+    assert sorted(source.reads) == [episode.id for episode in EPISODES[10:]]
+    assert (scored.pairs_cached, scored.pairs_evaluated) == (20, 4)
+    scored = score_candidates(source, candidates, ledger, LocalEngine())
+    assert (scored.pairs_cached, scored.pairs_evaluated) == (24, 12)
+
+
+def test_an_interrupted_run_resumes_and_ends_with_the_same_bits(
+    tmp_path: Path, ledger: QLedger, candidates: list[Candidate]
+) -> None:
+    def stop_half_way(done: int, total: int, note: str = "") -> None:
+        if done >= total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine(workers=1), report=stop_half_way)
+    resumed = score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine())
+    assert resumed.pairs_cached >= 18
+    with QLedger(tmp_path / "other.sqlite") as fresh:
+        whole = score_candidates(MemorySource(EPISODES), candidates, fresh, LocalEngine())
+    np.testing.assert_array_equal(resumed.q, whole.q)
+
+
+def test_a_cancelled_run_keeps_what_it_computed(ledger: QLedger, candidates: list[Candidate]) -> None:
+    answers = iter([False, True])
+    with pytest.raises(ScoreError, match="cancelled; what was computed is kept"):
+        score_candidates(
+            MemorySource(EPISODES),
+            candidates,
+            ledger,
+            LocalEngine(workers=1),
+            is_cancelled=lambda: next(answers, True),
+        )
+    assert len(ledger.read(candidates[0].id)) == 4
+
+
+def test_a_damaged_episode_is_named_and_left_out(ledger: QLedger, candidates: list[Candidate]) -> None:
+    scored = score_candidates(CountingSource(EPISODES, damaged="e00004"), candidates, ledger, LocalEngine())
+    assert [(f.id, f.reason) for f in scored.failed_episodes] == [
+        ("e00004", "episode e00004: bytes are not what was committed")
+    ]
+    assert len(scored.refs) == 11
+    assert scored.q.shape == (3, scored.lengths.sum())
+    assert not scored.is_complete
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("load", "raised RuntimeError: no such operator"),
+        ("raise", "raised RuntimeError: out of memory"),
+        ("nan", "returned NaN or infinity"),
+    ],
+)
+def test_a_faulty_candidate_is_named_and_left_out(
+    ledger: QLedger, candidates: list[Candidate], fault: str, reason: str
+) -> None:
+    engine = LocalEngine(load=FaultyLoader(candidates[1].id, fault))
+    scored = score_candidates(MemorySource(EPISODES), candidates, ledger, engine)
+    assert [failure.id for failure in scored.failed_candidates] == [candidates[1].id]
+    assert scored.failed_candidates[0].reason.startswith(reason)
+    assert [candidate.id for candidate in scored.candidates] == [candidates[0].id, candidates[2].id]
+    assert scored.q.shape == (2, scored.lengths.sum())
+
+
+@pytest.mark.parametrize("change", ["other bytes", "deleted"])
+def test_a_candidate_whose_file_changes_meanwhile_is_named_and_left_out(
+    tmp_path: Path, ledger: QLedger, candidates: list[Candidate], change: str
+) -> None:
+    victim = make_candidate(tmp_path / "victim", image_size=32, seed=9)
+    artifact = tmp_path / "victim" / "weights.safetensors"
+
+    def tamper(done: int, total: int, note: str = "") -> None:
+        if done and change == "deleted":
+            artifact.unlink(missing_ok=True)
+        elif done:
+            artifact.write_bytes(candidates[0].artifact_bytes)
+
+    scored = score_candidates(MemorySource(EPISODES), [victim, *candidates], ledger, LocalEngine(), report=tamper)
+    assert [failure.id for failure in scored.failed_candidates] == [victim.id]
+    assert "files changed while it was scored" in scored.failed_candidates[0].reason
+    assert len(scored.candidates) == 3
+
+
+def test_workers_and_order_change_no_bit(tmp_path: Path, candidates: list[Candidate]) -> None:
+    with QLedger(tmp_path / "a.sqlite") as one, QLedger(tmp_path / "b.sqlite") as two:
+        forward = score_candidates(MemorySource(EPISODES), candidates, one, LocalEngine(workers=1))
+        backward = score_candidates(MemorySource(EPISODES[::-1]), candidates[::-1], two, LocalEngine(workers=3))
+    order = np.argsort([ref.id for ref in backward.refs])
+    parts = np.split(backward.q, np.cumsum(backward.lengths)[:-1], axis=1)
+    np.testing.assert_array_equal(np.concatenate([parts[i] for i in order], axis=1)[::-1], forward.q)
+
+
+def test_progress_tells_what_was_decoded_evaluated_and_cached(ledger: QLedger, candidates: list[Candidate]) -> None:
+    score_candidates(MemorySource(EPISODES[:4]), candidates, ledger, LocalEngine())
+    told: list[tuple[int, int, str]] = []
+
+    def report(done: int, total: int, note: str = "") -> None:
+        told.append((done, total, note))
+
+    score_candidates(MemorySource(EPISODES[:8]), candidates, ledger, LocalEngine(), report=report)
+    frames = sum(len(episode.steps) for episode in EPISODES[4:8])
+    assert told[0] == (12, 24, "0 frames decoded, 0 evaluated, 12 cached")
+    assert told[-1] == (24, 24, f"{frames} frames decoded, 12 evaluated, 12 cached")
+
+
+def test_nothing_to_score_is_refused(ledger: QLedger, candidates: list[Candidate]) -> None:
+    with pytest.raises(EmptyValidationSet, match="has no episode"):
+        score_candidates(MemorySource([]), candidates, ledger, LocalEngine())
+    with pytest.raises(ScoreError, match="no candidate is given"):
+        score_candidates(MemorySource(EPISODES), [], ledger, LocalEngine())
+    with pytest.raises(ScoreError, match="given twice"):
+        score_candidates(MemorySource(EPISODES), [candidates[0], candidates[0]], ledger, LocalEngine())
