@@ -1,4 +1,4 @@
-"""Random changes to pictures and features that a network should not mind."""
+"""What training adds to recorded batches: pictures and features disturbed, and stops that cannot succeed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opc_ros.grasp import ACTION_SIZE, ActionBounds
 from opc_ros.policies.architectures import Code
 
 _LARGEST_SHIFT = 0.03  # of the picture's side, at strength 1
+_OPEN_M = 0.07  # a gripper this wide holds nothing
+_CLEAR_M = 0.12  # tool height from which on closing fingers meet no object
 
 
 def jitter_pictures(images: np.ndarray, strength: float, rng: np.random.Generator) -> np.ndarray:
@@ -24,6 +27,29 @@ def jitter_pictures(images: np.ndarray, strength: float, rng: np.random.Generato
     pixels = shifted * (exposure * balance).astype(np.float32)
     pixels += rng.standard_normal(images.shape, dtype=np.float32) * spread.astype(np.float32)
     return np.clip(pixels, 0, 255).astype(np.uint8)
+
+
+def add_vain_stops(
+    tools: np.ndarray, actions: np.ndarray, targets: np.ndarray, share: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Replace a share of a batch's actions by terminating with an empty gripper; its target is 0.
+
+    Behaviour policies hardly ever stop at the wrong time, so data alone leaves open that it fails, and a search for
+    the best action would find exactly that gap.
+    """
+    count = round(share * len(actions))
+    empty = np.flatnonzero(tools[:count, 4] > _OPEN_M)
+    actions, targets = actions.copy(), targets.copy()
+    bounds = ActionBounds()
+    stops = np.zeros((len(empty), ACTION_SIZE), dtype=np.float32)
+    stops[:, :3] = rng.uniform(-bounds.displacement_m, bounds.displacement_m, (len(empty), 3))
+    turns = rng.uniform(-bounds.rotation_rad, bounds.rotation_rad, len(empty))
+    stops[:, 3], stops[:, 4], stops[:, 7] = np.sin(turns), np.cos(turns), 1.0
+    gripper = rng.integers(3, size=len(empty))  # leave, open, close
+    is_clear = tools[empty, 2] + stops[:, 2] > _CLEAR_M
+    stops[:, 5], stops[:, 6] = gripper == 1, (gripper == 2) & is_clear
+    actions[empty], targets[empty] = stops, 0.0
+    return actions, targets
 
 
 def drop_features(code: Code, share: float, rng: np.random.Generator) -> Code:

@@ -24,7 +24,7 @@ from opc_ros.policies.weights import save_weights
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring import soft_opc
 from sim_bridge.camera import STANDARD_CAMERA, CameraModel
-from sim_bridge.training.augmentation import drop_features, jitter_pictures
+from sim_bridge.training.augmentation import add_vain_stops, drop_features, jitter_pictures
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay, split_episodes
 from sim_bridge.training.targets import make_targets
@@ -115,11 +115,12 @@ class TrainingRun:
         rng = np.random.default_rng((recipe.seed, _BATCH_STREAM, self._step))
         rows = rng.integers(len(self._learned), size=min(recipe.batch_size, len(self._learned)))
         images = jitter_pictures(self._learned.images[rows], recipe.picture_jitter, rng)
-        targets = self._move(self._targets.targets(rows, self._step))
+        tools, targets = self._learned.tools[rows], self._targets.targets(rows, self._step)
+        actions, targets = add_vain_stops(tools, self._actions[rows], targets, recipe.vain_stops, rng)
         self._network.train()
-        code = self._network.encode(self._move(images), self._move(self._learned.tools[rows]))
-        logits = self._network.logits(drop_features(code, recipe.dropout, rng), self._move(self._actions[rows]))
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, targets)
+        code = self._network.encode(self._move(images), self._move(tools))
+        logits = self._network.logits(drop_features(code, recipe.dropout, rng), self._move(actions))
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, self._move(targets))
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()

@@ -6,7 +6,7 @@ import torch
 
 from opc_ros.policies.architectures import build_network
 from opc_ros.policies.input_spec import InputSpec
-from sim_bridge.training.augmentation import drop_features, jitter_pictures
+from sim_bridge.training.augmentation import add_vain_stops, drop_features, jitter_pictures
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay
 from sim_bridge.training.targets import make_targets
@@ -57,3 +57,18 @@ def test_dropped_features_keep_their_mean_and_leave_the_tool_alone() -> None:
     assert same is tools
     assert set(dropped.unique().tolist()) == {0.0, 4.0}
     assert float(dropped.mean()) == pytest.approx(1.0, abs=0.05)
+
+
+def test_vain_stops_replace_only_what_is_known_to_fail() -> None:
+    tools = np.tile(np.array([0.6, 0.0, 0.03, 0.0, 0.08], np.float32), (300, 1))
+    tools[100:200, 4] = 0.03  # may hold something
+    actions, targets = np.zeros((300, 8), np.float32), np.ones(300, np.float32)
+    stopped, zeros = add_vain_stops(tools, actions, targets, 2 / 3, np.random.default_rng(0))
+    assert (stopped[:100, 7] == 1).all()
+    assert (zeros[:100] == 0).all()
+    np.testing.assert_array_equal(stopped[100:], 0)
+    np.testing.assert_array_equal(zeros[100:], 1)
+    assert (stopped[:100, 6] == 0).all()  # 3 cm up and at most 8 cm more: closing might take hold of something
+    assert (np.abs(stopped[:, :3]) <= 0.08).all()
+    assert (actions == 0).all()
+    assert (targets == 1).all()
