@@ -10,7 +10,7 @@ from opc_ros.grasp import ACTION_SIZE, ActionBounds
 from opc_ros.policies.architectures import Code
 
 _LARGEST_SHIFT = 0.03  # of the picture's side, at strength 1
-_OPEN_M = 0.07  # a gripper this wide holds nothing
+_OPEN_M, _SHUT_M = 0.07, 0.004  # a gripper this wide, or this narrow, holds nothing
 _CLEAR_M = 0.12  # tool height from which on closing fingers meet no object
 
 
@@ -38,7 +38,8 @@ def add_vain_stops(
     the best action would find exactly that gap.
     """
     count = round(share * len(actions))
-    empty = np.flatnonzero(tools[:count, 4] > _OPEN_M)
+    aperture_m = tools[:count, 4]
+    empty = np.flatnonzero((aperture_m > _OPEN_M) | (aperture_m < _SHUT_M))
     actions, targets = actions.copy(), targets.copy()
     bounds = ActionBounds()
     stops = np.zeros((len(empty), ACTION_SIZE), dtype=np.float32)
