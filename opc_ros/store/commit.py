@@ -196,6 +196,8 @@ def _take_back(part: Path, file: Path, sidecar_part: Path, sidecar_file: Path) -
 
 def _find_taken(layout: Layout, header: EpisodeHeader) -> Path | None:
     """Looked up after the claim, so that of two writers with one id at least one sees the other."""
+    if (layout.labels / header.id).exists():
+        return layout.labels / header.id  # left by an earlier episode of this id: its labels are not for another
     for robot in layout.robots():
         paths = [layout.file(robot, header.id), layout.sidecar(robot, header.id)]
         if robot != header.robot:
