@@ -10,6 +10,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
+import cv2
+
 from opc_ros.errors import ArmLost, ConfigError
 from opc_ros.grasp import Episode
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
@@ -104,6 +106,7 @@ _collector: Collector | None = None  # one for each worker process
 def _start_worker(plan: CollectionPlan) -> None:
     global _collector
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which then ends its workers
+    cv2.setNumThreads(1)  # the workers are the threads
     _collector = Collector(plan)
 
 

@@ -25,6 +25,7 @@ _SHORTEST_MOVE_S = 0.1
 _HEADROOM = 0.8  # of the joints' speed limits
 _WAYPOINT_S = 0.025
 _COME_TO_REST_S = 0.05
+_AT_THE_EDGE_M = 0.001  # an arm sent to the edge of its workspace comes to rest a hair outside; that is no violation
 _GRIP_S = 0.25  # long enough for the fingers to meet and press
 
 
@@ -109,7 +110,10 @@ class TwinArm:
         lines = self._bounds.violations(action)
         bounded = self._bounds.clamp(action) if lines else action
         dx, dy, dz = bounded.displacement_m
-        (x, y, z), outside = self._workspace.clamp((start.x_m + dx, start.y_m + dy, start.z_m + dz))
+        wanted = (start.x_m + dx, start.y_m + dy, start.z_m + dz)
+        (x, y, z), outside = self._workspace.clamp(wanted)
+        if math.dist(wanted, (x, y, z)) < _AT_THE_EDGE_M:
+            outside = ()
         yaw = start.yaw_rad + bounded.rotation_rad
         if abs(yaw) > LARGEST_YAW_RAD:
             outside = (*outside, f"tool yaw is {yaw:+.4f} rad, allowed +-{LARGEST_YAW_RAD:.4f}")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
+import os
+import signal
 
 import pytest
 
-from opc_ros.errors import ConfigError
+from opc_ros.errors import ArmLost, ConfigError
 from opc_ros.grasp import Episode, LabelSource
 from sim_bridge.collecting import CollectionPlan, collect
 
@@ -40,6 +43,19 @@ def test_an_episode_says_who_played_what_and_how_it_ended() -> None:
     assert episode.label.is_success is not None
     assert episode.steps[-1].action.terminate or len(episode.steps) == 20
     assert episode.steps[0].frame.decode().shape == (32, 32, 3)
+
+
+def test_a_worker_that_dies_is_reported_and_ends_the_others() -> None:
+    others = set(multiprocessing.active_children())
+    stream = collect(PLAN, range(50), workers=2)
+    next(stream)
+    victim, other = set(multiprocessing.active_children()) - others
+    assert victim.pid is not None
+    os.kill(victim.pid, signal.SIGKILL)
+    with pytest.raises(ArmLost, match="a worker process died"):
+        list(stream)
+    other.join(timeout=30)
+    assert not other.is_alive()
 
 
 def test_refuses_a_plan_that_names_nothing() -> None:

@@ -66,3 +66,10 @@ def test_frames_are_stamped_with_simulated_time(arm: TwinArm) -> None:
     first = arm.begin(0).stamp_ns
     arm.apply(GraspAction(close_gripper=True))  # 0.1 s for the move, 0.05 s to rest, 0.25 s for the fingers
     assert arm.observe().stamp_ns - first == pytest.approx(0.4e9, abs=1e7)
+
+
+def test_closing_the_fingers_on_the_floor_is_no_violation(arm: TwinArm) -> None:
+    arm.begin(0)
+    for _ in range(4):
+        arm.apply(GraspAction(displacement_m=(0.0, 0.0, -0.08)))
+    assert arm.apply(GraspAction(close_gripper=True)).clamped == ()
