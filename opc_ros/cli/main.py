@@ -12,14 +12,13 @@ from opc_ros.errors import OpcError
 
 # Each is a module of this package with add_parser(verbs); what it runs is imported only then.
 VERBS: tuple[str, ...] = (
-    "candidate",
     "doctor",
-    "rank",
-    "reproduce",
-    "score",
     "demo",
     "up",
     "store",
+    "candidate",
+    "score",
+    "rank",
     "reproduce",
 )
 
