@@ -8,7 +8,8 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     ├── GraspError                 an action, a step or an episode that is not whole
     ├── ArmError                   an arm that cannot or may not move
     │   ├── ArmStopped             a stop is in force
-    │   └── ArmLost                commands, measurements or heartbeats ceased
+    │   ├── ArmLost                commands, measurements or heartbeats ceased
+    │   └── OutOfReach             a pose or a trajectory that the arm's limits do not allow
     ├── RecordingError             a recorder asked for what it cannot do now
     ├── StoreError                 the validation store
     │   ├── EpisodeNotFound
@@ -56,6 +57,10 @@ class ArmStopped(ArmError):
 
 class ArmLost(ArmError):
     """Commands, measurements or heartbeats ceased."""
+
+
+class OutOfReach(ArmError):
+    """A pose or a trajectory that the arm's limits do not allow."""
 
 
 class RecordingError(OpcError):

@@ -10,7 +10,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-GROUND = {"errors", "progress", "grasp", "arm", "config", "kinematics", "safety"}
+GROUND = {
+    "errors",
+    "progress",
+    "grasp",
+    "arm",
+    "config",
+    "kinematics",
+    "safety",
+    "trajectory",
+    "arm_settings",
+    "action_limits",
+}
 CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment"}
 # Room -> the rooms it may import, beside itself and the ground.
 MAY_IMPORT: dict[str, set[str]] = {

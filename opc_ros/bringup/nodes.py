@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 # Program name, as `ros2 run opc_ros <program>` and launch files use it -> module with a main().
 PROGRAMS: Mapping[str, str] = {
+    "arm_guard": "opc_ros.ros.arm_guard_node",
     "recorder": "opc_ros.ros.recorder_node",
     "scorer": "opc_ros.ros.scorer_node",
     "scripted_arm": "opc_ros.ros.scripted_arm_node",
+    "twin": "sim_bridge.twin_node",
 }
 
 Parameter = bool | int | float | str

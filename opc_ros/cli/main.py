@@ -16,6 +16,7 @@ VERBS: tuple[str, ...] = (
     "demo",
     "up",
     "store",
+    "collect",
     "candidate",
     "score",
     "rank",

@@ -11,6 +11,9 @@ _FORMATS = {code: struct.Struct(f"<{code}") for code in "BiI"}
 _SIZES = {code: form.size for code, form in _FORMATS.items()}
 
 
+Bytes = bytes | memoryview
+
+
 class CdrError(ValueError):
     """Bytes that do not hold the message they should."""
 
@@ -61,9 +64,9 @@ class CdrReader:
 
     __slots__ = ("_data", "_offset")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: Bytes) -> None:
         if data[:_START] != PREAMBLE:
-            raise CdrError(f"message begins with {data[:_START].hex() or 'nothing'}, expected {PREAMBLE.hex()}")
+            raise CdrError(f"message begins with {bytes(data[:_START]).hex() or 'nothing'}, expected {PREAMBLE.hex()}")
         self._data = data
         self._offset = _START
 
@@ -110,7 +113,7 @@ class CdrReader:
         end = self._offset + count
         if end > len(self._data):
             raise CdrError(f"message ends at byte {len(self._data)}, expected at least {end}")
-        taken = self._data[self._offset : end]
+        taken = bytes(self._data[self._offset : end])
         self._offset = end
         return taken
 

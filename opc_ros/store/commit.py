@@ -2,39 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
 from opc_ros.errors import EpisodeDamaged, StoreError
+from opc_ros.grasp import Label
 from opc_ros.store.documents import encode_document
-from opc_ros.store.durable import is_same_file, make_folder, wait_for_lock, write_all, write_out
+from opc_ros.store.durable import (
+    Aside,
+    is_same_file,
+    make_folder,
+    sync_together,
+    wait_for_lock,
+    write_all,
+    write_out,
+)
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
 from opc_ros.store.layout import Layout
 from opc_ros.store.records import CommittedEpisode, EpisodeHeader, LabelBody, Sidecar
 
+LARGE_BYTES = 64 * 1024
+
 
 class FileSink:
-    """An open file that hashes what is written to it; each write reaches the kernel at once."""
+    """An open file that remembers and hashes what is written to it; large pieces go to the kernel at once."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._hash = hashlib.sha256()
+        self._pieces: list[bytes] = []  # all that was written, to compare with what is read back
+        self._waiting: list[bytes] = []  # small pieces, not yet given to the kernel
         self._position = 0
 
     def write(self, data: bytes) -> int:
-        write_all(self.descriptor, data)
-        self._hash.update(data)
+        self._waiting.append(data)
         self._position += len(data)
+        if len(data) >= LARGE_BYTES:
+            self.flush()
         return len(data)
+
+    def flush(self) -> None:
+        piece = b"".join(self._waiting)
+        self._waiting.clear()
+        write_all(self.descriptor, piece)
+        self._hash.update(piece)
+        self._pieces.append(piece)
 
     def tell(self) -> int:
         return self._position
 
     def sha256(self) -> str:
+        """Of what was flushed."""
         return self._hash.hexdigest()
+
+    def has_written(self, data: bytes) -> bool:
+        """Whether these are exactly the bytes that were flushed."""
+        return data == b"".join(self._pieces)
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -68,43 +94,50 @@ def claim(layout: Layout, header: EpisodeHeader) -> FileSink:
     return sink
 
 
-def commit_file(layout: Layout, header: EpisodeHeader, sink: FileSink, *, now_ns: int) -> CommittedEpisode:
+def commit_file(layout: Layout, sidecar: Sidecar, sink: FileSink) -> CommittedEpisode:
     """Check the finished `.part` file and commit it.
 
-    The bytes of both files are on their way to the disk before either gets its final name, and the sidecar gets its
-    name last. One common wait for the disk then covers the files and their names: three waits in a row would cost
-    three commits of the file system's journal. A power cut within that wait leaves the episode out, or with a file
-    that does not match its sidecar's hash, which `recover` puts into quarantine.
+    The bytes of both files are written to the disk before either gets its final name, and the sidecar gets its name
+    last. One common wait then makes files and names durable: three waits in a row would cost three commits of the
+    file system's journal. A power cut within that wait leaves the episode out, or, where the file system reorders
+    even so, with a file that does not match its sidecar's hash, which `recover` puts into quarantine.
     """
-    part, file = layout.file_part(header.robot, header.id), layout.file(header.robot, header.id)
-    sidecar_part, sidecar_file = layout.sidecar_part(header.robot, header.id), layout.sidecar(header.robot, header.id)
-    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="disk") as disk:
-        writing = disk.submit(write_out, sink.descriptor)
-        sidecar = describe(_read_back(part, header, sink.sha256()), sink.sha256(), sink.tell(), committed_ns=now_ns)
-        descriptor = os.open(sidecar_part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        folder = os.open(part.parent, os.O_RDONLY | os.O_DIRECTORY)
+    robot, episode_id = sidecar.robot, sidecar.id
+    part, file = layout.file_part(robot, episode_id), layout.file(robot, episode_id)
+    sidecar_part, sidecar_file = layout.sidecar_part(robot, episode_id), layout.sidecar(robot, episode_id)
+    with contextlib.ExitStack() as closing:
         try:
+            descriptor = os.open(sidecar_part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            closing.callback(os.close, descriptor)
+            folder = os.open(part.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            closing.callback(os.close, folder)
             write_all(descriptor, encode_sidecar(sidecar))
-            write_out(descriptor)
-            writing.result()
+            writing = Aside(write_out, sink.descriptor, descriptor)
+            try:
+                _check_written(part, sidecar, sink)
+            finally:
+                writing.wait()
             part.rename(file)
             sidecar_part.rename(sidecar_file)
-            waits = [disk.submit(os.fsync, one) for one in (sink.descriptor, descriptor)]
-            os.fsync(folder)
-            for wait in waits:
-                wait.result()
-        except OSError:
+            sync_together(sink.descriptor, descriptor, folder)
+        except (OSError, EpisodeDamaged):
             _take_back(part, file, sidecar_part, sidecar_file)
             raise
-        finally:
-            os.close(descriptor)
-            os.close(folder)
     return sidecar.to_committed()
 
 
-def describe(whole: WholeEpisode, file_sha256: str, file_bytes: int, *, committed_ns: int) -> Sidecar:
-    """The sidecar that commits an episode, all of it from the episode's own file."""
-    header = whole.header
+def describe(
+    header: EpisodeHeader,
+    *,
+    steps: int,
+    label: Label,
+    ended_ns: int,
+    health: tuple[str, ...],
+    file_sha256: str,
+    file_bytes: int,
+    committed_ns: int,
+) -> Sidecar:
+    """The sidecar that commits an episode; but for its last three fields, the episode's own file says the same."""
     return Sidecar(
         id=header.id,
         robot=header.robot,
@@ -112,12 +145,25 @@ def describe(whole: WholeEpisode, file_sha256: str, file_bytes: int, *, committe
         object_set=header.object_set,
         permit_id=header.permit_id,
         began_ns=header.began_ns,
-        duration_ns=max(0, whole.ended_ns - header.began_ns),
-        steps=len(whole.steps),
-        label=LabelBody.of(whole.label),
+        duration_ns=max(0, ended_ns - header.began_ns),
+        steps=steps,
+        label=LabelBody.of(label),
         file_sha256=file_sha256,
         file_bytes=file_bytes,
+        health=health,
+        committed_ns=committed_ns,
+    )
+
+
+def describe_whole(whole: WholeEpisode, *, file_sha256: str, file_bytes: int, committed_ns: int) -> Sidecar:
+    return describe(
+        whole.header,
+        steps=len(whole.steps),
+        label=whole.label,
+        ended_ns=whole.ended_ns,
         health=whole.health,
+        file_sha256=file_sha256,
+        file_bytes=file_bytes,
         committed_ns=committed_ns,
     )
 
@@ -126,15 +172,18 @@ def encode_sidecar(sidecar: Sidecar) -> bytes:
     return encode_document("episode", asdict(sidecar))
 
 
-def _read_back(path: Path, header: EpisodeHeader, file_sha256: str) -> WholeEpisode:
-    data = path.read_bytes()
-    found = hashlib.sha256(data).hexdigest()
-    if found != file_sha256:
-        raise EpisodeDamaged(f"episode {header.id}: {path} reads back as {found}, written was {file_sha256}")
-    whole = read_whole(data, where=f"episode {header.id}", are_crcs_checked=False)
-    if whole.header != header:
-        raise EpisodeDamaged(f"episode {header.id}: {path} reads back with header {whole.header}")
-    return whole
+def _check_written(part: Path, sidecar: Sidecar, sink: FileSink) -> None:
+    """Read the file back, as any later reader will, while the disk is busy with it."""
+    data = part.read_bytes()
+    if not sink.has_written(data):
+        found = hashlib.sha256(data).hexdigest()
+        raise EpisodeDamaged(f"episode {sidecar.id}: {part} reads back as {found}, written was {sidecar.file_sha256}")
+    whole = read_whole(data, where=f"episode {sidecar.id}", are_crcs_checked=False)
+    again = describe_whole(
+        whole, file_sha256=sidecar.file_sha256, file_bytes=len(data), committed_ns=sidecar.committed_ns
+    )
+    if again != sidecar:
+        raise EpisodeDamaged(f"episode {sidecar.id}: reads back as {again}, written was {sidecar}")
 
 
 def _take_back(part: Path, file: Path, sidecar_part: Path, sidecar_file: Path) -> None:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import functools
 import os
+import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from opc_ros.errors import StoreError
 
 PART = ".part"
 
-_WAIT_WRITE_WAIT = 1 | 2 | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER
+_WRITE_AND_WAIT = 1 | 2 | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER
 
 _NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _NO_LINKS_HERE = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -123,14 +124,45 @@ def write_synced(path: Path, data: bytes, *, flags: int = os.O_TRUNC) -> None:
         os.close(descriptor)
 
 
-def write_out(descriptor: int) -> None:
-    """Send a file's bytes to the disk without waiting for the file system's journal.
+class Aside:
+    """A call that waits for the disk, while the thread that made it goes on."""
+
+    def __init__(self, function: Callable[..., None], *arguments: int) -> None:
+        self._error: OSError | None = None
+        self._thread = threading.Thread(target=self._run, args=(function, arguments), daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, function: Callable[..., None], arguments: tuple[int, ...]) -> None:
+        try:
+            function(*arguments)
+        except OSError as error:
+            self._error = error
+
+
+def write_out(*descriptors: int) -> None:
+    """Wait until the bytes of files are written, but not for the file system's journal.
 
     Journaling file systems then never make a later rename durable before these bytes. Elsewhere this is an fsync.
     """
     call = _sync_file_range()
-    if call is None or call(descriptor, 0, 0, _WAIT_WRITE_WAIT) != 0:
-        os.fsync(descriptor)
+    for descriptor in descriptors:
+        if call is None or call(descriptor, 0, 0, _WRITE_AND_WAIT) != 0:
+            os.fsync(descriptor)
+
+
+def sync_together(*descriptors: int) -> None:
+    """Wait until several files or folders are on the disk: at once, so that they share one journal commit and flush."""
+    asides = [Aside(os.fsync, descriptor) for descriptor in descriptors[1:]]
+    try:
+        os.fsync(descriptors[0])
+    finally:
+        for aside in asides:
+            aside.wait()
 
 
 @functools.cache

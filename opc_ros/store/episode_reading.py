@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+import struct
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
-from mcap.records import Channel, Chunk, DataEnd, Header, Message, Metadata, Schema
-from mcap.stream_reader import StreamReader, breakup_chunk
+from mcap.opcode import Opcode
+from mcap.records import Channel, Chunk, DataEnd, Header, Metadata, Schema
+from mcap.stream_reader import StreamReader
 
 from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
 from opc_ros.grasp import Frame, GraspStep, Label
 from opc_ros.store import schemas
 from opc_ros.store.episode_writing import FORMAT_VERSION, METADATA_NAME
-from opc_ros.store.messages import DECODERS, EpisodeEvent, EventKind
+from opc_ros.store.messages import DECODERS, Decoder, EpisodeEvent, EventKind
 from opc_ros.store.older_messages import decoder_for
 from opc_ros.store.records import EpisodeHeader
 from opc_ros.store.step_layout import StepMessage, step_layout
+
+_RECORD = struct.Struct("<BQ")  # opcode, length
+_CHANNEL_ID = struct.Struct("<H")
+_MESSAGE_HEAD = struct.calcsize("<HIQQ")  # channel, sequence, log time, publish time
 
 
 @dataclass(slots=True)
@@ -80,7 +88,9 @@ def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeConte
     return assembler.content, assembler.find_dangling()
 
 
-def _iterate_messages(data: bytes, assembler: _Assembler, are_crcs_checked: bool) -> Iterator[tuple[Schema, bytes]]:
+def _iterate_messages(
+    data: bytes, assembler: _Assembler, are_crcs_checked: bool
+) -> Iterator[tuple[Schema, memoryview]]:
     kinds: dict[int, Schema] = {}
     topics: dict[int, Schema] = {}
     reader = StreamReader(
@@ -89,23 +99,41 @@ def _iterate_messages(data: bytes, assembler: _Assembler, are_crcs_checked: bool
     for record in reader.records:
         if isinstance(record, Header) and record.profile != "ros2":
             raise McapError(f"profile is {record.profile!r}, expected 'ros2'")
-        if isinstance(record, Chunk):
+        if isinstance(record, Schema):
+            kinds[record.id] = record
+        elif isinstance(record, Channel):
+            topics[record.id] = kinds[record.schema_id]
+        elif isinstance(record, Metadata) and record.name == METADATA_NAME:
+            assembler.take_metadata(record.metadata)
+        elif isinstance(record, Chunk):
             if record.compression:
                 raise McapError(f"chunk is compressed with {record.compression!r}, expected none")
-            inner = breakup_chunk(record, validate_crc=are_crcs_checked)
-        else:
-            inner = [record]
-        for item in inner:
-            if isinstance(item, Schema):
-                kinds[item.id] = item
-            elif isinstance(item, Channel):
-                topics[item.id] = kinds[item.schema_id]
-            elif isinstance(item, Message):
-                yield topics[item.channel_id], item.data
-            elif isinstance(item, Metadata) and item.name == METADATA_NAME:
-                assembler.take_metadata(item.metadata)
-        if isinstance(record, DataEnd) and not are_crcs_checked:
+            if are_crcs_checked and zlib.crc32(record.data) != record.uncompressed_crc:
+                raise McapError("chunk does not match its checksum")
+            yield from _chunk_messages(memoryview(record.data), kinds, topics)
+        elif isinstance(record, DataEnd) and not are_crcs_checked:
             return  # what follows repeats what came before, for readers that seek
+
+
+def _chunk_messages(
+    data: memoryview, kinds: dict[int, Schema], topics: dict[int, Schema]
+) -> Iterator[tuple[Schema, memoryview]]:
+    """Messages of one chunk, not copied: episodes are read back at every commit and at every scoring."""
+    offset = 0
+    while offset < len(data):
+        opcode, length = _RECORD.unpack_from(data, offset)
+        begin, offset = offset + _RECORD.size, offset + _RECORD.size + length
+        if offset > len(data):
+            raise McapError(f"record of {length} bytes reaches beyond its chunk")
+        if opcode == Opcode.MESSAGE:
+            (channel_id,) = _CHANNEL_ID.unpack_from(data, begin)
+            yield topics[channel_id], data[begin + _MESSAGE_HEAD : offset]
+        elif opcode == Opcode.SCHEMA:
+            schema = Schema.read(ReadDataStream(io.BytesIO(data[begin:offset])))
+            kinds[schema.id] = schema
+        elif opcode == Opcode.CHANNEL:
+            channel = Channel.read(ReadDataStream(io.BytesIO(data[begin:offset])))
+            topics[channel.id] = kinds[channel.schema_id]
 
 
 class _Assembler:
@@ -114,9 +142,9 @@ class _Assembler:
     def __init__(self) -> None:
         self.content = EpisodeContent()
         self._frame: Frame | None = None
-        self._decoders: dict[int, Callable[[bytes], object]] = {}
+        self._decoders: dict[int, Decoder] = {}
 
-    def take(self, schema: Schema, data: bytes) -> None:
+    def take(self, schema: Schema, data: memoryview) -> None:
         if schema.id not in self._decoders:
             self._decoders[schema.id] = self._choose_decoder(schema)
         message = self._decoders[schema.id](data)
@@ -129,7 +157,7 @@ class _Assembler:
         elif isinstance(message, tuple):
             self._take_label(*message)
 
-    def _choose_decoder(self, schema: Schema) -> Callable[[bytes], object]:
+    def _choose_decoder(self, schema: Schema) -> Decoder:
         if schema.name in DECODERS and schemas.is_current(schema.name, schema.data):
             return DECODERS[schema.name]
         if schema.name == schemas.GRASP_STEP and schemas.is_current(schema.name, schema.data):

@@ -9,7 +9,9 @@ from enum import IntEnum
 from opc_ros.errors import GraspError
 from opc_ros.grasp import Frame, Label, LabelSource
 from opc_ros.store import schemas
-from opc_ros.store.cdr import CdrError, CdrReader, CdrWriter
+from opc_ros.store.cdr import Bytes, CdrError, CdrReader, CdrWriter
+
+Decoder = Callable[[Bytes], object]
 
 COMPRESSED_ENCODINGS = ("jpeg", "png")
 BYTES_PER_PIXEL = {"rgb8": 3, "bgr8": 3, "mono8": 1}
@@ -68,7 +70,7 @@ def encode_frame(frame: Frame) -> bytes:
     return writer.finish(frame.data)
 
 
-def decode_compressed_image(data: bytes) -> Frame:
+def decode_compressed_image(data: Bytes) -> Frame:
     reader = CdrReader(data)
     stamp_ns, _ = _read_header(reader)
     encoding = reader.string()
@@ -79,7 +81,7 @@ def decode_compressed_image(data: bytes) -> Frame:
     return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels)
 
 
-def decode_image(data: bytes) -> Frame:
+def decode_image(data: Bytes) -> Frame:
     reader = CdrReader(data)
     stamp_ns, _ = _read_header(reader)
     height = reader.uint32()
@@ -112,7 +114,7 @@ def encode_event(event: EpisodeEvent) -> bytes:
     return writer.finish()
 
 
-def decode_event(data: bytes) -> EpisodeEvent:
+def decode_event(data: Bytes) -> EpisodeEvent:
     reader = CdrReader(data)
     stamp_ns, _ = _read_header(reader)
     robot = reader.string()
@@ -150,7 +152,7 @@ def encode_label(label: Label, *, episode_id: str, stamp_ns: int) -> bytes:
     return writer.finish()
 
 
-def decode_label(data: bytes) -> tuple[str, Label]:
+def decode_label(data: Bytes) -> tuple[str, Label]:
     """Which episode, and its label."""
     reader = CdrReader(data)
     episode_id = reader.string()
@@ -163,7 +165,7 @@ def decode_label(data: bytes) -> tuple[str, Label]:
 
 
 # By message type; GraspStep has a layout of its own for each episode.
-DECODERS: dict[str, Callable[[bytes], object]] = {
+DECODERS: dict[str, Decoder] = {
     schemas.COMPRESSED_IMAGE: decode_compressed_image,
     schemas.IMAGE: decode_image,
     schemas.EPISODE_EVENT: decode_event,

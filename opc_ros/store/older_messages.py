@@ -12,19 +12,19 @@ from mcap_ros2.decoder import DecoderFactory
 from opc_ros.grasp import Frame, GraspAction, Label, ToolState
 from opc_ros.store import schemas
 from opc_ros.store.cdr import CdrError
-from opc_ros.store.messages import EpisodeEvent, label_of, to_event_kind
+from opc_ros.store.messages import Decoder, EpisodeEvent, label_of, to_event_kind
 from opc_ros.store.step_layout import StepMessage
 
 Converter = Callable[[Any], object]
 
 
-def decoder_for(schema: Schema) -> Callable[[bytes], object]:
+def decoder_for(schema: Schema) -> Decoder:
     """From a message's bytes to the same type its own decoder would give; fields added since are left at defaults."""
     convert = _CONVERTERS.get(schema.name)
     decode = DecoderFactory().decoder_for("cdr", schema)
     if convert is None or decode is None:
         raise CdrError(f"message of type {schema.name!r} defined by {schema.encoding!r}, which no episode has")
-    return lambda data: convert(decode(data))
+    return lambda data: convert(decode(bytes(data)))
 
 
 def _to_event(message: Any) -> EpisodeEvent:

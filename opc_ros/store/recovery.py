@@ -11,7 +11,7 @@ from pathlib import Path
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import labels, snapshots
-from opc_ros.store.commit import describe, encode_sidecar
+from opc_ros.store.commit import describe_whole, encode_sidecar
 from opc_ros.store.durable import PART, replace_file, store_error, sync_folder
 from opc_ros.store.episode_reading import read_whole, salvage
 from opc_ros.store.layout import JSON, MCAP, names_in
@@ -155,7 +155,9 @@ def _find_problem(data_file: Path, remains: Remains) -> str | None:
 def _complete(store: Store, remains: Remains, data_file: Path, why: str, done: Recovery) -> None:
     data = data_file.read_bytes()
     whole = read_whole(data, where=remains.episode_id)
-    sidecar = describe(whole, hashlib.sha256(data).hexdigest(), len(data), committed_ns=store.now())
+    sidecar = describe_whole(
+        whole, file_sha256=hashlib.sha256(data).hexdigest(), file_bytes=len(data), committed_ns=store.now()
+    )
     sidecar = dataclasses.replace(sidecar, health=(*sidecar.health, f"recovered: {why}"))
     with data_file.open("rb") as file:
         os.fsync(file.fileno())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from opc_ros.errors import GraspError
 from opc_ros.grasp import GraspAction, GraspStep, ToolState
-from opc_ros.store.cdr import PREAMBLE, CdrError
+from opc_ros.store.cdr import PREAMBLE, Bytes, CdrError
 
 BASE_FRAME = "base"
 
@@ -65,7 +65,7 @@ class StepLayout:
             *_action_numbers(step.sent or step.action),
         )
 
-    def decode(self, data: bytes) -> StepMessage:
+    def decode(self, data: Bytes) -> StepMessage:
         if len(data) != len(PREAMBLE) + self._form.size or data[: len(PREAMBLE)] != PREAMBLE:
             raise CdrError(f"step has {len(data)} bytes, expected {len(PREAMBLE) + self._form.size} of this episode")
         values = self._form.unpack_from(data, len(PREAMBLE))

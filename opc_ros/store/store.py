@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +22,8 @@ from opc_ros.store.quarantine import Quarantined, list_quarantine
 from opc_ros.store.records import CommittedEpisode, EpisodeHeader, Sidecar, check_text, parse_body
 from opc_ros.store.snapshots import EVERYTHING, Selection, Snapshot, SnapshotEntry
 from opc_ros.store.writer import EpisodeWriter
+
+READ_AHEAD = 2  # episodes
 
 
 def open_store(path: Path | str, *, create: bool = False, now: Callable[[], int] = time.time_ns) -> Store:
@@ -167,12 +171,32 @@ class Store:
 
     def read_snapshot(self, snapshot: Snapshot) -> Iterator[Episode]:
         """All episodes of a snapshot in canonical order; the first that cannot be read raises."""
-        for entry in snapshot.entries:
-            yield self.read_entry(entry)
+        for _, episode in self.read_each(snapshot.entries):
+            if isinstance(episode, StoreError):
+                raise episode
+            yield episode
+
+    def read_each(self, entries: Iterable[SnapshotEntry]) -> Iterator[tuple[SnapshotEntry, Episode | StoreError]]:
+        """Each entry with its episode, or with why it cannot be read; the next are read while the caller works."""
+        ahead: deque[tuple[SnapshotEntry, Future[Episode | StoreError]]] = deque()
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="episodes") as reader:
+            for entry in entries:
+                ahead.append((entry, reader.submit(self._try_entry, entry)))
+                if len(ahead) > READ_AHEAD:
+                    first, reading = ahead.popleft()
+                    yield first, reading.result()
+            for last, reading in ahead:
+                yield last, reading.result()
 
     def quarantined(self) -> tuple[list[Quarantined], list[StoreError]]:
         """What is in quarantine and why, and what there cannot be read."""
         return list_quarantine(self._layout)
+
+    def _try_entry(self, entry: SnapshotEntry) -> Episode | StoreError:
+        try:
+            return self.read_entry(entry)
+        except StoreError as error:
+            return error
 
     def _relabelled(self) -> list[str]:
         try:
@@ -256,12 +280,15 @@ def _create(layout: Layout) -> None:
 
 def _to_episode(whole: WholeEpisode, label: Label) -> Episode:
     header = whole.header
-    return Episode(
-        id=header.id,
-        robot=header.robot,
-        behaviour_policy=header.behaviour_policy,
-        steps=whole.steps,
-        label=label,
-        object_set=header.object_set,
-        permit_id=header.permit_id,
-    )
+    try:
+        return Episode(
+            id=header.id,
+            robot=header.robot,
+            behaviour_policy=header.behaviour_policy,
+            steps=whole.steps,
+            label=label,
+            object_set=header.object_set,
+            permit_id=header.permit_id,
+        )
+    except GraspError as error:
+        raise EpisodeDamaged(str(error)) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
 from opc_ros.grasp import GraspStep, Label
-from opc_ros.store.commit import claim, commit_file
+from opc_ros.store.commit import claim, commit_file, describe
 from opc_ros.store.durable import store_error
 from opc_ros.store.episode_writing import EpisodeFileWriter
 from opc_ros.store.layout import Layout
@@ -32,6 +32,7 @@ class EpisodeWriter:
         try:
             self._sink = claim(layout, header)
             self._file = EpisodeFileWriter(self._sink, header)
+            self._sink.flush()
         except OSError as error:
             raise store_error(f"episode {header.id}: cannot begin", error) from error
 
@@ -65,7 +66,18 @@ class EpisodeWriter:
             check_text(f"episode {self._header.id}", text)
         try:
             self._file.finish(label, ended_ns=end_ns, health=health)
-            committed = commit_file(self._layout, self._header, self._sink, now_ns=self._now())
+            self._sink.flush()
+            sidecar = describe(
+                self._header,
+                steps=self.steps,
+                label=label,
+                ended_ns=end_ns,
+                health=health,
+                file_sha256=self._sink.sha256(),
+                file_bytes=self._sink.tell(),
+                committed_ns=self._now(),
+            )
+            committed = commit_file(self._layout, sidecar, self._sink)
         except OSError as error:
             raise self._break("cannot commit", error) from error
         except EpisodeDamaged as error:
@@ -82,6 +94,7 @@ class EpisodeWriter:
         if self._problem is None:
             try:
                 self._file.abort(reason, ended_ns=self._file.last_stamp_ns, health=health)
+                self._sink.flush()
                 os.fsync(self._sink.descriptor)
             except OSError as error:
                 self._break("cannot finish the file", error)

@@ -158,7 +158,7 @@ def test_an_episode_without_steps_is_not_committed(store: Store) -> None:
 
 def test_a_file_that_reads_back_differently_is_not_committed(store: Store) -> None:
     writer = store.begin(HEADER)
-    for step in make_episode().steps:
+    for step in make_episode(image_size=472, encoding="rgb8").steps:
         writer.add_step(step)
     part = store.path / "episodes" / "left" / "e1.mcap.part"
     with part.open("r+b") as file:

@@ -128,6 +128,19 @@ def test_tags_that_are_no_names_or_look_like_digests_are_refused(store: Store, t
         store.take_snapshot(tag=tag)
 
 
+def test_reading_goes_on_behind_an_episode_that_cannot_be_read(store: Store) -> None:
+    for name in ("a", "b", "c", "d", "e"):
+        store.append(make_episode(name))
+    snapshot = store.take_snapshot()
+    path = store.path / "episodes" / "left" / "b.mcap"
+    path.write_bytes(path.read_bytes()[::-1])
+    found = list(store.read_each(snapshot.entries))
+    assert [entry.episode_id for entry, _ in found] == ["a", "b", "c", "d", "e"]
+    assert [getattr(episode, "id", type(episode)) for _, episode in found] == ["a", EpisodeDamaged, "c", "d", "e"]
+    with pytest.raises(EpisodeDamaged, match="episode b"):
+        list(store.read_snapshot(snapshot))
+
+
 def test_an_entry_whose_episode_is_gone_or_changed_is_refused(store: Store) -> None:
     store.append(make_episode())
     (entry,) = store.take_snapshot().entries

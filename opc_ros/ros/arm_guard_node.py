@@ -1,0 +1,115 @@
+"""A guard beside a real arm's driver, which knows neither stops nor heartbeats: it holds the arm in its stead."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from opc_interfaces.msg import SafetyEvent
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
+from trajectory_msgs.msg import JointTrajectory
+
+from opc_ros.config import described
+from opc_ros.errors import ArmError
+from opc_ros.ros import convert
+from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
+from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.robot_name import robot_name
+from opc_ros.ros.run import run_node
+from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
+from opc_ros.safety import StopSwitch, Watchdog
+from opc_ros.trajectory import plan_hold
+
+CHECK_HZ = 50.0
+HOLD_AGAIN_S = 0.2  # an arm that moves although it is held is held again, but not faster than it can obey
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """Parameters of the guard."""
+
+    robot: str = described("", "name of the robot; empty: the node's namespace")
+    joint_names: tuple[str, str, str, str, str, str, str] = described(
+        ("A1", "A2", "A3", "A4", "A5", "A6", "A7"), "as the driver calls them"
+    )
+    joint_states: str = described("joint_states", "where the driver tells them")
+    controller: str = described("joint_trajectory_controller", "takes trajectories on <controller>/joint_trajectory")
+    heartbeat_timeout_s: float = described(0.3, "without heartbeats the arm is held", low=0.05, high=60)
+    rest_rad_s: float = described(0.02, "a joint slower than this is at rest", low=1e-4, high=0.5)
+
+
+class ArmGuardNode(OpcNode[GuardSettings]):
+    """Holds a real arm when its commander falls silent or a stop is told, from a process of its own."""
+
+    NAME = "arm_guard"
+    SETTINGS = GuardSettings
+
+    def setup(self, settings: GuardSettings) -> None:
+        self._settings = settings
+        robot = robot_name(self, settings.robot)
+        self._switch = StopSwitch(robot)
+        self._heartbeats = Watchdog("heartbeats", settings.heartbeat_timeout_s, time.monotonic)
+        self._reading: JointReading | None = None
+        self._held_s = 0.0
+        self._commands = self.create_publisher(JointTrajectory, f"{settings.controller}/joint_trajectory", 10)
+        self.held.callback(self.destroy_publisher, self._commands)
+        self._reporter = SafetyReporter(self, robot)
+        self.held.callback(self._reporter.close)
+        for kind, topic, callback, qos in (
+            (JointState, settings.joint_states, self._on_joints, qos_profile_sensor_data),
+            (Header, "heartbeat", self._on_heartbeat, 10),
+        ):
+            self.held.callback(self.destroy_subscription, self.create_subscription(kind, topic, callback, qos))
+
+    def start(self) -> None:
+        self._stop = StopChannel(self, self._switch, self._reporter, self._hold)
+        self._timer = self.create_timer(1.0 / CHECK_HZ, self._on_timer)
+
+    def pause(self) -> None:
+        self.destroy_timer(self._timer)
+        self._stop.close()
+
+    def _on_joints(self, msg: JointState) -> None:
+        try:
+            self._reading = reading_from_msg(msg, self._settings.joint_names) or self._reading
+        except ArmError as error:
+            self.get_logger().error(str(error), throttle_duration_sec=5.0)
+
+    def _on_heartbeat(self, msg: Header) -> None:
+        if convert.stamp_to_ns(msg.stamp):
+            self._heartbeats.feed()
+        else:
+            self._heartbeats.rest()
+
+    def _on_timer(self) -> None:
+        if silence := self._heartbeats.bark():
+            self._reporter.report(SafetyEvent.WATCHDOG, f"{silence}; holding")
+            self._hold()
+        is_held = self._switch.reason is not None or self._heartbeats.is_expired
+        if is_held and self._is_moving() and time.monotonic() - self._held_s > HOLD_AGAIN_S:
+            self._hold()
+
+    def _is_moving(self) -> bool:
+        if self._reading is None or self._reading.velocities_rad_s is None:
+            return False
+        return bool(np.abs(self._reading.velocities_rad_s).max() > self._settings.rest_rad_s)
+
+    def _hold(self) -> None:
+        if self._reading is None:
+            self.get_logger().error("cannot hold: no joint states have come yet")
+            return
+        self._held_s = time.monotonic()
+        self._commands.publish(trajectory_to_msg(plan_hold(self._reading.positions_rad), self._settings.joint_names))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_node(ArmGuardNode, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+"""The ROS side of an arm: what was measured last, what is sent, and who may move it now."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import rclpy
+from opc_interfaces.msg import SafetyEvent
+from opc_interfaces.srv import LayOutBin
+from rclpy.context import Context
+from rclpy.duration import Duration
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import CompressedImage, Image, JointState
+from std_msgs.msg import Header
+from trajectory_msgs.msg import JointTrajectory
+
+from opc_ros.arm_settings import ArmSettings
+from opc_ros.errors import ArmError, ArmLost, GraspError, OutOfReach, SetupError
+from opc_ros.grasp import Frame
+from opc_ros.ros import convert, topics
+from opc_ros.ros.gripper import make_gripper
+from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
+from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
+from opc_ros.safety import StopSwitch, Watchdog
+from opc_ros.trajectory import Trajectory, plan_hold
+
+HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when a picture was taken
+FAREWELL = Duration(seconds=0.5)  # what was said last must not die with this process
+PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A picture, with the monotonic time at which it came in."""
+
+    at_s: float
+    frame: Frame
+
+
+class ArmLink:
+    """A node of its own, spun by a thread of its own, so that callers may block wherever they are."""
+
+    def __init__(self, settings: ArmSettings) -> None:
+        self.settings = settings
+        self.switch = StopSwitch(settings.robot)
+        self._limits = settings.joint_limits()
+        self._changed = threading.Condition()
+        self._readings: deque[tuple[float, JointReading]] = deque(maxlen=HISTORY)
+        self._apertures: deque[tuple[float, float]] = deque(maxlen=HISTORY)
+        self._newest: Received | None = None
+        self._watchdog = Watchdog("joint states", settings.measurement_timeout_s, time.monotonic)
+        self._lost = ""
+        self._fault = ""
+        self._context = Context()
+        rclpy.init(args=[], context=self._context)
+        self._node = Node(
+            "arm",
+            namespace=settings.namespace or settings.robot,
+            context=self._context,
+            use_global_arguments=False,
+            start_parameter_services=False,
+        )
+        self.safety = SafetyReporter(self._node, settings.robot)
+        self.stop = StopChannel(self._node, self.switch, self.safety, self.hold)
+        try:
+            self.gripper = make_gripper(self._node, settings.gripper)
+        except SetupError:
+            self._node.destroy_node()
+            rclpy.try_shutdown(context=self._context)
+            raise
+        self._connect_topics()
+        self._is_closing = threading.Event()
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._spin, name=f"{settings.robot} arm link", daemon=True)
+        self._thread.start()
+        # A program that ends without closing would be aborted by the threads of ROS.
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Hold, say goodbye and let go."""
+        atexit.unregister(self.close)
+        self._is_closing.set()
+        self._thread.join(timeout=2.0)
+        self.hold()
+        self._commands.wait_for_all_acked(FAREWELL)
+        # A heartbeat without stamp: the driver need not worry that no more come.
+        self._heartbeats.publish(Header(frame_id=self.settings.robot))
+        self._heartbeats.wait_for_all_acked(FAREWELL)
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def now_ns(self) -> int:
+        return int(self._node.get_clock().now().nanoseconds)
+
+    def connect(self) -> None:
+        """Wait for driver, gripper and camera, and forget an earlier loss."""
+        with self._changed:
+            deadline = time.monotonic() + self.settings.connect_timeout_s
+            while missing := self._find_missing():
+                if self._fault and not self._readings:
+                    raise ArmError(f"arm {self.settings.robot}: {self._fault}")
+                if time.monotonic() >= deadline:
+                    raise ArmLost(
+                        f"arm {self.settings.robot}: {'; '.join(missing)}, in {self.settings.connect_timeout_s:g} s: "
+                        "are driver, gripper and camera running in this ROS domain?"
+                    )
+                self._changed.wait(PULSE_S)
+            self._lost = ""
+
+    def wait_for(self, is_done: Callable[[], bool], *, timeout_s: float, may_be_stopped: bool = False) -> bool:
+        """Wait until something measured makes it true; tells whether it came true in time."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                self.refuse_if_unfit(may_be_stopped=may_be_stopped)
+                if is_done():
+                    return True
+                left_s = deadline - time.monotonic()
+                if left_s <= 0.0:
+                    return False
+                self._changed.wait(min(left_s, PULSE_S))
+
+    def refuse_if_unfit(self, *, may_be_stopped: bool = False) -> None:
+        if not may_be_stopped:
+            self.switch.refuse_if_pressed()
+        self._look_after_driver()
+        if self._lost:
+            raise ArmLost(f"arm {self.settings.robot}: {self._lost}; see to the driver, then begin a new episode")
+
+    def reading(self) -> JointReading:
+        """Joints as measured last."""
+        if not self._readings:
+            raise ArmLost(f"arm {self.settings.robot}: {self._fault or self._watchdog.describe()}")
+        return self._readings[-1][1]
+
+    def reading_at(self, stamp_ns: int) -> JointReading:
+        """Joints as measured nearest to a time."""
+        with self._changed:
+            self.reading()
+            return min((reading for _, reading in self._readings), key=lambda r: abs(r.stamp_ns - stamp_ns))
+
+    def joint_travel_rad(self, seconds: float) -> float:
+        """How far the joint that moved most has moved within the last seconds; infinite if they were not watched."""
+        now_s = time.monotonic()
+        recent = [r.positions_rad for at_s, r in self._readings if at_s >= now_s - seconds]
+        if len(recent) < 2 or self._readings[0][0] > now_s - seconds:
+            return float("inf")
+        return float(max(abs(positions - recent[-1]).max() for positions in recent))
+
+    def aperture_m(self) -> float:
+        """The gripper's opening as measured last."""
+        return self._apertures[-1][1]
+
+    def aperture_travel_m(self, seconds: float) -> float:
+        """How far the opening has changed within the last seconds; infinite if it was not watched."""
+        now_s = time.monotonic()
+        recent = [aperture for at_s, aperture in self._apertures if at_s >= now_s - seconds]
+        if len(recent) < 2 or self._apertures[0][0] > now_s - seconds:
+            return float("inf")
+        return max(recent) - min(recent)
+
+    def frame_after(self, stamp_ns: int) -> Frame | None:
+        """The newest picture, if it was stamped later and has not lain here for too long."""
+        newest = self._newest
+        if newest is None:
+            return None
+        is_fresh = time.monotonic() - newest.at_s <= self.settings.camera.timeout_s
+        return newest.frame if is_fresh and newest.frame.stamp_ns > stamp_ns else None
+
+    def send(self, trajectory: Trajectory) -> None:
+        """The one place from which the arm is moved: what its limits do not allow is refused, never sent."""
+        for positions in trajectory.positions_rad:
+            for line in self._limits.position_violations(positions):
+                self.report(SafetyEvent.REFUSED, line)
+                raise OutOfReach(f"arm {self.settings.robot}: {line}")
+        with self._changed:
+            # Under the lock, so that no trajectory follows the hold of a stop.
+            self.refuse_if_unfit()
+            self._beat()
+            self._commands.publish(trajectory_to_msg(trajectory, self.settings.joint_names))
+
+    def hold(self) -> None:
+        """Stay where the arm was measured last, unless that is too long ago to be true."""
+        with self._changed:
+            if self._readings and not self._watchdog.is_expired:
+                hold = plan_hold(self._readings[-1][1].positions_rad)
+                self._commands.publish(trajectory_to_msg(hold, self.settings.joint_names))
+            self._changed.notify_all()
+
+    def report(self, kind: int, detail: str) -> None:
+        self.safety.report(kind, detail)
+
+    def lay_out(self, seed: int) -> None:
+        """Have a simulated bin filled."""
+        name = self.settings.lay_out
+        timeout_s = self.settings.connect_timeout_s
+        if not self._lay_out.wait_for_service(timeout_sec=timeout_s):
+            raise ArmLost(f"arm {self.settings.robot}: no service {name} within {timeout_s:g} s: is this a twin?")
+        # While it fills its bin, a twin measures nothing.
+        self._watchdog.rest()
+        done = threading.Event()
+        future = self._lay_out.call_async(LayOutBin.Request(seed=seed))
+        future.add_done_callback(lambda _: done.set())
+        if not done.wait(timeout_s):
+            raise ArmLost(f"arm {self.settings.robot}: service {name} gave no answer within {timeout_s:g} s")
+        answer = future.result()
+        if not answer.success:
+            raise ArmError(f"arm {self.settings.robot}: {name}: {answer.message}")
+        laid_out_ns = self.now_ns()
+        if not self.wait_for(lambda: self.reading().stamp_ns > laid_out_ns, timeout_s=timeout_s):
+            raise ArmLost(f"arm {self.settings.robot}: no joint states after {name}: is the twin running?")
+
+    def _connect_topics(self) -> None:
+        node, settings = self._node, self.settings
+        self._commands = node.create_publisher(JointTrajectory, f"{settings.controller}/joint_trajectory", 10)
+        self._heartbeats = node.create_publisher(Header, "heartbeat", 10)
+        node.create_subscription(JointState, settings.joint_states, self._on_joints, qos_profile_sensor_data)
+        node.create_subscription(JointState, settings.gripper.state, self._on_gripper, qos_profile_sensor_data)
+        picture = CompressedImage if settings.camera.is_compressed else Image
+        quality = topics.pictures(is_reliable=settings.camera.is_reliable)
+        node.create_subscription(picture, settings.camera.topic, self._on_frame, quality)
+        self._lay_out = node.create_client(LayOutBin, settings.lay_out or "lay_out")
+        node.create_timer(1.0 / settings.heartbeat_hz, self._on_timer)
+
+    def _find_missing(self) -> list[str]:
+        settings = self.settings
+        wanted = (
+            (bool(self._readings) and not self._watchdog.is_expired, f"no joint states on {settings.joint_states}"),
+            (bool(self._commands.get_subscription_count()), f"nobody listens on {self._commands.topic_name}"),
+            (bool(self._apertures), f"no {settings.gripper.joint} on {settings.gripper.state}"),
+            (self.gripper.is_connected, f"nobody listens on {settings.gripper.command}"),
+            (self._newest is not None, f"no pictures on {settings.camera.topic}"),
+        )
+        return [line for is_there, line in wanted if not is_there]
+
+    def _on_joints(self, msg: JointState) -> None:
+        try:
+            reading = reading_from_msg(msg, self.settings.joint_names)
+        except ArmError as error:
+            self._note_fault(str(error))
+            return
+        if reading is not None:
+            with self._changed:
+                self._watchdog.feed()
+                self._readings.append((time.monotonic(), reading))
+                self._changed.notify_all()
+
+    def _on_gripper(self, msg: JointState) -> None:
+        gripper = self.settings.gripper
+        if gripper.joint in msg.name and len(msg.position) == len(msg.name):
+            aperture = msg.position[list(msg.name).index(gripper.joint)] * gripper.metres_per_unit
+            with self._changed:
+                self._apertures.append((time.monotonic(), float(aperture)))
+                self._changed.notify_all()
+
+    def _on_frame(self, msg: CompressedImage | Image) -> None:
+        try:
+            frame = convert.frame_from_msg(msg)
+        except GraspError as error:
+            self._note_fault(str(error))
+            return
+        with self._changed:
+            self._newest = Received(time.monotonic(), frame)
+            self._changed.notify_all()
+
+    def _on_timer(self) -> None:
+        self._beat()
+        self._look_after_driver()
+
+    def _beat(self) -> None:
+        self._heartbeats.publish(convert.header(self.now_ns(), self.settings.robot))
+
+    def _look_after_driver(self) -> None:
+        with self._changed:
+            if silence := self._watchdog.bark():
+                self._lost = silence
+                self.report(SafetyEvent.WATCHDOG, silence)
+                self._changed.notify_all()
+
+    def _note_fault(self, line: str) -> None:
+        if line != self._fault:
+            self._fault = line
+            self.report(SafetyEvent.FAULT, line)
+
+    def _spin(self) -> None:
+        # Not spin(): shutting an executor down while another thread spins it is a race in rclpy.
+        with contextlib.suppress(ExternalShutdownException):
+            while not self._is_closing.is_set():
+                self._executor.spin_once(timeout_sec=0.1)

@@ -1,0 +1,99 @@
+"""How grippers are told their opening: one small driver for each kind of interface they offer."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from builtin_interfaces.msg import Duration
+from rclpy.node import Node
+from std_msgs.msg import Float64
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from opc_ros.arm_settings import GripperSettings
+from opc_ros.errors import SetupError
+
+TRAVEL_S = 0.5  # what a trajectory gives the fingers; the gripper's own speed limit holds all the same
+
+
+class GripperDriver(Protocol):
+    """Something that takes an opening and leads the fingers there."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether somebody listens."""
+        ...
+
+    def command(self, aperture_m: float) -> None:
+        """Send the fingers to an opening, without waiting."""
+        ...
+
+
+def make_gripper(node: Node, settings: GripperSettings) -> GripperDriver:
+    """The driver that the settings name."""
+    if settings.driver == "float64":
+        return Float64Gripper(node, settings)
+    if settings.driver == "trajectory":
+        return TrajectoryGripper(node, settings)
+    return CommandGripper(node, settings)
+
+
+class Float64Gripper:
+    """std_msgs/Float64: the joint's position as a bare number."""
+
+    def __init__(self, node: Node, settings: GripperSettings) -> None:
+        self._settings = settings
+        self._publisher = node.create_publisher(Float64, settings.command, 10)
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._publisher.get_subscription_count())
+
+    def command(self, aperture_m: float) -> None:
+        self._publisher.publish(Float64(data=aperture_m / self._settings.metres_per_unit))
+
+
+class TrajectoryGripper:
+    """trajectory_msgs/JointTrajectory: a trajectory controller of its own for the fingers."""
+
+    def __init__(self, node: Node, settings: GripperSettings) -> None:
+        self._settings = settings
+        self._publisher = node.create_publisher(JointTrajectory, settings.command, 10)
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._publisher.get_subscription_count())
+
+    def command(self, aperture_m: float) -> None:
+        point = JointTrajectoryPoint(
+            positions=[aperture_m / self._settings.metres_per_unit],
+            time_from_start=Duration(sec=0, nanosec=int(TRAVEL_S * 1e9)),
+        )
+        self._publisher.publish(JointTrajectory(joint_names=[self._settings.joint], points=[point]))
+
+
+class CommandGripper:
+    """control_msgs/action/GripperCommand, as ros2_control's gripper controllers have it."""
+
+    def __init__(self, node: Node, settings: GripperSettings) -> None:
+        try:
+            from control_msgs.action import GripperCommand
+        except ImportError:
+            raise SetupError(
+                "gripper driver gripper_command needs control_msgs, which is not installed: "
+                "apt-get install ros-jazzy-control-msgs, or choose float64 or trajectory"
+            ) from None
+        from rclpy.action import ActionClient
+
+        self._settings = settings
+        self._goal = GripperCommand.Goal
+        self._client = ActionClient(node, GripperCommand, settings.command)
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._client.server_is_ready())
+
+    def command(self, aperture_m: float) -> None:
+        goal = self._goal()
+        goal.command.position = aperture_m / self._settings.metres_per_unit
+        goal.command.max_effort = self._settings.largest_effort
+        self._client.send_goal_async(goal)

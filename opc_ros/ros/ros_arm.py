@@ -1,0 +1,221 @@
+"""RosArm: grasp actions as clamped joint trajectories through an arm's ROS 2 driver, real or simulated."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from opc_interfaces.msg import SafetyEvent
+
+from opc_ros.action_limits import ActionLimits
+from opc_ros.arm import Motion
+from opc_ros.arm_settings import ArmSettings
+from opc_ros.errors import ArmError, ArmLost, ArmStopped, OutOfReach
+from opc_ros.grasp import GraspAction, Observation, ToolState
+from opc_ros.kinematics import ToolPose
+from opc_ros.ros.arm_link import ArmLink
+from opc_ros.ros.joint_messages import JointReading
+from opc_ros.trajectory import Trajectory, find_reachable, plan_joints, plan_line
+
+STILL_S = 0.25  # an arm or a gripper that has not moved for so long does not go on
+STILL_RAD = 0.002
+STILL_M = 0.0005
+MARGIN_S = 2.0  # on top of a motion's planned duration
+UPRIGHT_RAD = 0.1  # a tool tilted more than this is not lifted in a straight line
+SMALLEST_MOVE = 1e-5  # metres or radians; less is no motion
+
+
+class RosArm:
+    """An Arm behind the topics of a KUKA driver.
+
+    Every motion is short, ends at rest and is sent whole, so a lost connection leaves the arm at the end of the
+    present one. After a loss only `begin` starts anew. An instance is for one thread; `stop` may come from any.
+    """
+
+    def __init__(self, settings: ArmSettings) -> None:
+        self._settings = settings
+        self._kinematics = settings.kinematics()
+        self._limits = settings.joint_limits()
+        self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
+        self._link = ArmLink(settings)
+        self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
+        self._has_closed = False  # the gripper, since it was last opened
+        self._looked_ns = 0  # pictures up to here show what was before
+        self.is_closed = False
+
+    @property
+    def name(self) -> str:
+        return self._settings.robot
+
+    def begin(self, seed: int) -> Observation:
+        self._refuse_if_closed()
+        self._link.switch.refuse_if_pressed()
+        self._link.connect()
+        self._goal_rad = None
+        if self._settings.lay_out:
+            self._link.lay_out(seed)
+            self._look_from(self._link.now_ns())
+        self._clear_bin()
+        start_rad = self._kinematics.solve(self._settings.start.to_pose())
+        self._move(plan_joints(self._limits, self._link.reading().positions_rad, start_rad), must_arrive=True)
+        self._set_gripper(self._settings.gripper.open_m)
+        return self.observe()
+
+    def observe(self) -> Observation:
+        self._refuse_if_closed()
+        camera = self._settings.camera
+        is_new = self._link.wait_for(
+            lambda: self._link.frame_after(self._looked_ns) is not None,
+            timeout_s=camera.timeout_s,
+            may_be_stopped=True,
+        )
+        frame = self._link.frame_after(self._looked_ns)
+        if not is_new or frame is None:
+            raise ArmLost(
+                f"arm {self.name}: no picture on {camera.topic} stamped after {self._looked_ns} ns within "
+                f"{camera.timeout_s:g} s: is the camera running, and by the same clock?"
+            )
+        self._looked_ns = frame.stamp_ns
+        tool = self._locate(self._link.reading_at(frame.stamp_ns))
+        return Observation(stamp_ns=frame.stamp_ns, image=frame.decode(), tool=tool)
+
+    def apply(self, action: GraspAction) -> Motion:
+        self._refuse_if_closed()
+        self._refuse_if_unfit()
+        start_rad = self._standpoint()
+        goal, motion = self._limit(action, start_rad)
+        if _is_move(motion.sent):
+            speed = self._settings.motion.tool_speed_m_s
+            self._move(plan_line(self._kinematics, self._limits, start_rad, goal, tool_speed_m_s=speed))
+        gripper = self._settings.gripper
+        if motion.sent.open_gripper or motion.sent.close_gripper:
+            self._set_gripper(gripper.open_m if motion.sent.open_gripper else gripper.closed_m)
+        return motion
+
+    def finish(self) -> bool:
+        """Lift to the start's height and read the gripper: a real arm has no other way to know."""
+        self._refuse_if_closed()
+        self._refuse_if_unfit()
+        self._lift(self._standpoint())
+        return self._has_closed and self._settings.gripper.holds(self._link.aperture_m())
+
+    def stop(self, reason: str) -> None:
+        if not self.is_closed:
+            self._link.stop.press(reason)
+
+    def release(self) -> None:
+        if not self.is_closed:
+            self._link.stop.lift("released by its owner")
+            self._goal_rad = None
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._link.close()
+
+    def _clear_bin(self) -> None:
+        """Straight up first, so that nothing in the bin is swept along."""
+        joints = self._link.reading().positions_rad
+        if self._kinematics.locate_tool(joints).tilt_rad < UPRIGHT_RAD:
+            self._lift(joints)
+
+    def _lift(self, joints_rad: np.ndarray) -> None:
+        here = self._kinematics.locate_tool(joints_rad)
+        above = ToolPose(here.x_m, here.y_m, max(here.z_m, self._settings.start.z_m), here.yaw_rad)
+        goal, share, _ = find_reachable(self._kinematics, self._limits, joints_rad, above)
+        if share * (above.z_m - here.z_m) > SMALLEST_MOVE:
+            speed = self._settings.motion.tool_speed_m_s
+            self._move(plan_line(self._kinematics, self._limits, joints_rad, goal, tool_speed_m_s=speed))
+
+    def _limit(self, action: GraspAction, start_rad: np.ndarray) -> tuple[ToolPose, Motion]:
+        try:
+            goal, motion = self._action_limits.limit(action, start_rad)
+        except OutOfReach as error:
+            self._link.report(SafetyEvent.REFUSED, str(error))
+            raise
+        if motion.clamped:
+            self._link.report(SafetyEvent.CLAMPED, "; ".join(motion.clamped))
+        return goal, motion
+
+    def _standpoint(self) -> np.ndarray:
+        """Joint angles that the next motion starts from: where the last one was to end, if the arm is there."""
+        measured = self._link.reading().positions_rad
+        if self._goal_rad is not None and self._is_near(measured, self._goal_rad):
+            return self._goal_rad
+        return measured
+
+    def _move(self, trajectory: Trajectory, *, must_arrive: bool = False) -> None:
+        """Send a trajectory and wait until the arm is at rest, at its goal or against something."""
+        motion = self._settings.motion
+        self._goal_rad = trajectory.goal_rad
+        self._link.send(trajectory)
+        sent_ns = self._link.now_ns()
+        has_ended = self._link.wait_for(
+            lambda: self._has_arrived() or self._is_stuck(sent_ns, trajectory.duration_s),
+            timeout_s=motion.patience * trajectory.duration_s + MARGIN_S,
+        )
+        reading = self._link.reading()
+        self._look_from(reading.stamp_ns)
+        if has_ended and self._is_near(reading.positions_rad, trajectory.goal_rad):
+            return
+        # What is in the way is not pressed any further.
+        self._link.hold()
+        short = np.abs(reading.positions_rad - trajectory.goal_rad)
+        line = f"joint {int(short.argmax()) + 1} stopped {math.degrees(short.max()):.2f} deg short of its goal"
+        if must_arrive or not has_ended:
+            self._link.report(SafetyEvent.FAULT, line)
+            raise ArmError(f"arm {self.name}: {line}: is something in the way, or the controller not active?")
+
+    def _has_arrived(self) -> bool:
+        reading = self._link.reading()
+        if self._goal_rad is None or not self._is_near(reading.positions_rad, self._goal_rad):
+            return False
+        if reading.velocities_rad_s is None:
+            return self._link.joint_travel_rad(STILL_S) < STILL_RAD
+        return bool(np.abs(reading.velocities_rad_s).max() < self._settings.motion.rest_rad_s)
+
+    def _is_stuck(self, sent_ns: int, duration_s: float) -> bool:
+        elapsed_s = (self._link.now_ns() - sent_ns) * 1e-9
+        return elapsed_s > duration_s + STILL_S and self._link.joint_travel_rad(STILL_S) < STILL_RAD
+
+    def _is_near(self, joints_rad: np.ndarray, goal_rad: np.ndarray) -> bool:
+        return bool(np.abs(joints_rad - goal_rad).max() < self._settings.motion.arrival_rad)
+
+    def _set_gripper(self, aperture_m: float) -> None:
+        """Send the fingers, and wait until they are there or closed on something."""
+        self._link.refuse_if_unfit()
+        self._has_closed = aperture_m == self._settings.gripper.closed_m
+        self._link.gripper.command(aperture_m)
+        sent_ns = self._link.now_ns()
+
+        def has_ended() -> bool:
+            if abs(self._link.aperture_m() - aperture_m) < STILL_M:
+                return True
+            elapsed_s = (self._link.now_ns() - sent_ns) * 1e-9
+            return elapsed_s > 2 * STILL_S and self._link.aperture_travel_m(STILL_S) < STILL_M
+
+        if not self._link.wait_for(has_ended, timeout_s=self._settings.connect_timeout_s):
+            raise ArmError(f"arm {self.name}: gripper does not come to rest, last at {self._link.aperture_m():.4f} m")
+        self._look_from(self._link.reading().stamp_ns)
+
+    def _locate(self, reading: JointReading) -> ToolState:
+        pose = self._kinematics.locate_tool(reading.positions_rad)
+        return ToolState(pose.x_m, pose.y_m, pose.z_m, pose.yaw_rad, self._link.aperture_m())
+
+    def _look_from(self, stamp_ns: int) -> None:
+        self._looked_ns = max(self._looked_ns, stamp_ns)
+
+    def _refuse_if_unfit(self) -> None:
+        try:
+            self._link.refuse_if_unfit()
+        except ArmError as error:
+            self._link.report(SafetyEvent.REFUSED, str(error))
+            raise
+
+    def _refuse_if_closed(self) -> None:
+        if self.is_closed:
+            raise ArmStopped(f"arm {self.name}: stopped (closed); make a new one")
+
+
+def _is_move(action: GraspAction) -> bool:
+    return max(map(abs, (*action.displacement_m, action.rotation_rad))) > SMALLEST_MOVE

@@ -1,0 +1,111 @@
+"""Builds the arm's URDF: pybullet_data's iiwa with a two-finger gripper whose collision shapes are boxes."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+from sim_bridge.kuka import FLANGE_TO_TOOL_M
+
+OPEN_APERTURE_M = 0.08
+FINGERTIP_BELOW_TOOL_M = 0.008  # how far the fingers reach past the point called tool
+
+_LINK_7_TO_FLANGE_M = 0.045
+_PALM_LENGTH_M = 0.065
+_FINGER_THICKNESS_M = 0.012
+_FINGER_WIDTH_M = 0.022
+
+
+@dataclass(frozen=True, slots=True)
+class GripperMount:
+    """How far a gripper sits from where the controller believes it to be."""
+
+    yaw_offset_rad: float = 0.0
+    sideways_m: float = 0.0
+    has_cable: bool = False  # a dark tube down the hand, to be seen only
+
+
+SQUARE_MOUNT = GripperMount()
+
+
+def compose_arm_urdf(data_path: Path, mount: GripperMount) -> str:
+    """URDF text of arm and gripper.
+
+    The arm's links lose their collision meshes: inside the workspace box only hand and fingers can touch
+    anything, and every mesh would cost time in each physics step.
+    """
+    folder = data_path / "kuka_iiwa"
+    robot = ET.parse(folder / "model.urdf").getroot()
+    for link in robot.findall("link"):
+        for collision in link.findall("collision"):
+            link.remove(collision)
+    # Bullet places a body by its centre of mass; the fixed base has none that matters, so let it be the base frame.
+    base_inertia = robot.find("link/inertial/origin")
+    assert base_inertia is not None
+    base_inertia.set("xyz", "0 0 0")
+    for mesh in robot.iter("mesh"):
+        mesh.set("filename", str(folder / mesh.get("filename", "")))
+    tool_height = _LINK_7_TO_FLANGE_M + FLANGE_TO_TOOL_M
+    robot.append(_link("tool", mass_kg=0.001))
+    robot.append(_fixed_joint("tool_joint", "tool", f"0 0 {tool_height}", "0 0 0"))
+    palm = (0.045, 0.11, _PALM_LENGTH_M)
+    robot.append(_link("palm", mass_kg=0.8, box_m=palm, centre_z_m=_PALM_LENGTH_M / 2))
+    place = f"0 {mount.sideways_m} {_LINK_7_TO_FLANGE_M}"
+    robot.append(_fixed_joint("palm_joint", "palm", place, f"0 0 {mount.yaw_offset_rad}"))
+    if mount.has_cable:
+        _append_cable(robot)
+    for side, sign in (("left", 1), ("right", -1)):
+        _append_finger(robot, side, sign)
+    return ET.tostring(robot, encoding="unicode")
+
+
+def _append_finger(robot: ET.Element, side: str, sign: int) -> None:
+    length = FLANGE_TO_TOOL_M + FINGERTIP_BELOW_TOOL_M - _PALM_LENGTH_M
+    box = (_FINGER_WIDTH_M, _FINGER_THICKNESS_M, length)
+    robot.append(_link(f"{side}_finger", mass_kg=0.1, box_m=box, centre_z_m=length / 2))
+    joint = ET.SubElement(robot, "joint", name=f"{side}_finger_joint", type="prismatic")
+    ET.SubElement(joint, "parent", link="palm")
+    ET.SubElement(joint, "child", link=f"{side}_finger")
+    # At zero the inner faces meet on the tool axis.
+    place = f"0 {sign * _FINGER_THICKNESS_M / 2} {_PALM_LENGTH_M}"
+    ET.SubElement(joint, "origin", xyz=place, rpy="0 0 0")
+    ET.SubElement(joint, "axis", xyz=f"0 {sign} 0")
+    ET.SubElement(joint, "limit", lower="0", upper=str(OPEN_APERTURE_M / 2), effort="80", velocity="0.4")
+
+
+def _append_cable(robot: ET.Element) -> None:
+    palm = robot.find("link[@name='palm']")
+    assert palm is not None
+    for centre, size in (("0.03 0.03 0.01", "0.012 0.012 0.14"), ("0.035 0.012 0.075", "0.01 0.045 0.01")):
+        tube = ET.SubElement(palm, "visual")
+        ET.SubElement(tube, "origin", xyz=centre, rpy="0 0 0")
+        ET.SubElement(ET.SubElement(tube, "geometry"), "box", size=size)
+        ET.SubElement(ET.SubElement(tube, "material", name="cable_material"), "color", rgba="0.05 0.05 0.06 1")
+
+
+def _link(
+    name: str, *, mass_kg: float, box_m: tuple[float, float, float] | None = None, centre_z_m: float = 0.0
+) -> ET.Element:
+    link = ET.Element("link", name=name)
+    inertial = ET.SubElement(link, "inertial")
+    ET.SubElement(inertial, "origin", xyz=f"0 0 {centre_z_m}", rpy="0 0 0")
+    ET.SubElement(inertial, "mass", value=str(mass_kg))
+    ET.SubElement(inertial, "inertia", ixx="1e-4", ixy="0", ixz="0", iyy="1e-4", iyz="0", izz="1e-4")
+    if box_m is not None:
+        for kind in ("visual", "collision"):
+            shape = ET.SubElement(link, kind)
+            ET.SubElement(shape, "origin", xyz=f"0 0 {centre_z_m}", rpy="0 0 0")
+            ET.SubElement(ET.SubElement(shape, "geometry"), "box", size=" ".join(map(str, box_m)))
+            if kind == "visual":
+                material = ET.SubElement(shape, "material", name=f"{name}_material")
+                ET.SubElement(material, "color", rgba="0.25 0.25 0.28 1")
+    return link
+
+
+def _fixed_joint(name: str, child: str, xyz: str, rpy: str) -> ET.Element:
+    joint = ET.Element("joint", name=name, type="fixed")
+    ET.SubElement(joint, "parent", link="lbr_iiwa_link_7")
+    ET.SubElement(joint, "child", link=child)
+    ET.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
+    return joint

@@ -1,0 +1,112 @@
+"""Collects episodes from twins, in this process or in several, always in the order of their seeds."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+
+from opc_ros.errors import ArmLost, ConfigError
+from opc_ros.grasp import Episode
+from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
+from sim_bridge.episodes import play_episode
+from sim_bridge.twin_arm import TwinArm
+from sim_bridge.worlds import find_world
+
+_AHEAD = 4  # episodes that each worker may be ahead of whoever takes them
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionPlan:
+    """Which policy plays in which world, and how large its pictures are."""
+
+    world: str
+    policy: str
+    image_size: int = 472
+    robot: str = "twin"
+
+    def __post_init__(self) -> None:
+        find_world(self.world)
+        find_behaviour(self.policy)
+        if self.image_size < 8:
+            raise ConfigError(f"image size is {self.image_size} pixels, expected at least 8")
+
+    def episode_id(self, seed: int) -> str:
+        """The same for the same episode, so that a second run knows what it has."""
+        return f"{self.world}-{self.policy}-{self.image_size}px-{seed:08d}"
+
+
+class Collector:
+    """One twin and one policy that play a plan's episodes."""
+
+    def __init__(self, plan: CollectionPlan) -> None:
+        self._plan = plan
+        self._spec = find_world(plan.world)
+        self._arm = TwinArm(self._spec, name=plan.robot, image_size=plan.image_size)
+        self._policy = BehaviourPolicy(find_behaviour(plan.policy), self._arm.world)
+
+    def play(self, seed: int) -> Episode:
+        return play_episode(
+            self._arm,
+            self._policy,
+            seed,
+            episode_id=self._plan.episode_id(seed),
+            object_set=self._spec.object_set,
+        )
+
+    def close(self) -> None:
+        self._arm.close()
+
+
+def collect(plan: CollectionPlan, seeds: Sequence[int], *, workers: int = 1) -> Iterator[Episode]:
+    """The episodes of these seeds, one after the other; how many workers play them changes nothing but the time."""
+    if workers < 1:
+        raise ConfigError(f"workers: got {workers}, expected at least 1")
+    if workers == 1 or len(seeds) < 2:
+        return _collect_here(plan, seeds)
+    return _collect_in_processes(plan, seeds, min(workers, len(seeds)))
+
+
+def _collect_here(plan: CollectionPlan, seeds: Sequence[int]) -> Iterator[Episode]:
+    collector = Collector(plan)
+    try:
+        for seed in seeds:
+            yield collector.play(seed)
+    finally:
+        collector.close()
+
+
+def _collect_in_processes(plan: CollectionPlan, seeds: Sequence[int], workers: int) -> Iterator[Episode]:
+    # Physics clients do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(plan,))
+    waiting: deque[Future[Episode]] = deque()
+    try:
+        for seed in seeds:
+            waiting.append(pool.submit(_play_in_worker, seed))
+            if len(waiting) > workers * _AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise ArmLost("a worker process died; what was collected is kept, run again for the rest") from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+_collector: Collector | None = None  # one for each worker process
+
+
+def _start_worker(plan: CollectionPlan) -> None:
+    global _collector
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which then ends its workers
+    _collector = Collector(plan)
+
+
+def _play_in_worker(seed: int) -> Episode:
+    assert _collector is not None
+    return _collector.play(seed)

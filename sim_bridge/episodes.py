@@ -1,0 +1,51 @@
+"""Plays one episode of a policy on an arm and keeps every step."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from opc_ros.arm import Arm
+from opc_ros.grasp import MAX_STEPS, Episode, Frame, GraspAction, GraspStep, Label, LabelSource, Observation
+
+
+class SeededPolicy(Protocol):
+    """What chooses actions; its draws follow from the seed an episode begins with."""
+
+    @property
+    def name(self) -> str: ...
+
+    def begin(self, seed: int) -> None: ...
+
+    def choose(self, observation: Observation) -> GraspAction: ...
+
+
+def play_episode(
+    arm: Arm, policy: SeededPolicy, seed: int, *, episode_id: str, object_set: str, max_steps: int = MAX_STEPS
+) -> Episode:
+    """One attempt from layout to lift; the label is what the lift showed."""
+    observation = arm.begin(seed)
+    policy.begin(seed)
+    steps: list[GraspStep] = []
+    while True:
+        action = policy.choose(observation)
+        motion = arm.apply(action)
+        steps.append(
+            GraspStep(
+                frame=Frame.from_image(observation.image, observation.stamp_ns),
+                tool=observation.tool,
+                action=action,
+                sent=motion.sent if motion.clamped else None,
+            )
+        )
+        if action.terminate or len(steps) == max_steps:
+            break
+        observation = arm.observe()
+    label = Label(is_success=arm.finish(), source=LabelSource.EPISODE_END, labeller=arm.name)
+    return Episode(
+        id=episode_id,
+        robot=arm.name,
+        behaviour_policy=policy.name,
+        steps=tuple(steps),
+        label=label,
+        object_set=object_set,
+    )

@@ -1,0 +1,193 @@
+"""How far a world strays from its drawings, level by level; every draw follows from a generator passed in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from sim_bridge.textures import TEXTURE_COUNT
+
+Rgb = tuple[float, float, float]
+NO_TEXTURE = -1
+
+
+class Level(StrEnum):
+    """Randomisation levels; pseudo-real stands for hardware and is never trained on."""
+
+    NONE = "none"
+    MILD = "mild"  # textures, colours, light
+    HEAVY = "heavy"  # also arm and tray pose, divider, backgrounds
+    PSEUDO_REAL = "pseudo_real"  # also noise, blur, exposure, cables, clutter, friction, mass, latency, gripper play
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Colour of a body, over a texture of the bank or over none."""
+
+    rgb: Rgb
+    texture: int = NO_TEXTURE
+
+
+@dataclass(frozen=True, slots=True)
+class Light:
+    """One lamp and the light from everywhere."""
+
+    direction: tuple[float, float, float] = (-0.4, -0.8, 1.6)
+    rgb: Rgb = (1.0, 1.0, 1.0)
+    ambient: float = 0.6
+    diffuse: float = 0.45
+    specular: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class PlanarOffset:
+    """A body moved and turned on the table."""
+
+    x_m: float = 0.0
+    y_m: float = 0.0
+    yaw_rad: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFlaws:
+    """What a real sensor adds to a picture."""
+
+    noise: float = 0.0  # standard deviation in grey values
+    blur_px_at_472: float = 0.0  # standard deviation of the blur, for a picture of 472 pixels
+    gain: Rgb = (1.0, 1.0, 1.0)  # exposure and white balance
+    vignette: float = 0.0  # how much darker the corners are
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """What contact and motion are like."""
+
+    friction: float = 1.0
+    mass_scale: float = 1.0
+    latency_s: float = 0.0  # from command to motion
+    gripper_play_m: float = 0.0  # fingers stop this far from where they were sent
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """Everything in which one laid-out world differs from the drawings."""
+
+    tray: Surface = Surface((0.75, 0.75, 0.75))
+    table: Surface = Surface((0.55, 0.47, 0.38))
+    arm: Surface = Surface((0.9, 0.9, 0.9))
+    objects: tuple[Surface, ...] = ()  # one for each object; empty: as the object's file has it
+    light: Light = Light()
+    arm_offset: PlanarOffset = PlanarOffset()
+    home_offset: PlanarOffset = PlanarOffset()
+    tray_offset: PlanarOffset = PlanarOffset()
+    divider: PlanarOffset | None = None  # in the tray's frame
+    clutter: tuple[PlanarOffset, ...] = ()  # in the room
+    cables: tuple[PlanarOffset, ...] = ()
+    flaws: PictureFlaws = PictureFlaws()
+    touch: Touch = Touch()
+
+
+def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Variation:
+    """One world of a level."""
+    if level is Level.NONE:
+        return Variation()
+    if level is Level.MILD:
+        return Variation(**_draw_look(objects, rng))
+    if level is Level.HEAVY:
+        return Variation(**{**_draw_look(objects, rng), **_draw_layout(rng)})
+    return _draw_pseudo_real(objects, rng)
+
+
+def _draw_look(objects: int, rng: np.random.Generator) -> dict[str, Any]:
+    return {
+        "tray": _draw_surface(rng),
+        "table": Surface(_draw_rgb(rng)),
+        "arm": Surface(_draw_rgb(rng, low=0.3)),
+        "objects": tuple(_draw_surface(rng) for _ in range(objects)),
+        "light": _draw_light(rng),
+    }
+
+
+def _draw_layout(rng: np.random.Generator) -> dict[str, Any]:
+    has_divider = rng.random() < 0.5
+    return {
+        "table": Surface(_draw_rgb(rng, low=0.3), texture=int(rng.integers(TEXTURE_COUNT))),
+        "arm_offset": _draw_offset(rng, reach_m=0.015, turn_rad=0.04),
+        "home_offset": _draw_offset(rng, reach_m=0.04, turn_rad=0.5),
+        "tray_offset": _draw_offset(rng, reach_m=0.02, turn_rad=0.15),
+        "divider": _draw_offset(rng, reach_m=0.02, turn_rad=math.pi) if has_divider else None,
+    }
+
+
+def _draw_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:
+    exposure = rng.uniform(0.75, 1.2)
+    red, green, blue = exposure * rng.uniform(0.94, 1.06, size=3)
+    drift = rng.uniform(-0.25, 0.25, size=2)
+    return Variation(
+        tray=Surface((0.50, 0.56, 0.62), texture=1),
+        table=Surface((0.95, 0.93, 0.88), texture=8),
+        arm=Surface((0.95, 0.93, 0.88)),
+        objects=tuple(Surface(_draw_rgb(rng, low=0.15)) for _ in range(objects)),
+        light=Light(
+            direction=(0.7 + drift[0], 0.5 + drift[1], 1.1),
+            rgb=(1.0, 0.95, 0.85),
+            ambient=float(rng.uniform(0.4, 0.5)),
+            diffuse=float(rng.uniform(0.5, 0.65)),
+            specular=0.15,
+        ),
+        tray_offset=_draw_offset(rng, reach_m=0.006, turn_rad=0.03),
+        clutter=tuple(_draw_beside_tray(rng) for _ in range(3)),
+        cables=tuple(_draw_beside_tray(rng) for _ in range(2)),
+        flaws=PictureFlaws(
+            noise=float(rng.uniform(3.0, 7.0)),
+            blur_px_at_472=float(rng.uniform(1.0, 2.2)),
+            gain=(red, green, blue),
+            vignette=0.25,
+        ),
+        touch=Touch(
+            friction=float(rng.uniform(0.55, 0.75)),
+            mass_scale=float(rng.uniform(1.2, 1.9)),
+            latency_s=float(rng.uniform(0.03, 0.08)),
+            gripper_play_m=float(rng.uniform(0.001, 0.004)),
+        ),
+    )
+
+
+def _draw_rgb(rng: np.random.Generator, *, low: float = 0.1) -> Rgb:
+    red, green, blue = rng.uniform(low, 1.0, size=3).tolist()
+    return red, green, blue
+
+
+def _draw_surface(rng: np.random.Generator) -> Surface:
+    """Half of all surfaces are plain."""
+    rgb = _draw_rgb(rng)
+    texture = int(rng.integers(TEXTURE_COUNT))
+    return Surface(rgb, texture if rng.random() < 0.5 else NO_TEXTURE)
+
+
+def _draw_light(rng: np.random.Generator) -> Light:
+    around = rng.uniform(-math.pi, math.pi)
+    slant = rng.uniform(0.2, 1.2)
+    return Light(
+        direction=(slant * math.cos(around), slant * math.sin(around), 1.2),
+        rgb=_draw_rgb(rng, low=0.75),
+        ambient=float(rng.uniform(0.35, 0.75)),
+        diffuse=float(rng.uniform(0.2, 0.6)),
+        specular=float(rng.uniform(0.0, 0.25)),
+    )
+
+
+def _draw_offset(rng: np.random.Generator, *, reach_m: float, turn_rad: float) -> PlanarOffset:
+    x, y = rng.uniform(-reach_m, reach_m, size=2).tolist()
+    return PlanarOffset(x, y, float(rng.uniform(-turn_rad, turn_rad)))
+
+
+def _draw_beside_tray(rng: np.random.Generator) -> PlanarOffset:
+    """A place on the table that the tray leaves free, as an offset from the tray's centre."""
+    around = rng.uniform(-math.pi, math.pi)
+    away = rng.uniform(0.25, 0.32)
+    return PlanarOffset(away * math.cos(around), away * math.sin(around), float(rng.uniform(-math.pi, math.pi)))

@@ -1,0 +1,144 @@
+"""TwinArm: a simulated arm in this process, for collecting and training fast."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from opc_ros.arm import Motion
+from opc_ros.errors import ArmStopped
+from opc_ros.grasp import ActionBounds, GraspAction, Observation
+from opc_ros.kinematics import ToolPose
+from opc_ros.safety import WorkspaceBox
+from sim_bridge.arm_model import OPEN_APERTURE_M
+from sim_bridge.kuka import KINEMATICS, LARGEST_YAW_RAD, MODEL, WORKSPACE
+from sim_bridge.world import World, WorldSpec
+
+EPOCH_NS = 1_500_000_000_000_000_000  # stamps are simulated time after this, so that a seed gives the same bytes
+LIFT_TO_M = 0.18
+
+_SPEED_M_S = 0.42
+_TURN_RAD_S = 1.8
+_SHORTEST_MOVE_S = 0.1
+_HEADROOM = 0.8  # of the joints' speed limits
+_WAYPOINT_S = 0.025
+_COME_TO_REST_S = 0.05
+_GRIP_S = 0.25  # long enough for the fingers to meet and press
+
+
+class TwinArm:
+    """Carries out each action as a straight line of the tool and as much physics as that takes."""
+
+    def __init__(
+        self,
+        world: WorldSpec | World,
+        *,
+        name: str = "twin",
+        image_size: int = 472,
+        bounds: ActionBounds | None = None,
+        workspace: WorkspaceBox = WORKSPACE,
+    ) -> None:
+        """A World that is passed in is used as it is, and closed with the arm."""
+        self.world = world if isinstance(world, World) else World(world, image_size=image_size)
+        self._name = name
+        self._bounds = bounds or ActionBounds()
+        self._workspace = workspace
+        self._stop_reason: str | None = None
+        self._frames = 0
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def begin(self, seed: int) -> Observation:
+        self._refuse_if_stopped()
+        self.world.lay_out(seed)
+        self._frames = 0
+        return self.observe()
+
+    def observe(self) -> Observation:
+        # Two looks without motion between them still need two stamps.
+        stamp_ns = EPOCH_NS + round(self.world.time_s * 1e9) + self._frames
+        self._frames += 1
+        return Observation(stamp_ns=stamp_ns, image=self.world.render(), tool=self.world.tool_state())
+
+    def apply(self, action: GraspAction) -> Motion:
+        self._refuse_if_stopped()
+        start = self._tool_pose()
+        goal, motion = self._limit(action, start)
+        self._move(start, goal)
+        if motion.sent.open_gripper or motion.sent.close_gripper:
+            self.world.command_aperture(OPEN_APERTURE_M if motion.sent.open_gripper else 0.0)
+            self.world.advance(_GRIP_S)
+        return motion
+
+    def finish(self) -> bool:
+        self._refuse_if_stopped()
+        start = self._tool_pose()
+        self._move(start, dataclasses.replace(start, z_m=max(start.z_m, LIFT_TO_M)))
+        return self.world.is_holding()
+
+    def stop(self, reason: str) -> None:
+        """May come from another thread: a motion under way notices within a waypoint and holds."""
+        self._stop_reason = reason
+
+    def release(self) -> None:
+        self._stop_reason = None
+
+    def close(self) -> None:
+        self._stop_reason = self._stop_reason or "closed"
+        self.world.close()
+
+    def _refuse_if_stopped(self) -> None:
+        if self._stop_reason is not None:
+            raise ArmStopped(f"arm {self._name}: stopped ({self._stop_reason}); release it first")
+
+    def _hold_if_stopped(self) -> None:
+        if self._stop_reason is not None:
+            self.world.command_joints(self.world.joint_positions_rad())
+            self._refuse_if_stopped()
+
+    def _tool_pose(self) -> ToolPose:
+        tool = self.world.tool_state()
+        return ToolPose(tool.x_m, tool.y_m, tool.z_m, tool.yaw_rad)
+
+    def _limit(self, action: GraspAction, start: ToolPose) -> tuple[ToolPose, Motion]:
+        """Where an action leads once bounds and workspace have had their say."""
+        lines = self._bounds.violations(action)
+        bounded = self._bounds.clamp(action) if lines else action
+        dx, dy, dz = bounded.displacement_m
+        (x, y, z), outside = self._workspace.clamp((start.x_m + dx, start.y_m + dy, start.z_m + dz))
+        yaw = start.yaw_rad + bounded.rotation_rad
+        if abs(yaw) > LARGEST_YAW_RAD:
+            outside = (*outside, f"tool yaw is {yaw:+.4f} rad, allowed +-{LARGEST_YAW_RAD:.4f}")
+            yaw = math.copysign(LARGEST_YAW_RAD, yaw)
+        sent = bounded
+        if outside:
+            sent = dataclasses.replace(
+                bounded,
+                displacement_m=(x - start.x_m, y - start.y_m, z - start.z_m),
+                rotation_rad=yaw - start.yaw_rad,
+            )
+        return ToolPose(x, y, z, yaw), Motion(sent=sent, clamped=(*lines, *outside))
+
+    def _move(self, start: ToolPose, goal: ToolPose) -> None:
+        """Lead the tool along a straight line, then let it come to rest."""
+        distance_m = math.dist((start.x_m, start.y_m, start.z_m), (goal.x_m, goal.y_m, goal.z_m))
+        turn_rad = abs(goal.yaw_rad - start.yaw_rad)
+        joints_s = np.abs(KINEMATICS.solve(goal) - KINEMATICS.solve(start)) / (MODEL.largest_velocity_rad_s * _HEADROOM)
+        seconds = max(_SHORTEST_MOVE_S, distance_m / _SPEED_M_S, turn_rad / _TURN_RAD_S, float(joints_s.max()))
+        waypoints = math.ceil(seconds / _WAYPOINT_S)
+        for index in range(1, waypoints + 1):
+            self._hold_if_stopped()
+            part = index / waypoints
+            pose = ToolPose(
+                x_m=start.x_m + part * (goal.x_m - start.x_m),
+                y_m=start.y_m + part * (goal.y_m - start.y_m),
+                z_m=start.z_m + part * (goal.z_m - start.z_m),
+                yaw_rad=start.yaw_rad + part * (goal.yaw_rad - start.yaw_rad),
+            )
+            self.world.command_joints(KINEMATICS.solve(pose))
+            self.world.advance(_WAYPOINT_S)
+        self.world.advance(_COME_TO_REST_S)

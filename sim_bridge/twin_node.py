@@ -1,0 +1,235 @@
+"""The twin as a node: a simulated arm, gripper and camera behind the topics of a KUKA driver."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from opc_interfaces.msg import RobotStatus, SafetyEvent
+from opc_interfaces.srv import LayOutBin
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import CameraInfo, CompressedImage, JointState
+from std_msgs.msg import Float64, Header
+from trajectory_msgs.msg import JointTrajectory
+
+from opc_ros.config import described
+from opc_ros.errors import ArmError, OpcError
+from opc_ros.ros import convert, topics
+from opc_ros.ros.joint_messages import reading_to_msg, trajectory_from_msg
+from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.robot_name import robot_name
+from opc_ros.ros.run import run_node
+from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
+from opc_ros.safety import StopSwitch
+from sim_bridge.camera import CameraModel
+from sim_bridge.camera_process import CameraProcess
+from sim_bridge.driver import DriverState, TwinDriver
+from sim_bridge.priority import set_niceness
+from sim_bridge.world import World
+from sim_bridge.worlds import find_world
+
+LONGEST_TICK_S = 0.1  # a machine that falls behind slows the twin down instead of making it leap
+STATUS_S = 0.5
+
+STATES = {
+    DriverState.IDLE: RobotStatus.IDLE,
+    DriverState.MOVING: RobotStatus.RUNNING,
+    DriverState.HOLDING: RobotStatus.HOLDING,
+    DriverState.STOPPED: RobotStatus.STOPPED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TwinSettings:
+    """Parameters of the twin."""
+
+    robot: str = described("", "name of the robot; empty: the node's namespace")
+    world: str = described("train", "which objects, looks and camera; sim_bridge/worlds.py names them")
+    seed: int = described(0, "of the first layout", low=0)
+    joint_names: tuple[str, str, str, str, str, str, str] = described(
+        ("A1", "A2", "A3", "A4", "A5", "A6", "A7"), "as the driver calls them"
+    )
+    controller: str = described("joint_trajectory_controller", "takes trajectories on <controller>/joint_trajectory")
+    gripper_joint: str = described("gripper_width", "name of the opening in gripper/joint_states")
+    joint_state_hz: float = described(100.0, "joint states each second", low=10, high=1000)
+    camera_hz: float = described(10.0, "pictures each second, as far as the machine renders so many", low=0.1, high=200)
+    image_size: int = described(472, "width and height of the pictures in pixels", low=16, high=4096)
+    jpeg_quality: int = described(95, "of the pictures", low=1, high=100)
+    real_time_factor: float = described(1.0, "simulated seconds for each second", low=0.1, high=20)
+    niceness: int = described(
+        0, "of all but the camera; below 0 a busy machine delays stops less, if allowed", low=-20, high=19
+    )
+    command_timeout_s: float = described(0.5, "without commands and heartbeats the arm holds", low=0.05, high=60)
+
+
+class TwinNode(OpcNode[TwinSettings]):
+    """A simulated KUKA LBR iiwa over a bin, with gripper and camera, behind the topics of its driver."""
+
+    NAME = "twin"
+    SETTINGS = TwinSettings
+
+    def setup(self, settings: TwinSettings) -> None:
+        self._settings = settings
+        self._robot = robot_name(self, settings.robot)
+        if not set_niceness(settings.niceness):
+            self.get_logger().info(f"niceness {settings.niceness} is not allowed here; a busy machine may delay a stop")
+        spec = find_world(settings.world)
+        self._camera = CameraProcess(spec, image_size=settings.image_size, quality=settings.jpeg_quality)
+        self.held.callback(self._camera.close)
+        self._world = World(spec, image_size=settings.image_size)
+        self.held.callback(self._world.close)
+        self._switch = StopSwitch(self._robot)
+        self._driver = TwinDriver(
+            self._world, self._switch, command_timeout_s=settings.command_timeout_s, now=time.monotonic
+        )
+        self._reporter = SafetyReporter(self, self._robot)
+        self.held.callback(self._reporter.close)
+        self._clamped = self._refused = 0
+        self._shown: tuple[DriverState, str] | None = None
+        self._lay_out(settings.seed)
+        self._offer_topics()
+
+    def start(self) -> None:
+        self._ticked_s = self._pictured_s = time.monotonic()
+        self._status_s = 0.0
+        # First, for what came at the same time is dealt with in this order: a stop or a release, then commands.
+        self._stop = StopChannel(self, self._switch, self._reporter, self._driver.hold)
+        # Commands are only taken while physics runs.
+        self._inputs = [
+            self.create_subscription(
+                JointTrajectory, f"{self._settings.controller}/joint_trajectory", self._on_trajectory, 10
+            ),
+            self.create_subscription(Float64, "gripper/command", self._on_gripper, 10),
+            self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10),
+        ]
+        self._service = self.create_service(LayOutBin, "lay_out", self._on_lay_out)
+        self._timer = self.create_timer(1.0 / self._settings.joint_state_hz, self._on_timer)
+
+    def pause(self) -> None:
+        self._driver.hold()
+        self.destroy_timer(self._timer)
+        self.destroy_service(self._service)
+        self._stop.close()
+        for subscription in self._inputs:
+            self.destroy_subscription(subscription)
+
+    def _offer_topics(self) -> None:
+        self._joint_states = self._publisher(JointState, "joint_states", 10)
+        self._gripper_states = self._publisher(JointState, "gripper/joint_states", 10)
+        self._pictures = self._publisher(CompressedImage, "camera/image/compressed", topics.pictures())
+        self._camera_infos = self._publisher(CameraInfo, "camera/camera_info", topics.pictures())
+        self._statuses = self._publisher(RobotStatus, "~/status", topics.LATEST)
+
+    def _publisher(self, kind: type, topic: str, qos: QoSProfile | int) -> Publisher:
+        publisher = self.create_publisher(kind, topic, qos)
+        self.held.callback(self.destroy_publisher, publisher)
+        return publisher
+
+    def _on_trajectory(self, msg: JointTrajectory) -> None:
+        self._attempt_command(lambda: self._driver.follow(trajectory_from_msg(msg, self._settings.joint_names)))
+
+    def _on_gripper(self, msg: Float64) -> None:
+        self._attempt_command(lambda: self._driver.grip(msg.data))
+
+    def _attempt_command(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except ArmError as error:
+            self._refused += 1
+            self._reporter.report(SafetyEvent.REFUSED, str(error))
+
+    def _on_heartbeat(self, msg: Header) -> None:
+        if convert.stamp_to_ns(msg.stamp):
+            self._driver.beat()
+        else:
+            self._driver.say_goodbye()
+
+    def _on_lay_out(self, request: LayOutBin.Request, response: LayOutBin.Response) -> LayOutBin.Response:
+        try:
+            self._lay_out(request.seed)
+            response.success, response.message = True, f"laid out from seed {request.seed}"
+        except OpcError as error:
+            response.success, response.message = False, str(error)
+        self._ticked_s = time.monotonic()
+        return response
+
+    def _lay_out(self, seed: int) -> None:
+        self._driver.lay_out(seed)
+        self._camera.lay_out(seed)
+
+    def _on_timer(self) -> None:
+        now_s = time.monotonic()
+        self._driver.advance(min(now_s - self._ticked_s, LONGEST_TICK_S) * self._settings.real_time_factor)
+        self._ticked_s = now_s
+        self._publish_measurements()
+        self._see_to_pictures(now_s)
+        self._see_to_safety(now_s)
+
+    def _publish_measurements(self) -> None:
+        stamp_ns = self.now_ns()
+        positions, velocities = self._world.joint_positions_rad(), self._world.joint_velocities_rad_s()
+        names = self._settings.joint_names
+        self._joint_states.publish(reading_to_msg(names, positions.tolist(), velocities.tolist(), stamp_ns))
+        aperture = self._world.tool_state().aperture_m
+        self._gripper_states.publish(reading_to_msg([self._settings.gripper_joint], [aperture], [], stamp_ns))
+
+    def _see_to_pictures(self, now_s: float) -> None:
+        try:
+            if (frame := self._camera.take()) is not None:
+                self._pictures.publish(convert.frame_to_msg(frame))
+                self._camera_infos.publish(camera_info(self._world.camera, frame.stamp_ns))
+            is_due = now_s - self._pictured_s >= 1.0 / self._settings.camera_hz
+            if is_due and self._camera.ask(self._world.pose(), self.now_ns()):
+                self._pictured_s = now_s
+        except OpcError as error:
+            self._reporter.report(SafetyEvent.FAULT, str(error))
+            self.finish(1)
+
+    def _see_to_safety(self, now_s: float) -> None:
+        if line := self._driver.look_after_commander():
+            self._reporter.report(SafetyEvent.WATCHDOG, line)
+        for line in self._driver.take_clamped():
+            self._clamped += 1
+            self._reporter.report(SafetyEvent.CLAMPED, line)
+        shown = (self._driver.state, self._driver.reason)
+        if shown != self._shown or now_s - self._status_s >= STATUS_S:
+            self._shown, self._status_s = shown, now_s
+            self._statuses.publish(
+                RobotStatus(
+                    header=convert.header(self.now_ns()),
+                    robot=self._robot,
+                    state=STATES[shown[0]],
+                    reason=shown[1],
+                    commands_clamped=self._clamped,
+                    commands_refused=self._refused,
+                )
+            )
+
+
+def camera_info(camera: CameraModel, stamp_ns: int) -> CameraInfo:
+    """The calibration as ROS has it."""
+    projection = np.hstack([camera.intrinsics, np.zeros((3, 1))])
+    fields: dict[str, Any] = {
+        "header": convert.header(stamp_ns, convert.CAMERA_FRAME),
+        "width": camera.size,
+        "height": camera.size,
+        "distortion_model": "plumb_bob",
+        "d": [*camera.distortion, 0.0, 0.0, 0.0],
+        "k": camera.intrinsics.ravel().tolist(),
+        "r": np.eye(3).ravel().tolist(),
+        "p": projection.ravel().tolist(),
+    }
+    return CameraInfo(**fields)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_node(TwinNode, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

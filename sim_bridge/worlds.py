@@ -1,0 +1,43 @@
+"""The twin's worlds by name."""
+
+from __future__ import annotations
+
+from opc_ros.errors import ConfigError
+from sim_bridge.arm_model import GripperMount
+from sim_bridge.camera import CameraMount
+from sim_bridge.objects import OBJECT_SETS
+from sim_bridge.randomization import Level
+from sim_bridge.world import WorldSpec
+
+# Stands for hardware where there is none: another camera and lens, a gripper that sits a little askew, unseen objects.
+PSEUDO_REAL = WorldSpec(
+    name="pseudo_real",
+    object_set="held_out",
+    level=Level.PSEUDO_REAL,
+    camera=CameraMount(
+        eye_m=(0.12, -0.50, 0.66),
+        target_m=(0.61, 0.01, 0.05),
+        roll_rad=0.05,
+        view_angle_rad=0.60,
+        distortion=(-0.28, 0.08),
+    ),
+    gripper=GripperMount(yaw_offset_rad=0.03, sideways_m=0.003, has_cable=True),
+)
+
+WORLDS: dict[str, WorldSpec] = {
+    **{name: WorldSpec(name=name, object_set=name) for name in OBJECT_SETS},
+    **{
+        f"{name}_{level.value}": WorldSpec(name=f"{name}_{level.value}", object_set=name, level=level)
+        for name in OBJECT_SETS
+        for level in (Level.MILD, Level.HEAVY)
+    },
+    "pseudo_real": PSEUDO_REAL,
+}
+
+
+def find_world(name: str) -> WorldSpec:
+    """The world of that name."""
+    try:
+        return WORLDS[name]
+    except KeyError:
+        raise ConfigError(f"world {name!r}: expected one of {', '.join(WORLDS)}") from None

@@ -1,0 +1,50 @@
+"""`opc collect` fills a store, resumes by seed, and refuses in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opc_ros.cli.main import main
+from opc_ros.store import open_store
+
+
+def arguments(store: Path, *extra: str) -> list[str]:
+    return ["collect", "--store", str(store), "--image-size", "32", "--workers", "1", *extra]
+
+
+def test_a_second_run_adds_only_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "store"
+    assert main(arguments(store, "--episodes", "2", "--seed", "1", "--json")) == 0
+    first = json.loads(capfd.readouterr().out)
+    assert (first["added"], first["already_there"]) == (2, 0)
+    before = {path: path.read_bytes() for path in store.rglob("*.mcap")}
+    assert main(arguments(store, "--episodes", "3", "--json")) == 0
+    second = json.loads(capfd.readouterr().out)
+    assert (second["added"], second["already_there"]) == (1, 2)
+    assert all(path.read_bytes() == content for path, content in before.items())
+    with open_store(store) as opened:
+        committed = list(opened.episodes())
+        assert [episode.id for episode in committed] == [f"train-scripted-32px-{seed:08d}" for seed in range(3)]
+        assert {(episode.behaviour_policy, episode.object_set) for episode in committed} == {("scripted", "train")}
+        successes = sum(episode.label.is_success is True for episode in committed)
+    assert successes == first["successes_added"] + second["successes_added"]
+
+
+def test_an_unknown_world_is_refused_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments(tmp_path / "store", "--episodes", "1", "--world", "mars")) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("opc: world 'mars': expected one of train, test")
+    assert captured.err.count("\n") == 1
+    assert not (tmp_path / "store").exists()
+
+
+def test_help_answers_without_loading_physics() -> None:
+    program = "import sys; from opc_ros.cli.main import build_parser; build_parser(); print('pybullet' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,137 @@
+"""A twin in a process of its own and somebody who watches what it and its commander say."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import rclpy
+from domain_coordinator import domain_id
+from opc_interfaces.msg import RobotStatus, SafetyEvent
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+
+from opc_ros.arm_settings import ArmSettings
+from opc_ros.config import load_config
+from opc_ros.ros import topics
+
+ROOT = Path(__file__).resolve().parents[2]
+ROBOT = "iiwa"
+# Patient, so that a busy machine does not look like a dead one.
+SETTINGS = dataclasses.replace(
+    load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings), measurement_timeout_s=10.0, connect_timeout_s=30.0
+)
+
+
+class TwinProcess:
+    """`python -m sim_bridge.twin_node`, small pictures, faster than real time."""
+
+    def __init__(self, **parameters: object) -> None:
+        given: dict[str, object] = {
+            "image_size": 64,
+            "camera_hz": 30.0,
+            "real_time_factor": 4.0,
+            "command_timeout_s": 1.5,
+            "niceness": 0,
+        }
+        given.update(parameters)
+        words = [word for name, value in given.items() for word in ("-p", f"{name}:={value}")]
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "sim_bridge.twin_node", "--ros-args", "-r", f"__ns:=/{ROBOT}", *words], cwd=ROOT
+        )
+
+    def kill(self) -> None:
+        """As the power supply would: no chance to say anything."""
+        self.child.send_signal(signal.SIGKILL)
+        self.child.wait()
+
+    def stop(self) -> int:
+        if self.child.poll() is None:
+            self.child.terminate()
+        try:
+            return self.child.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            raise
+
+
+class Watcher:
+    """Listens to events, the twin's status and joint states, and may speak."""
+
+    def __init__(self) -> None:
+        self.events: list[SafetyEvent] = []
+        self.statuses: list[RobotStatus] = []
+        self.joints: list[JointState] = []
+        self._changed = threading.Condition()
+        self._context = Context()
+        rclpy.init(args=[], context=self._context)
+        self.node = Node("watcher", namespace=ROBOT, context=self._context, use_global_arguments=False)
+        self._listen(SafetyEvent, "safety/event", self.events, topics.RECORDED)
+        self._listen(RobotStatus, "twin/status", self.statuses, topics.LATEST)
+        self._listen(JointState, "joint_states", self.joints, 10)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_closing.set()
+        self._thread.join(timeout=5)
+        self._executor.shutdown()
+        self.node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def wait_until(self, is_true: Callable[[], bool], *, deadline_s: float = 20.0) -> None:
+        end_s = time.monotonic() + deadline_s
+        with self._changed:
+            while not is_true():
+                assert time.monotonic() < end_s, "did not come true in time"
+                self._changed.wait(0.05)
+
+    def wait_for_event(self, kind: int, words: str = "") -> SafetyEvent:
+        def found() -> list[SafetyEvent]:
+            return [event for event in self.events if event.kind == kind and words in event.detail]
+
+        self.wait_until(lambda: bool(found()))
+        return found()[-1]
+
+    def wait_for_state(self, state: int) -> RobotStatus:
+        self.wait_until(lambda: bool(self.statuses) and self.statuses[-1].state == state)
+        return self.statuses[-1]
+
+    def _spin(self) -> None:
+        while not self._is_closing.is_set():
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def _listen(self, kind: type, topic: str, heard: list[Any], qos: Any) -> None:
+        def keep(msg: Any) -> None:
+            with self._changed:
+                heard.append(msg)
+                self._changed.notify_all()
+
+        self.node.create_subscription(kind, topic, keep, qos)
+
+
+@contextmanager
+def own_domain() -> Iterator[int]:
+    """Like the fixture ros_domain, for as long as one likes."""
+    before = {name: os.environ.get(name) for name in ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")}
+    with domain_id() as domain:
+        os.environ.update({"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"})
+        try:
+            yield int(domain)
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
