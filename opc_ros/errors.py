@@ -27,7 +27,9 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, ledger and scheduler
-        └── PermitRefused
+        ├── PermitRefused
+        ├── LedgerDamaged          lines changed, added or missing
+        └── SchedulerBusy          another scheduler holds the queue
 """
 
 
@@ -133,3 +135,11 @@ class DeploymentError(OpcError):
 
 class PermitRefused(DeploymentError):
     """A permit that does not allow what was asked."""
+
+
+class LedgerDamaged(DeploymentError):
+    """Ledger lines that were changed, added or are missing."""
+
+
+class SchedulerBusy(DeploymentError):
+    """Another scheduler holds the queue."""

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": set(),
     "policies": set(),
     "scoring": {"policies"},
-    "ranking": {"scoring"},
+    "ranking": {"scoring", "policies", "store"},
     "deployment": {"ranking", "scoring"},
     "bringup": set(),
     "experiments": {*CORE, "sim_bridge"},

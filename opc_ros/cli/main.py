@@ -20,6 +20,10 @@ VERBS: tuple[str, ...] = (
     "candidate",
     "score",
     "rank",
+    "gate",
+    "keys",
+    "deploy",
+    "ledger",
     "reproduce",
 )
 

@@ -1,0 +1,66 @@
+"""`opc keys`: the key pair that signs permits and ledger lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+EXAMPLES = """examples:
+  opc keys create deployment/keys
+  opc keys list deployment/keys
+  opc keys export deployment/keys /mnt/arm1/keys
+
+The private key stays where the scheduler runs. Robots need the public part alone; a robot ceases to trust a key
+the moment its *.public.pem is deleted there."""
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "keys",
+        help="make the key pair that signs permits, and give its public part to robots",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make a key pair")
+    create.add_argument("folder", type=Path)
+    create.set_defaults(run=run_create)
+    show = actions.add_parser("list", help="show the public keys of a folder")
+    show.add_argument("folder", type=Path)
+    show.add_argument("--json", action="store_true", help="for machines")
+    show.set_defaults(run=run_list)
+    export = actions.add_parser("export", help="copy the public keys for a robot")
+    export.add_argument("folder", type=Path)
+    export.add_argument("to", type=Path)
+    export.set_defaults(run=run_export)
+
+
+def run_create(arguments: argparse.Namespace) -> int:
+    from opc_ros.deployment.keys import create_keys
+
+    signer = create_keys(arguments.folder)
+    print(f"key {signer.key_id} in {arguments.folder}; give robots its public part with `opc keys export`")
+    return 0
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    from opc_ros.deployment.keys import PRIVATE_NAME, load_trusted_keys
+
+    key_ids = list(load_trusted_keys(arguments.folder))
+    has_private = (arguments.folder / PRIVATE_NAME).is_file()
+    if arguments.json:
+        print(json.dumps({"key_ids": key_ids, "has_private": has_private}))
+        return 0
+    for key_id in key_ids:
+        print(key_id)
+    print("with the private key: permits can be signed here" if has_private else "public keys only")
+    return 0
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    from opc_ros.deployment.keys import export_public_keys
+
+    for path in export_public_keys(arguments.folder, arguments.to):
+        print(path)
+    return 0

@@ -1,0 +1,64 @@
+"""What a gate says about a candidate, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+PLACE_RULES = frozenset({"top_k", "champion"})
+
+
+class Verdict(StrEnum):
+    """The three answers of a gate."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"  # a person has to decide
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule says; its sentence gives what was found and what the rule asks for."""
+
+    rule: str
+    verdict: Verdict
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict with the findings it follows from: one failure fails, one doubt leaves it to a person."""
+
+    candidate_id: str
+    ranking_id: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        said = {finding.verdict for finding in self.findings}
+        if Verdict.FAIL in said or not said:
+            return Verdict.FAIL
+        return Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in said else Verdict.PASS
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is not a pass; for a pass, why it is one."""
+        verdict = self.verdict
+        return tuple(finding.sentence for finding in self.findings if finding.verdict is verdict)
+
+    @property
+    def is_explorable(self) -> bool:
+        """Nothing speaks against it but its place: such a candidate may have an exploration slot."""
+        return {finding.rule for finding in self.findings if finding.verdict is not Verdict.PASS} <= PLACE_RULES
+
+
+@dataclass(frozen=True, slots=True)
+class RealResult:
+    """What a candidate has done on real arms."""
+
+    successes: int
+    trials: int
+
+    @property
+    def rate(self) -> float:
+        return self.successes / self.trials

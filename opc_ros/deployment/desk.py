@@ -1,0 +1,159 @@
+"""What people ask of the scheduler: requests, approvals, overrides, halts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from opc_ros.deployment.decision import Decision, Verdict
+from opc_ros.deployment.queue import Queue
+from opc_ros.deployment.queue_rows import Request
+from opc_ros.deployment.revoking import revoke_leases
+from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.errors import DeploymentError
+
+Word = Literal["approve", "reject", "override"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who wants what on the robots."""
+
+    candidate_id: str
+    name: str
+    path: str  # folder of the candidate, on the robots' machines
+    score: float
+    requested_by: str
+    robots: tuple[str, ...] = ()  # empty: any
+    episodes: int = 0  # at full speed; 0: as many as the rules allow
+    priority: int = 0
+
+
+def file_request(
+    queue: Queue, rules: SchedulerRules, asked: Asked, decision: Decision, request_id: str, now_ns: int
+) -> Request:
+    """Take a request with the gate's word on it: into the queue, to a person, or refused."""
+    _check_asked(queue, rules, asked)
+    was_aborted = [old.reason for old in queue.requests("aborted") if old.candidate_id == asked.candidate_id]
+    reasons = (*decision.reasons, *(f"was aborted before: {reason}" for reason in was_aborted))
+    has_room = decision.verdict is Verdict.FAIL and decision.is_explorable and rules.exploration_episodes > 0
+    is_exploration = has_room and not was_aborted
+    if was_aborted or (decision.verdict is Verdict.FAIL and not is_exploration):
+        state = "refused"
+    else:
+        state = "waiting" if decision.verdict is Verdict.INCONCLUSIVE else "queued"
+    with queue.change("request", now_ns) as tell:
+        queue.execute(
+            "INSERT INTO requests (id, candidate_id, name, path, score, ranking_id, robots, episodes, priority,"
+            " requested_by, created_ns, state, rung, is_exploration, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            request_id,
+            asked.candidate_id,
+            asked.name,
+            asked.path,
+            asked.score,
+            decision.ranking_id,
+            json.dumps(asked.robots),
+            min(asked.episodes or rules.request_episodes, rules.request_episodes),
+            asked.priority,
+            asked.requested_by,
+            now_ns,
+            state,
+            rules.ladder.first(),
+            is_exploration,
+            "; ".join(reasons) if state != "queued" or is_exploration else "passed the gate",
+        )
+        body = {"request_id": request_id, "candidate_id": asked.candidate_id, "requested_by": asked.requested_by}
+        tell(
+            "request",
+            body
+            | {
+                "verdict": decision.verdict,
+                "reasons": reasons,
+                "ranking_id": decision.ranking_id,
+                "state": state,
+                "is_exploration": is_exploration,
+            },
+        )
+    return queue.request(request_id)
+
+
+def decide_request(queue: Queue, request_id: str, word: Word, person: str, reason: str, now_ns: int) -> Request:
+    """A person's word: approve or reject what waits, override what the gate refused, or take back what is queued."""
+    _check_person(person)
+    if word != "approve" and not reason.strip():
+        raise DeploymentError(f"{word} of request {request_id}: give a reason")
+    request = queue.request(request_id)
+    allowed = {"approve": ("waiting",), "reject": ("waiting", "queued"), "override": ("waiting", "refused")}[word]
+    if request.state not in allowed:
+        raise DeploymentError(f"request {request_id}: is {request.state}; {word} is for {' or '.join(allowed)} ones")
+    with queue.change(word, now_ns) as tell:
+        if word == "reject":
+            queue.set_request(request_id, state="rejected", reason=f"rejected by {person}: {reason}")
+            revoke_leases(queue, tell, f"request rejected by {person}", request_id=request_id)
+        else:
+            said = f"{word} by {person}" + (f": {reason}" if reason else "")
+            queue.set_request(
+                request_id, state="queued", approval=word, approved_by=person, reason=said, is_exploration=False
+            )
+        body = {"request_id": request_id, "candidate_id": request.candidate_id, "person": person, "reason": reason}
+        tell(word, body | {"gate_said": request.reason})
+    return queue.request(request_id)
+
+
+def halt(queue: Queue, rules: SchedulerRules, robot: str, person: str, reason: str, now_ns: int) -> None:
+    """Give out no more robot time, and revoke what is lent; for one robot, or for all where it is empty."""
+    _check_person(person)
+    with queue.change("halt", now_ns) as tell:
+        for name in _robots(rules, robot):
+            queue.execute("INSERT OR IGNORE INTO robots (name) VALUES (?)", name)
+            queue.execute("UPDATE robots SET halted_by = ? WHERE name = ?", f"{person}: {reason}".strip(": "), name)
+            revoke_leases(queue, tell, f"halted by {person}", robot=name)
+        tell("halt", {"robot": robot or "all", "person": person, "reason": reason})
+
+
+def resume(queue: Queue, rules: SchedulerRules, robot: str, person: str, reason: str, now_ns: int) -> None:
+    """Take up again what `halt` stopped; what was revoked stays so, and is lent anew."""
+    _check_person(person)
+    with queue.change("resume", now_ns) as tell:
+        for name in _robots(rules, robot):
+            queue.execute("UPDATE robots SET halted_by = '' WHERE name = ?", name)
+        tell("resume", {"robot": robot or "all", "person": person, "reason": reason})
+
+
+def accept_clock(queue: Queue, person: str, reason: str, now_ns: int) -> None:
+    """After a person corrected a clock that ran ahead: go on from now; every permit out there is revoked."""
+    _check_person(person)
+    if not reason.strip():
+        raise DeploymentError("accept-clock: give a reason")
+    with queue.change("accept clock", now_ns) as tell:
+        revoke_leases(queue, tell, "the clock was corrected")
+        queue.set_fact("latest_ns", now_ns)
+        tell("clock_accepted", {"person": person, "reason": reason})
+
+
+def _check_person(person: str) -> None:
+    if not person.strip():
+        raise DeploymentError("who decides this? Give a name with --person")
+
+
+def _robots(rules: SchedulerRules, robot: str) -> Sequence[str]:
+    if robot and robot not in rules.robots:
+        raise DeploymentError(f"robot {robot!r}: not in the scheduler's rules, which have {', '.join(rules.robots)}")
+    return [robot] if robot else list(rules.robots)
+
+
+def _check_asked(queue: Queue, rules: SchedulerRules, asked: Asked) -> None:
+    _check_person(asked.requested_by)
+    for robot in asked.robots:
+        _robots(rules, robot)
+    if asked.episodes < 0:
+        raise DeploymentError(f"request: {asked.episodes} episodes, expected at least 0")
+    for request in queue.requests("waiting", "queued"):
+        if request.candidate_id == asked.candidate_id:
+            raise DeploymentError(
+                f"candidate {asked.name}: request {request.id} for it is {request.state} already; "
+                f"wait for it, or `opc deploy reject {request.id}`"
+            )

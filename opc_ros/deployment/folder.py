@@ -1,0 +1,40 @@
+"""A deployment's folder: keys, queue and ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.deployment.keys import Signer, load_signer
+from opc_ros.deployment.ledger import Ledger
+from opc_ros.deployment.queue import Queue, ignore_moment
+from opc_ros.errors import DeploymentError
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentFolder:
+    """Where everything lies."""
+
+    path: Path
+
+    @property
+    def keys(self) -> Path:
+        return self.path / "keys"
+
+    @property
+    def ledger(self) -> Path:
+        return self.path / "ledger.jsonl"
+
+    @contextmanager
+    def open(self, *, probe: Callable[[str], None] = ignore_moment) -> Iterator[tuple[Queue, Signer]]:
+        """The queue and the key it signs with; several programs may have it open, one of them may schedule."""
+        if not self.path.is_dir():
+            raise DeploymentError(f"{self.path}: no such folder; begin one with `opc keys create {self.keys}`")
+        signer = load_signer(self.keys)
+        queue = Queue(self.path, Ledger(self.ledger, signer), probe=probe)
+        try:
+            yield queue, signer
+        finally:
+            queue.close()

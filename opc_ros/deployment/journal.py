@@ -1,0 +1,175 @@
+"""What a robot remembers of the permits it was given, so that a restart forgets nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.deployment.ledger import Ledger, LedgerHead
+from opc_ros.errors import DeploymentError
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS episodes (
+    permit_id TEXT NOT NULL, slot INTEGER NOT NULL, lease_id TEXT NOT NULL, episode_id TEXT NOT NULL UNIQUE,
+    begun_ns INTEGER NOT NULL, outcome TEXT, safety_events INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (permit_id, slot));
+CREATE TABLE IF NOT EXISTS revoked (permit_id TEXT PRIMARY KEY);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEpisode:
+    """One episode that a robot began under a permit."""
+
+    slot: int  # 0 for the first of its permit
+    episode_id: str
+    outcome: str | None  # "success", "failure", "aborted"; None while running, or if the runner died in it
+    safety_events: int
+
+
+class RobotJournal:
+    """Durable memory of one robot: a spent episode, a revocation or a moment seen stays so after a crash."""
+
+    def __init__(self, path: Path, now_ns: int) -> None:
+        """Open the journal, or begin one at `now_ns`."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._lock = threading.RLock()  # a revocation may arrive while an episode is being spent
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(SCHEMA)
+            self._database.execute("INSERT OR IGNORE INTO facts VALUES ('begun_ns', ?)", (str(now_ns),))
+        except sqlite3.Error as error:
+            raise DeploymentError(f"{path}: no journal of a robot: {error}") from error
+
+    @property
+    def begun_ns(self) -> int:
+        """A permit older than the journal may have been spent in one that was deleted."""
+        return self._fact("begun_ns")
+
+    @property
+    def latest_ns(self) -> int:
+        """The latest moment this robot has seen."""
+        return self._fact("latest_ns")
+
+    @property
+    def revocation_serial(self) -> int:
+        return self._fact("revocation_serial")
+
+    def see_moment(self, now_ns: int) -> None:
+        if now_ns > self.latest_ns:
+            self._set("latest_ns", now_ns)
+
+    def accept_earlier_clock(self, now_ns: int) -> None:
+        """After a person corrected a clock that ran ahead: begin anew, and let no permit from before count."""
+        with self._transaction():
+            self._set("begun_ns", now_ns)
+            self._set("latest_ns", now_ns)
+            self._database.execute("INSERT OR IGNORE INTO revoked SELECT DISTINCT permit_id FROM episodes")
+
+    def spend(self, permit_id: str, lease_id: str, episode_id: str, budget: int, now_ns: int) -> int | None:
+        """Take the next slot of a permit's budget, for good; None where none is left."""
+        with self._transaction():
+            slot = self.spent(permit_id)
+            if slot >= budget:
+                return None
+            self._database.execute(
+                "INSERT INTO episodes (permit_id, slot, lease_id, episode_id, begun_ns) VALUES (?, ?, ?, ?, ?)",
+                (permit_id, slot, lease_id, episode_id.format(slot=slot), now_ns),
+            )
+            return slot
+
+    def spent(self, permit_id: str) -> int:
+        """How many episodes of a permit have begun."""
+        row = self._database.execute("SELECT count(*) FROM episodes WHERE permit_id = ?", (permit_id,)).fetchone()
+        return int(row[0])
+
+    def finish(self, permit_id: str, slot: int, outcome: str, safety_events: int) -> None:
+        self._database.execute(
+            "UPDATE episodes SET outcome = ?, safety_events = ? WHERE permit_id = ? AND slot = ? AND outcome IS NULL",
+            (outcome, safety_events, permit_id, slot),
+        )
+
+    def break_off_unfinished(self) -> int:
+        """After a restart: episodes the runner died in count as aborted; says how many."""
+        cursor = self._database.execute("UPDATE episodes SET outcome = 'aborted' WHERE outcome IS NULL")
+        return cursor.rowcount
+
+    def episodes_of(self, lease_id: str) -> tuple[RunEpisode, ...]:
+        rows = self._database.execute(
+            "SELECT slot, episode_id, outcome, safety_events FROM episodes WHERE lease_id = ? ORDER BY slot",
+            (lease_id,),
+        )
+        return tuple(RunEpisode(*row) for row in rows)
+
+    def revoke(self, permit_ids: Iterable[str], serial: int | None = None) -> None:
+        with self._transaction():
+            self._database.executemany("INSERT OR IGNORE INTO revoked VALUES (?)", [(name,) for name in permit_ids])
+            if serial is not None:
+                self._set("revocation_serial", serial)
+
+    def is_revoked(self, permit_id: str) -> bool:
+        row = self._database.execute("SELECT 1 FROM revoked WHERE permit_id = ?", (permit_id,)).fetchone()
+        return row is not None
+
+    def remember_ledger(self, head: LedgerHead) -> None:
+        """Keep the longest ledger head seen, as a witness."""
+        if head.entries > self.ledger_witness().entries:
+            self._set("ledger", f"{head.entries}:{head.hash}")
+
+    def ledger_witness(self) -> LedgerHead:
+        row = self._database.execute("SELECT value FROM facts WHERE name = 'ledger'").fetchone()
+        if row is None:
+            return LedgerHead()
+        entries, _, digest = str(row[0]).partition(":")
+        return LedgerHead(int(entries), digest)
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    def _fact(self, name: str) -> int:
+        row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def _set(self, name: str, value: int | str) -> None:
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, str(value)))
+
+
+def read_ledger_witness(path: Path) -> LedgerHead:
+    """The head of the scheduler's ledger as a robot's journal remembers it."""
+    if not path.is_file():
+        raise DeploymentError(f"{path}: no such file, expected a robot's journal.db")
+    journal = RobotJournal(path, 0)
+    try:
+        return journal.ledger_witness()
+    finally:
+        journal.close()
+
+
+def accept_clock_on_robot(path: Path, person: str, reason: str, now_ns: int) -> None:
+    """A person's word that a robot's clock is right now; kept in the robot's ledger."""
+    if not path.is_file():
+        raise DeploymentError(f"{path}: no such file, expected a robot's journal.db")
+    if not person.strip() or not reason.strip():
+        raise DeploymentError("accept-clock: give a name and a reason")
+    journal = RobotJournal(path, now_ns)
+    journal.accept_earlier_clock(now_ns)
+    journal.close()
+    Ledger(path.with_name("ledger.jsonl")).append("clock_accepted", {"person": person, "reason": reason}, now_ns)

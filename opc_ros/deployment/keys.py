@@ -1,0 +1,123 @@
+"""Ed25519 key pairs: the private part stays where the scheduler runs, robots get the public one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from opc_ros.errors import DeploymentError
+
+PRIVATE_NAME = "scheduler.private.pem"
+PUBLIC_SUFFIX = ".public.pem"
+
+TrustedKeys = Mapping[str, Ed25519PublicKey]  # by key id
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A private key and the name by which others know its public part."""
+
+    key_id: str
+    private_key: Ed25519PrivateKey
+
+    def sign(self, text: str) -> bytes:
+        return self.private_key.sign(text.encode())
+
+
+def create_keys(folder: Path) -> Signer:
+    """Make a key pair in a folder; an existing private key is never overwritten."""
+    folder.mkdir(parents=True, exist_ok=True)
+    private_key = Ed25519PrivateKey.generate()
+    pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path = folder / PRIVATE_NAME
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise DeploymentError(f"{path}: there is a key already; move it away to make a new one") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pem)
+        file.flush()
+        os.fsync(file.fileno())
+    signer = Signer(_key_id(private_key.public_key()), private_key)
+    public = private_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (folder / f"{signer.key_id}{PUBLIC_SUFFIX}").write_bytes(public)
+    return signer
+
+
+def load_signer(folder: Path) -> Signer:
+    """The private key of a folder; one that others may read is refused, as ssh does."""
+    path = folder / PRIVATE_NAME
+    try:
+        mode = path.stat().st_mode
+        pem = path.read_bytes()
+    except OSError as error:
+        raise DeploymentError(f"{path}: {error.strerror}; make a key pair with `opc keys create {folder}`") from error
+    if mode & 0o077:
+        raise DeploymentError(f"{path}: mode is {mode & 0o777:o}, expected 600: others can read the private key")
+    try:
+        key = load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise DeploymentError(f"{path}: no private key in PEM form: {error}") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise DeploymentError(f"{path}: holds a {type(key).__name__}, expected Ed25519")
+    return Signer(_key_id(key.public_key()), key)
+
+
+def load_trusted_keys(folder: Path) -> TrustedKeys:
+    """Every public key of a folder by its id; to stop trusting one, delete its file."""
+    keys: dict[str, Ed25519PublicKey] = {}
+    for path in sorted(folder.glob(f"*{PUBLIC_SUFFIX}")):
+        try:
+            key = load_pem_public_key(path.read_bytes())
+        except (OSError, ValueError, UnsupportedAlgorithm) as error:
+            raise DeploymentError(f"{path}: no public key in PEM form: {error}") from error
+        if not isinstance(key, Ed25519PublicKey):
+            raise DeploymentError(f"{path}: holds a {type(key).__name__}, expected Ed25519")
+        keys[_key_id(key)] = key
+    if not keys:
+        raise DeploymentError(f"{folder}: holds no *{PUBLIC_SUFFIX}; copy the scheduler's there, or `opc keys create`")
+    return keys
+
+
+def export_public_keys(folder: Path, to: Path) -> list[Path]:
+    """Copy the public part alone, for a robot."""
+    keys = load_trusted_keys(folder)
+    copies = []
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        for key_id, key in keys.items():
+            copies.append(to / f"{key_id}{PUBLIC_SUFFIX}")
+            copies[-1].write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    except OSError as error:
+        raise DeploymentError(f"{to}: {error.strerror}") from error
+    return copies
+
+
+def is_signed_by(key_id: str, text: str, signature: bytes, keys: TrustedKeys) -> bool:
+    """Whether a trusted key of that id signed the text."""
+    key = keys.get(key_id)
+    if key is None:
+        return False
+    try:
+        key.verify(signature, text.encode())
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _key_id(key: Ed25519PublicKey) -> str:
+    return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]

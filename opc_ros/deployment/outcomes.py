@@ -1,0 +1,117 @@
+"""What follows from results: climbing, aborting, winning a race, rolling back to the champion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opc_ros.deployment.confidence import is_provably_below
+from opc_ros.deployment.permit import Rung
+from opc_ros.deployment.queue import Queue
+from opc_ros.deployment.queue_rows import Request, Tally
+from opc_ros.deployment.revoking import Tell, revoke_leases
+from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.deployment.work import RaceResult, episodes_wanted
+
+
+def follow_up(queue: Queue, tell: Tell, request: Request, rules: SchedulerRules) -> None:
+    """Within a change, after a result: abort the request, let it climb, or leave it where it is."""
+    if request.state not in ("queued", "done"):
+        return
+    tally = queue.tally(request)
+    reason = why_to_abort(request, tally, rules)
+    if reason:
+        abort_request(queue, tell, request, reason)
+    elif (
+        request.state == "queued"
+        and request.rung is not Rung.FULL
+        and episodes_wanted(request, tally, rules) + tally.outstanding == 0
+    ):
+        _climb(queue, tell, request, tally, rules)
+
+
+def why_to_abort(request: Request, tally: Tally, rules: SchedulerRules) -> str:
+    """The reason, or nothing."""
+    rung = rules.ladder.of(request.rung)
+    if tally.safety_events > rung.safety_events:
+        return f"{tally.safety_events} safety events on rung {request.rung}, allowed {rung.safety_events}"
+    if tally.broken > rung.broken_episodes:
+        return f"{tally.broken} episodes broken off on rung {request.rung}, allowed {rung.broken_episodes}"
+    if is_provably_below(tally.successes, tally.trials, rung.success_floor, confidence=rules.abort_confidence):
+        return (
+            f"{tally.successes} successes in {tally.trials} episodes on rung {request.rung}: "
+            f"provably below {rung.success_floor:.0%}"
+        )
+    return ""
+
+
+def abort_request(queue: Queue, tell: Tell, request: Request, reason: str) -> None:
+    """End a request, take its robots back and, if it was the champion, go back to the one before."""
+    queue.set_request(request.id, state="aborted", reason=reason)
+    tell("aborted", {"request_id": request.id, "candidate_id": request.candidate_id, "reason": reason})
+    revoke_leases(queue, tell, f"request aborted: {reason}", request_id=request.id)
+    champion = queue.champion()
+    if champion is not None and champion[0] == request.candidate_id:
+        queue.execute("UPDATE champions SET is_withdrawn = 1 WHERE candidate_id = ?", request.candidate_id)
+        champion = queue.champion()
+        back_to = champion[0] if champion else ""
+        tell("champion_withdrawn", {"candidate_id": request.candidate_id, "champion": back_to, "reason": reason})
+    roll_back(queue, tell, request.candidate_id, reason)
+
+
+def roll_back(queue: Queue, tell: Tell, candidate_id: str, reason: str) -> None:
+    """Put the champion back on every robot that serves a candidate."""
+    for robot in queue.robots().values():
+        if robot.serving == candidate_id:
+            back_to = serve_champion(queue, robot.name)
+            tell("rolled_back", {"robot": robot.name, "from": candidate_id, "to": back_to, "reason": reason})
+
+
+def serve_champion(queue: Queue, robot: str) -> str:
+    """A robot without a lease belongs to the champion; says who that is."""
+    champion = queue.champion()
+    back_to = champion[0] if champion else ""
+    queue.execute("UPDATE robots SET serving = ? WHERE name = ?", back_to, robot)
+    return back_to
+
+
+def settle_race(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRules, now_ns: int) -> None:
+    """Send home whoever is provably not the best; crown the winner of a race that is over, unless below the floor."""
+    leader = int(race.standing.leader)
+    winner = race.requests[leader] if leader < len(race.requests) else None
+    for index, request in enumerate(race.requests):
+        if race.is_over:
+            _finish(queue, tell, request, f"race over: {race.why}")
+        elif not race.standing.is_in_race[index]:
+            _finish(queue, tell, request, "out of the race: provably not the best")
+    champion = queue.champion()
+    is_new = winner is not None and (champion is None or champion[0] != winner.candidate_id)
+    is_fit = race.standing.estimate[leader] >= rules.ladder.full.success_floor
+    if race.is_over and winner is not None and is_new and is_fit:
+        queue.execute(
+            "INSERT INTO champions (candidate_id, score, at_ns) VALUES (?, ?, ?)",
+            winner.candidate_id,
+            winner.score,
+            now_ns,
+        )
+        estimate = round(float(race.standing.estimate[leader]), 4)
+        bounds = [round(float(race.standing.low[leader]), 4), round(float(race.standing.high[leader]), 4)]
+        body = {"candidate_id": winner.candidate_id, "request_id": winner.id, "estimate": estimate, "bounds": bounds}
+        tell("champion", body | {"before": champion[0] if champion else "", "why": race.why})
+
+
+def _climb(queue: Queue, tell: Tell, request: Request, tally: Tally, rules: SchedulerRules) -> None:
+    following = rules.ladder.after(request.rung)
+    body: dict[str, Any] = {"request_id": request.id, "candidate_id": request.candidate_id, "from": request.rung}
+    body |= {"successes": tally.successes, "trials": tally.trials}
+    if following is None or (request.is_exploration and following is Rung.FULL):
+        queue.set_request(request.id, state="done", reason=f"{tally.successes} of {tally.trials} succeeded")
+        tell("finished", body)
+        return
+    queue.set_request(request.id, rung=following)
+    tell("climbed", body | {"to": following})
+
+
+def _finish(queue: Queue, tell: Tell, request: Request, reason: str) -> None:
+    queue.set_request(request.id, state="done", reason=reason)
+    tell("finished", {"request_id": request.id, "candidate_id": request.candidate_id, "reason": reason})
+    revoke_leases(queue, tell, reason, request_id=request.id)

@@ -1,0 +1,209 @@
+"""The scheduler's durable memory: requests, leases, results and champions in one SQLite file."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from opc_ros.deployment.canonical import canonical_json
+from opc_ros.deployment.decision import RealResult
+from opc_ros.deployment.ledger import Ledger
+from opc_ros.deployment.permit import Rung
+from opc_ros.deployment.queue_rows import (
+    OPEN_LEASE_STATES,
+    SCHEMA,
+    Lease,
+    Request,
+    RobotRow,
+    Tally,
+    to_lease,
+    to_request,
+    to_robot,
+)
+from opc_ros.errors import DeploymentError, LedgerDamaged, SchedulerBusy
+
+FORMAT = 1
+
+
+def ignore_moment(moment: str) -> None:
+    """For everyone but tests that kill the program at a chosen moment."""
+
+
+class Queue:
+    """Everything the scheduler knows; what is not in here or on a robot does not exist.
+
+    A change is one transaction together with the events that tell of it. Events are copied to the ledger right after;
+    if the program dies in between, whoever opens the queue next copies them, once.
+    """
+
+    def __init__(self, folder: Path, ledger: Ledger, *, probe: Callable[[str], None] = ignore_moment) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.ledger = ledger
+        self._probe = probe
+        self._lock = threading.RLock()
+        self._epoch: int | None = None
+        self._claim_file: TextIO | None = None
+        path = folder / "queue.db"
+        try:
+            self._database = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
+            self._database.row_factory = sqlite3.Row
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(SCHEMA)
+            self._database.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (str(FORMAT),))
+            found = self.fact("format")
+        except sqlite3.Error as error:
+            raise DeploymentError(f"{path}: no scheduler queue: {error}") from error
+        if found != FORMAT:
+            raise DeploymentError(f"{path}: format {found}, this program knows {FORMAT}")
+        self.copy_events_to_ledger()
+
+    def claim(self, now_ns: int) -> None:
+        """Become the one scheduler of this queue, until the process ends or `close`."""
+        file = (self.folder / "scheduler.lock").open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            file.close()
+            with self.change("second scheduler", now_ns) as tell:
+                tell("second_scheduler_refused", {"holder": holder})
+            raise SchedulerBusy(f"{self.folder}: process {holder} schedules here already; stop it first") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        self._claim_file = file
+        with self.change("claim", now_ns) as tell:
+            # Where file locks do not reach (some network disks), a newer epoch still shuts the older scheduler out.
+            epoch = self.fact("epoch") + 1
+            self.set_fact("epoch", epoch)
+            tell("scheduler_started", {"epoch": epoch})
+        self._epoch = epoch
+
+    def close(self) -> None:
+        self._database.close()
+        if self._claim_file is not None:
+            self._claim_file.close()
+
+    @contextmanager
+    def change(self, name: str, now_ns: int) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+        """One durable change; gives a function `tell(kind, body)` for the events that belong to it."""
+        told: list[tuple[str, dict[str, Any]]] = []
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                if self._epoch is not None and self.fact("epoch") != self._epoch:
+                    raise SchedulerBusy(f"{self.folder}: a newer scheduler has taken over; this one must stop")
+                yield lambda kind, body: told.append((kind, body))
+                self.set_fact("latest_ns", max(now_ns, self.fact("latest_ns")))
+                self._database.executemany(
+                    "INSERT INTO events (at_ns, kind, body) VALUES (?, ?, ?)",
+                    [(now_ns, kind, canonical_json(body)) for kind, body in told],
+                )
+                self._probe(f"before {name}")
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+            self._probe(f"after {name}")
+            if told:
+                self.copy_events_to_ledger()
+                self._probe(f"told {name}")
+
+    def copy_events_to_ledger(self) -> None:
+        """Append every event the ledger does not have yet, in order."""
+        with self.ledger.exclusive() as (last, append):
+            done = int(last.body.get("change", 0)) if last is not None else 0
+            newest = self.rows("SELECT coalesce(max(change), 0) FROM events")[0][0]
+            if done > newest:
+                raise LedgerDamaged(
+                    f"{self.ledger.path}: tells of change {done}, but the queue ends at {newest}: an old copy of "
+                    "queue.db was put back; restore the newest one"
+                )
+            rows = self.rows("SELECT * FROM events WHERE change > ? ORDER BY change", done)
+            if rows:
+                append(
+                    [(row["kind"], {**json.loads(row["body"]), "change": row["change"]}, row["at_ns"]) for row in rows]
+                )
+
+    def execute(self, statement: str, *values: Any) -> int:
+        return self._database.execute(statement, values).rowcount
+
+    def rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
+        return self._database.execute(statement, values).fetchall()
+
+    def fact(self, name: str) -> int:
+        found = self.rows("SELECT value FROM facts WHERE name = ?", name)
+        return int(found[0][0]) if found else 0
+
+    def set_fact(self, name: str, value: int) -> None:
+        self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, str(value))
+
+    def requests(self, *states: str) -> list[Request]:
+        marks = ", ".join("?" * len(states))
+        where = f"WHERE state IN ({marks})" if states else ""
+        return [to_request(row) for row in self.rows(f"SELECT * FROM requests {where} ORDER BY seq", *states)]
+
+    def request(self, request_id: str) -> Request:
+        found = self.rows("SELECT * FROM requests WHERE id = ?", request_id)
+        if not found:
+            raise DeploymentError(f"request {request_id!r}: there is none; `opc deploy status` lists them")
+        return to_request(found[0])
+
+    def set_request(self, request_id: str, **values: Any) -> None:
+        names = ", ".join(f"{name} = ?" for name in values)
+        self.execute(f"UPDATE requests SET {names} WHERE id = ?", *values.values(), request_id)
+
+    def open_leases(self) -> list[Lease]:
+        marks = ", ".join("?" * len(OPEN_LEASE_STATES))
+        found = self.rows(f"SELECT * FROM leases WHERE state IN ({marks}) ORDER BY seq", *OPEN_LEASE_STATES)
+        return [to_lease(row) for row in found]
+
+    def lease(self, lease_id: str) -> Lease | None:
+        found = self.rows("SELECT * FROM leases WHERE id = ?", lease_id)
+        return to_lease(found[0]) if found else None
+
+    def set_lease(self, lease_id: str, state: str) -> None:
+        self.execute("UPDATE leases SET state = ? WHERE id = ?", state, lease_id)
+
+    def robots(self) -> dict[str, RobotRow]:
+        return {row["name"]: to_robot(row) for row in self.rows("SELECT * FROM robots ORDER BY name")}
+
+    def tally(self, request: Request) -> Tally:
+        """What a request has done on its present rung."""
+        done = self.rows(
+            "SELECT coalesce(sum(success), 0), count(success), count(*) - count(success),"
+            " coalesce(sum(safety_events), 0) FROM results WHERE request_id = ? AND rung = ?",
+            request.id,
+            request.rung,
+        )[0]
+        lent = self.rows(
+            "SELECT coalesce(sum(episodes - (SELECT count(*) FROM results WHERE lease_id = leases.id)), 0)"
+            " FROM leases WHERE request_id = ? AND rung = ? AND state IN ('granted', 'running', 'revoking')",
+            request.id,
+            request.rung,
+        )[0]
+        return Tally(done[0], done[1], done[2], done[3], outstanding=lent[0])
+
+    def real_results(self) -> dict[str, RealResult]:
+        """What each candidate has done at full speed, over all its requests."""
+        found = self.rows(
+            "SELECT candidate_id, sum(success), count(success) FROM results WHERE rung = ? AND success IS NOT NULL"
+            " GROUP BY candidate_id",
+            Rung.FULL,
+        )
+        return {row[0]: RealResult(int(row[1]), int(row[2])) for row in found}
+
+    def champion(self) -> tuple[str, float] | None:
+        """The present champion's id and score."""
+        found = self.rows("SELECT candidate_id, score FROM champions WHERE is_withdrawn = 0 ORDER BY seq DESC LIMIT 1")
+        return (found[0][0], found[0][1]) if found else None

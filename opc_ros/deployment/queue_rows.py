@@ -1,0 +1,132 @@
+"""Rows of the scheduler's database as values."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+from opc_ros.deployment.permit import Rung
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS requests (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, candidate_id TEXT NOT NULL, name TEXT NOT NULL,
+    path TEXT NOT NULL, score REAL NOT NULL, ranking_id TEXT NOT NULL, robots TEXT NOT NULL, episodes INTEGER NOT NULL,
+    priority INTEGER NOT NULL, requested_by TEXT NOT NULL, created_ns INTEGER NOT NULL, state TEXT NOT NULL,
+    rung TEXT NOT NULL, is_exploration INTEGER NOT NULL, approval TEXT NOT NULL DEFAULT '',
+    approved_by TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS leases (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, request_id TEXT NOT NULL,
+    candidate_id TEXT NOT NULL, robot TEXT NOT NULL, rung TEXT NOT NULL, episodes INTEGER NOT NULL,
+    state TEXT NOT NULL, permit_id TEXT NOT NULL, permit TEXT NOT NULL, granted_ns INTEGER NOT NULL,
+    expires_ns INTEGER NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS one_lease_per_robot ON leases (robot)
+    WHERE state IN ('granted', 'running', 'revoking');
+CREATE TABLE IF NOT EXISTS results (
+    episode_id TEXT PRIMARY KEY, lease_id TEXT NOT NULL, request_id TEXT NOT NULL, candidate_id TEXT NOT NULL,
+    robot TEXT NOT NULL, rung TEXT NOT NULL, success INTEGER, safety_events INTEGER NOT NULL, at_ns INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS results_of_request ON results (request_id, rung);
+CREATE TABLE IF NOT EXISTS robots (
+    name TEXT PRIMARY KEY, state TEXT NOT NULL DEFAULT 'offline', since_ns INTEGER NOT NULL DEFAULT 0, halted_by TEXT
+    NOT NULL DEFAULT '', since_rest INTEGER NOT NULL DEFAULT 0, rest_until_ns INTEGER NOT NULL DEFAULT 0,
+    serving TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS champions (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, candidate_id TEXT NOT NULL, score REAL NOT NULL, at_ns INTEGER NOT NULL,
+    is_withdrawn INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS revoked (permit_id TEXT PRIMARY KEY, until_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS events (
+    change INTEGER PRIMARY KEY AUTOINCREMENT, at_ns INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL);
+"""
+
+OPEN_LEASE_STATES = ("granted", "running", "revoking")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A candidate's wish for robot time.
+
+    Its state goes from "waiting" (for a person) or straight to "queued", and ends as "done" or "aborted". A person may
+    turn "waiting" into "rejected", and "refused" (by the gate) into "queued".
+    """
+
+    seq: int
+    id: str
+    candidate_id: str
+    name: str
+    path: str
+    score: float
+    ranking_id: str
+    robots: tuple[str, ...]  # empty: any
+    episodes: int  # at full speed, at most
+    priority: int
+    requested_by: str
+    created_ns: int
+    state: str
+    rung: Rung
+    is_exploration: bool
+    approval: str  # "", "approve" or "override"
+    approved_by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Robot time lent for some episodes.
+
+    Its state goes from "granted" over "running" to "done". It may end as "refused" (by the robot), as "lost" (robot
+    unheard, or time over) or, once the robot confirms over "revoking", as "revoked".
+    """
+
+    seq: int
+    id: str
+    request_id: str
+    candidate_id: str
+    robot: str
+    rung: Rung
+    episodes: int
+    state: str
+    permit_id: str
+    permit: str  # signed, as text
+    granted_ns: int
+    expires_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RobotRow:
+    """What the scheduler knows of one arm."""
+
+    name: str
+    state: str  # "ready", "not ready" (it says so: stopped, in fault) or "offline"
+    since_ns: int
+    halted_by: str  # empty: not halted
+    since_rest: int
+    rest_until_ns: int
+    serving: str  # candidate id: whoever runs there, the champion otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What came of the episodes of one request on one rung, or of one candidate."""
+
+    successes: int = 0
+    trials: int = 0  # episodes with an outcome
+    broken: int = 0  # episodes without
+    safety_events: int = 0
+    outstanding: int = 0  # lent and not yet reported
+
+
+def to_request(row: sqlite3.Row) -> Request:
+    values = dict(row)
+    values["robots"] = tuple(json.loads(values["robots"]))
+    values["rung"] = Rung(values["rung"])
+    values["is_exploration"] = bool(values["is_exploration"])
+    return Request(**values)
+
+
+def to_lease(row: sqlite3.Row) -> Lease:
+    return Lease(**{**dict(row), "rung": Rung(row["rung"])})
+
+
+def to_robot(row: sqlite3.Row) -> RobotRow:
+    return RobotRow(**dict(row))

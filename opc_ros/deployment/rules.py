@@ -1,0 +1,109 @@
+"""Rules of the scheduler, as `config/scheduler.yaml` gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from opc_ros.deployment.permit import Rung
+from opc_ros.deployment.race import RaceRules
+
+RungName = Literal["twin", "reduced", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class RungRules:
+    """What a candidate must do on one rung, and what ends its attempt."""
+
+    episodes: int  # finished before it climbs on; 0 leaves the rung out
+    success_floor: float  # success provably below this aborts
+    safety_events: int  # more than these abort
+    broken_episodes: int = 10  # episodes broken off; more than these abort
+
+    def __post_init__(self) -> None:
+        if self.episodes < 0 or self.safety_events < 0 or self.broken_episodes < 0:
+            raise ValueError("episodes, safety_events and broken_episodes must not be negative")
+        if not 0.0 <= self.success_floor <= 1.0:
+            raise ValueError(f"success_floor is {self.success_floor}, expected from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The rungs from least to most risk."""
+
+    twin: RungRules
+    reduced: RungRules
+    full: RungRules
+
+    def of(self, rung: Rung) -> RungRules:
+        return {Rung.TWIN: self.twin, Rung.REDUCED: self.reduced, Rung.FULL: self.full}[rung]
+
+    def first(self) -> Rung:
+        return next((rung for rung in Rung if self.of(rung).episodes > 0), Rung.FULL)
+
+    def after(self, rung: Rung) -> Rung | None:
+        """The next rung that is not left out; None at the top."""
+        return next((each for each in Rung if each.number > rung.number and self.of(each).episodes > 0), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRules:
+    """For how long robot time is lent."""
+
+    heartbeat_s: float  # a robot unheard for this long is offline, and begins no further episode itself
+    grace_s: float  # the longest an episode may take; a lost robot's work waits as long before it is given out again
+    length_s: float  # life of a lease and its permit
+
+    def __post_init__(self) -> None:
+        if min(self.heartbeat_s, self.grace_s, self.length_s) <= 0.0:
+            raise ValueError("heartbeat_s, grace_s and length_s must be above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class RestRules:
+    """When an arm must cool down."""
+
+    after_episodes: int
+    pause_s: float
+
+    def __post_init__(self) -> None:
+        if self.after_episodes < 1 or self.pause_s < 0.0:
+            raise ValueError("after_episodes must be at least 1 and pause_s not negative")
+
+
+@dataclass(frozen=True, slots=True)
+class RobotRules:
+    """One arm, real or simulated."""
+
+    rungs: tuple[RungName, ...]
+
+    def serves(self, rung: Rung) -> bool:
+        return rung.value in self.rungs
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRules:
+    """Everything in config/scheduler.yaml."""
+
+    robots: dict[str, RobotRules]
+    ladder: Ladder
+    lease: LeaseRules
+    rest: RestRules
+    race: RaceRules = field(default_factory=RaceRules)
+    request_episodes: int = 300  # at full speed, where a request does not say
+    exploration_episodes: int = 20  # at reduced speed, for a candidate that is only outranked
+    abort_confidence: float = 0.99  # of "provably below"
+
+    def __post_init__(self) -> None:
+        if not self.robots:
+            raise ValueError("robots: expected at least one")
+        for rung in Rung:
+            is_used = self.ladder.of(rung).episodes > 0
+            if is_used and not any(robot.serves(rung) for robot in self.robots.values()):
+                raise ValueError(f"no robot serves rung {rung}; give it one, or set ladder: {rung}: episodes to 0")
+        if self.ladder.full.episodes < 1:
+            raise ValueError("ladder: full: episodes must be at least 1")
+        if not 0.0 < self.abort_confidence < 1.0:
+            raise ValueError(f"abort_confidence is {self.abort_confidence}, expected between 0 and 1")
+        if self.request_episodes < 1 or self.exploration_episodes < 0:
+            raise ValueError("request_episodes must be at least 1 and exploration_episodes not negative")

@@ -1,0 +1,274 @@
+"""The scheduler: lends robot time, hears what came of it, and forgets nothing when killed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from opc_ros.deployment.decision import Decision, RealResult, Verdict
+from opc_ros.deployment.keys import Signer, TrustedKeys
+from opc_ros.deployment.ledger_check import check_ledger
+from opc_ros.deployment.outcomes import follow_up, serve_champion, settle_race
+from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit, to_text
+from opc_ros.deployment.queue import Queue
+from opc_ros.deployment.queue_rows import Lease, Request, RobotRow
+from opc_ros.deployment.revoking import revocation_list, revoke_permit
+from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.deployment.work import Work, choose_work, judge_requests
+from opc_ros.errors import LedgerDamaged
+
+Gate = Callable[[Request, Mapping[str, RealResult], str], Decision]  # request, real results, champion's id or ""
+
+SECOND_NS = 1_000_000_000
+CLOCK_SKEW_NS = 5 * SECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What robots are to be told now; telling them twice does no harm."""
+
+    send: tuple[Lease, ...]  # to be run; a robot that knows the lease goes on with it or gives its result
+    cancel: tuple[Lease, ...]  # revoked, and not yet confirmed by the robot
+
+
+class Scheduler:
+    """One scheduler on one queue; a second one is refused.
+
+    Heartbeats live in memory, all else in the queue. After a restart every robot counts as unheard, so nothing is lent
+    before robots report, and leases of before go on.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        rules: SchedulerRules,
+        signer: Signer,
+        gate: Gate,
+        now: Callable[[], int],
+        make_id: Callable[[], str],
+        trusted: TrustedKeys | None = None,
+    ) -> None:
+        """`trusted` are the keys that may have signed the ledger; without them, the signer's alone."""
+        queue.claim(now())
+        _refuse_damaged_ledger(queue, trusted or {signer.key_id: signer.private_key.public_key()}, now())
+        self._queue = queue
+        self._rules = rules
+        self._signer = signer
+        self._gate = gate
+        self._now = now
+        self._make_id = make_id
+        self._started_ns = now()
+        self._heard: dict[str, tuple[int, bool]] = {}
+        with queue.change("robots", now()):
+            for robot in rules.robots:
+                queue.execute("INSERT OR IGNORE INTO robots (name) VALUES (?)", robot)
+
+    def hear(self, robot: str, *, is_ready: bool = True) -> None:
+        """A robot's heartbeat; not ready means that it lives but may not move."""
+        if robot in self._rules.robots:
+            self._heard[robot] = (self._now(), is_ready)
+
+    def tick(self) -> Orders:
+        """Do what time and news ask for: end lost leases, settle races, lend free robots."""
+        if self._is_clock_set_back():
+            return Orders((), ())
+        self._note_robots()
+        self._end_lost_leases()
+        self._settle_races()
+        for name, robot in self._queue.robots().items():
+            if name in self._rules.robots and self._is_free(robot):
+                self._lend(name)
+        leases = self._queue.open_leases()
+        online = {name for name, robot in self._queue.robots().items() if robot.state != "offline"}
+        return Orders(
+            send=tuple(lease for lease in leases if lease.state != "revoking" and lease.robot in online),
+            cancel=tuple(lease for lease in leases if lease.state == "revoking"),
+        )
+
+    def begin(self, lease_id: str) -> None:
+        """A robot took the lease."""
+        lease = self._queue.lease(lease_id)
+        if lease is not None and lease.state == "granted":
+            with self._queue.change("begin", self._now()) as tell:
+                self._queue.set_lease(lease_id, "running")
+                tell("began", {"lease_id": lease_id, "robot": lease.robot})
+
+    def report(self, lease_id: str, episode_id: str, is_success: bool | None, safety_events: int) -> None:
+        """One episode has ended; None where it was broken off. Late and repeated reports are welcome."""
+        lease = self._queue.lease(lease_id)
+        slot = episode_id.removeprefix(f"{lease_id}-")
+        if lease is None or not slot.isdecimal() or int(slot) >= lease.episodes:
+            with self._queue.change("odd report", self._now()) as tell:
+                tell("odd_report", {"lease_id": lease_id, "episode_id": episode_id})
+            return
+        if self._queue.rows("SELECT 1 FROM results WHERE episode_id = ?", episode_id):
+            return
+        with self._queue.change("report", self._now()) as tell:
+            success = None if is_success is None else int(is_success)
+            key = (lease.id, lease.request_id, lease.candidate_id, lease.robot, lease.rung)
+            self._queue.execute(
+                "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                *(episode_id, *key, success, safety_events, self._now()),
+            )
+            body = {"episode_id": episode_id, "candidate_id": lease.candidate_id, "robot": lease.robot}
+            tell("episode", body | {"rung": lease.rung, "success": is_success, "safety_events": safety_events})
+            self._count_towards_rest(lease.robot)
+            follow_up(self._queue, tell, self._queue.request(lease.request_id), self._rules)
+
+    def end(self, lease_id: str, message: str = "", *, is_refused: bool = False) -> None:
+        """A robot is done with a lease, or would not have it; what it did not run is lent again."""
+        lease = self._queue.lease(lease_id)
+        if lease is None or lease.state not in ("granted", "running", "revoking"):
+            return
+        state = "revoked" if lease.state == "revoking" else "refused" if is_refused else "done"
+        ran = self._queue.rows("SELECT count(*) FROM results WHERE lease_id = ?", lease_id)[0][0]
+        with self._queue.change("end", self._now()) as tell:
+            self._queue.set_lease(lease_id, state)
+            body = {"lease_id": lease_id, "robot": lease.robot, "candidate_id": lease.candidate_id, "state": state}
+            tell("lease_ended", body | {"episodes": lease.episodes, "ran": ran, "message": message})
+            if state == "refused" and self._queue.request(lease.request_id).state == "queued":
+                reason = f"robot {lease.robot} refused: {message}"
+                self._queue.set_request(lease.request_id, state="waiting", reason=reason, approval="")
+            if ran < lease.episodes or message:
+                # Something keeps the robot from running; asking again at once would spin.
+                later_ns = self._now() + round(self._rules.lease.heartbeat_s * SECOND_NS)
+                self._rest(lease.robot, later_ns)
+            serve_champion(self._queue, lease.robot)
+
+    def refusal(self, robot: str, detail: str) -> None:
+        """A robot refused something nobody here asked for: an attack, or a mistake."""
+        with self._queue.change("refusal", self._now()) as tell:
+            tell("robot_refused", {"robot": robot, "detail": detail})
+
+    def revocations(self) -> Signed:
+        """The signed list every robot must hear."""
+        return revocation_list(self._queue, self._signer, self._now())
+
+    def _is_clock_set_back(self) -> bool:
+        behind_ns = self._queue.fact("latest_ns") - self._now()
+        is_set_back = behind_ns > CLOCK_SKEW_NS
+        if is_set_back != bool(self._queue.fact("is_clock_set_back")):
+            with self._queue.change("clock", self._now()) as tell:
+                self._queue.set_fact("is_clock_set_back", int(is_set_back))
+                tell("clock_set_back" if is_set_back else "clock_right", {"behind_s": max(0, behind_ns // SECOND_NS)})
+        return is_set_back
+
+    def _note_robots(self) -> None:
+        now_ns = self._now()
+        for name, robot in self._queue.robots().items():
+            heard_ns, is_ready = self._heard.get(name, (0, False))
+            is_fresh = now_ns - heard_ns <= self._rules.lease.heartbeat_s * SECOND_NS
+            state = "offline" if not is_fresh else "ready" if is_ready else "not ready"
+            if state != robot.state:
+                with self._queue.change("robot", now_ns) as tell:
+                    self._queue.execute("UPDATE robots SET state = ?, since_ns = ? WHERE name = ?", state, now_ns, name)
+                    tell("robot", {"robot": name, "state": state})
+
+    def _end_lost_leases(self) -> None:
+        now_ns = self._now()
+        lease_rules = self._rules.lease
+        patience_ns = round((lease_rules.heartbeat_s + lease_rules.grace_s) * SECOND_NS)
+        for lease in self._queue.open_leases():
+            heard_ns = max(self._heard.get(lease.robot, (0, False))[0], lease.granted_ns, self._started_ns)
+            is_over = now_ns > lease.expires_ns + round(lease_rules.grace_s * SECOND_NS)
+            if now_ns - heard_ns <= patience_ns and not is_over:
+                continue
+            reason = "its time is over" if is_over else f"unheard for {(now_ns - heard_ns) // SECOND_NS} s"
+            with self._queue.change("lost", now_ns) as tell:
+                self._queue.set_lease(lease.id, "lost")
+                revoke_permit(self._queue, tell, lease, reason)
+                tell("lease_lost", {"lease_id": lease.id, "robot": lease.robot, "reason": reason})
+                serve_champion(self._queue, lease.robot)
+
+    def _settle_races(self) -> None:
+        by_priority: dict[int, list[Request]] = defaultdict(list)
+        for request in self._queue.requests("queued"):
+            if request.rung is Rung.FULL:
+                by_priority[request.priority].append(request)
+        for requests in by_priority.values():
+            tallies = {request.id: self._queue.tally(request) for request in requests}
+            real, champion = self._queue.real_results(), self._queue.champion()
+            race = judge_requests(requests, tallies, self._rules, real, champion)
+            if race.is_over or not race.standing.is_in_race[: len(requests)].all():
+                with self._queue.change("race", self._now()) as tell:
+                    settle_race(self._queue, tell, race, self._rules, self._now())
+
+    def _is_free(self, robot: RobotRow) -> bool:
+        is_able = robot.state == "ready" and not robot.halted_by and robot.rest_until_ns <= self._now()
+        return is_able and all(lease.robot != robot.name for lease in self._queue.open_leases())
+
+    def _lend(self, robot: str) -> None:
+        """Lend a free robot to whoever's turn it is; a gate that has closed since sends the request to a person."""
+        while True:
+            requests = self._queue.requests("queued")
+            tallies = {request.id: self._queue.tally(request) for request in requests}
+            real = self._queue.real_results()
+            batches = self._queue.rows("SELECT count(*) FROM leases WHERE rung != ?", Rung.TWIN)[0][0]
+            work = choose_work(robot, requests, tallies, self._rules, real, batches)
+            if work is None:
+                return
+            champion = self._queue.champion()
+            decision = self._gate(work.request, real, champion[0] if champion else "")
+            if _is_allowed(work.request, decision):
+                self._grant(robot, work)
+                return
+            with self._queue.change("gate closed", self._now()) as tell:
+                reason = "; ".join(decision.reasons)
+                self._queue.set_request(work.request.id, state="waiting", reason=reason, approval="")
+                body = {"request_id": work.request.id, "candidate_id": work.request.candidate_id}
+                tell("gate_closed", body | {"verdict": decision.verdict, "reasons": decision.reasons})
+
+    def _grant(self, robot: str, work: Work) -> None:
+        now_ns, request = self._now(), work.request
+        permit = Permit(
+            permit_id=self._make_id(),
+            lease_id=self._make_id(),
+            candidate_id=request.candidate_id,
+            robot=robot,
+            rung=request.rung,
+            episodes=work.episodes,
+            issued_ns=now_ns,
+            expires_ns=now_ns + round(self._rules.lease.length_s * SECOND_NS),
+            ledger=self._queue.ledger.head(),
+        )
+        text = to_text(sign_permit(permit, self._signer))
+        with self._queue.change("grant", now_ns) as tell:
+            self._queue.execute(
+                "INSERT INTO leases (id, request_id, candidate_id, robot, rung, episodes, state, permit_id, permit,"
+                " granted_ns, expires_ns) VALUES (?, ?, ?, ?, ?, ?, 'granted', ?, ?, ?, ?)",
+                *(permit.lease_id, request.id, request.candidate_id, robot, request.rung, work.episodes),
+                *(permit.permit_id, text, now_ns, permit.expires_ns),
+            )
+            self._queue.execute("UPDATE robots SET serving = ? WHERE name = ?", request.candidate_id, robot)
+            body = {"permit_id": permit.permit_id, "lease_id": permit.lease_id, "request_id": request.id}
+            body |= {"candidate_id": request.candidate_id, "robot": robot, "rung": request.rung, "why": work.why}
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            tell("permit", body | {"episodes": work.episodes, "expires_ns": permit.expires_ns, "sha256": digest})
+
+    def _count_towards_rest(self, robot: str) -> None:
+        self._queue.execute("UPDATE robots SET since_rest = since_rest + 1 WHERE name = ?", robot)
+        if self._queue.robots()[robot].since_rest >= self._rules.rest.after_episodes:
+            self._queue.execute("UPDATE robots SET since_rest = 0 WHERE name = ?", robot)
+            self._rest(robot, self._now() + round(self._rules.rest.pause_s * SECOND_NS))
+
+    def _rest(self, robot: str, until_ns: int) -> None:
+        self._queue.execute("UPDATE robots SET rest_until_ns = max(rest_until_ns, ?) WHERE name = ?", until_ns, robot)
+
+
+def _refuse_damaged_ledger(queue: Queue, trusted: TrustedKeys, now_ns: int) -> None:
+    report = check_ledger(queue.ledger.path, trusted)
+    if report.is_whole:
+        return
+    with queue.change("ledger damaged", now_ns) as tell:
+        tell("ledger_damaged", {"problems": report.problems[:5]})
+    raise LedgerDamaged(f"{queue.ledger.path}: {report.problems[0]}; nothing is lent until it is restored from a copy")
+
+
+def _is_allowed(request: Request, decision: Decision) -> bool:
+    if decision.verdict is Verdict.PASS or request.approval == "override":
+        return True
+    if decision.verdict is Verdict.INCONCLUSIVE and request.approval == "approve":
+        return True
+    return request.is_exploration and decision.is_explorable

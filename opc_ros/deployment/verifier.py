@@ -1,0 +1,148 @@
+"""The robot's own check of a permit: it believes signatures, its files and its clock, and nobody's word."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opc_ros.deployment.journal import RobotJournal
+from opc_ros.deployment.keys import TrustedKeys
+from opc_ros.deployment.ledger import Ledger
+from opc_ros.deployment.permit import Permit, Rung, Signed, open_permit, open_revocations
+from opc_ros.errors import DeploymentError, PermitRefused
+
+CLOCK_SKEW_NS = 5_000_000_000  # between two well-kept machines, and what a time service may step back
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeSlot:
+    """One episode's place in a permit's budget."""
+
+    slot: int
+    episode_id: str
+
+
+class PermitVerifier:
+    """Stands between a permit and motion on one robot; every refusal becomes a line in the robot's ledger."""
+
+    def __init__(
+        self,
+        robot: str,
+        rungs: frozenset[Rung],
+        load_keys: Callable[[], TrustedKeys],
+        journal: RobotJournal,
+        ledger: Ledger,
+        now: Callable[[], int],
+    ) -> None:
+        """`rungs` are those this robot may serve; keys are loaded for every check, so deleting one counts at once."""
+        self._robot = robot
+        self._rungs = rungs
+        self._load_keys = load_keys
+        self._journal = journal
+        self._ledger = ledger
+        self._now = now
+
+    def check(self, signed: Signed | None, candidate_id: str, rung: Rung) -> Permit:
+        """The permit, if it allows the bytes with this digest on this robot at this rung now."""
+        try:
+            if signed is None or not signed.payload:
+                raise PermitRefused(f"robot {self._robot}: no permit, no motion; ask with `opc deploy request`")
+            permit = open_permit(signed, self._load_keys())
+            self._check_meant_for(permit, candidate_id, rung)
+            self._check_moment(permit)
+        except DeploymentError as error:
+            self._record_refusal(str(error), signed)
+            raise PermitRefused(str(error)) from error
+        self._journal.remember_ledger(permit.ledger)
+        return permit
+
+    def check_moment(self, permit: Permit) -> None:
+        """Whether an opened permit still counts by clock, expiry, revocation and budget; asked before every episode."""
+        try:
+            self._check_moment(permit)
+        except PermitRefused as error:
+            self._record_refusal(str(error), None)
+            raise
+
+    def begin_episode(self, permit: Permit) -> EpisodeSlot:
+        """Spend one episode of the budget before the candidate acts; what is spent stays spent."""
+        self.check_moment(permit)
+        pattern = f"{permit.lease_id}-{{slot:03d}}"
+        slot = self._journal.spend(permit.permit_id, permit.lease_id, pattern, permit.episodes, self._now())
+        if slot is None:
+            reason = f"permit {permit.permit_id}: all {permit.episodes} episodes are spent"
+            self._record_refusal(reason, None)
+            raise PermitRefused(reason)
+        return EpisodeSlot(slot, pattern.format(slot=slot))
+
+    def end_episode(self, permit: Permit, slot: EpisodeSlot, outcome: str, safety_events: int) -> None:
+        self._journal.finish(permit.permit_id, slot.slot, outcome, safety_events)
+        body = {"permit_id": permit.permit_id, "episode_id": slot.episode_id, "outcome": outcome}
+        self._ledger.append("episode", body | {"safety_events": safety_events}, self._now())
+
+    def why_to_stop(self, permit: Permit) -> str | None:
+        """Asked before every step: an episode that began may outlast its permit, but not its revocation."""
+        if self._journal.is_revoked(permit.permit_id):
+            return f"permit {permit.permit_id} was revoked"
+        return None
+
+    def episodes_left(self, permit: Permit) -> int:
+        return max(0, permit.episodes - self._journal.spent(permit.permit_id))
+
+    def revoke(self, permit_id: str) -> None:
+        """At once and for good, on whoever's word: stopping needs no signature."""
+        self._journal.revoke([permit_id])
+
+    def accept_revocations(self, signed: Signed) -> bool:
+        """Take a signed list; False where a newer one is known already."""
+        revocations = open_revocations(signed, self._load_keys())
+        self._journal.revoke(revocations.permit_ids)
+        if revocations.serial <= self._journal.revocation_serial:
+            return False
+        self._journal.revoke((), revocations.serial)
+        return True
+
+    def _check_meant_for(self, permit: Permit, candidate_id: str, rung: Rung) -> None:
+        if permit.robot != self._robot:
+            raise PermitRefused(f"permit {permit.permit_id}: is for robot {permit.robot}, this is {self._robot}")
+        if permit.rung is not rung or rung not in self._rungs:
+            served = ", ".join(each for each in Rung if each in self._rungs)
+            raise PermitRefused(
+                f"permit {permit.permit_id}: is for rung {permit.rung}, asked for {rung}; this robot serves {served}"
+            )
+        if permit.candidate_id != candidate_id:
+            raise PermitRefused(
+                f"permit {permit.permit_id}: is for candidate {permit.candidate_id[:12]}, "
+                f"the files have digest {candidate_id[:12]}: they changed, or are another's"
+            )
+
+    def _check_moment(self, permit: Permit) -> None:
+        name, now_ns, latest_ns = permit.permit_id, self._now(), self._journal.latest_ns
+        if now_ns < latest_ns - CLOCK_SKEW_NS:
+            raise PermitRefused(
+                f"permit {name}: this robot's clock was set back by {_seconds(latest_ns - now_ns)}; correct it, "
+                "or accept it with `opc deploy accept-clock`"
+            )
+        self._journal.see_moment(now_ns)
+        if permit.issued_ns > now_ns + CLOCK_SKEW_NS:
+            ahead = _seconds(permit.issued_ns - now_ns)
+            raise PermitRefused(f"permit {name}: was issued {ahead} from now: set this robot's clock")
+        if permit.issued_ns < self._journal.begun_ns - CLOCK_SKEW_NS:
+            raise PermitRefused(f"permit {name}: is older than this robot's journal, so it may be spent; ask anew")
+        if now_ns >= permit.expires_ns:
+            raise PermitRefused(f"permit {name}: expired {_seconds(now_ns - permit.expires_ns)} ago")
+        if self._journal.is_revoked(name):
+            raise PermitRefused(f"permit {name}: was revoked")
+        if self.episodes_left(permit) == 0:
+            raise PermitRefused(f"permit {name}: all {permit.episodes} episodes are spent")
+
+    def _record_refusal(self, reason: str, signed: Signed | None) -> None:
+        body = {"robot": self._robot, "reason": reason}
+        if signed is not None:
+            body["payload_sha256"] = hashlib.sha256(signed.payload.encode()).hexdigest()
+        self._ledger.append("refused", body, self._now())
+
+
+def _seconds(span_ns: int) -> str:
+    return f"{span_ns / 1e9:.0f} s"

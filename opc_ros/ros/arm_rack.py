@@ -1,0 +1,60 @@
+"""The arm a policy runner drives, at the speed that the rung of the ladder allows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from opc_ros.arm import Arm, ScriptedArm
+from opc_ros.arm_settings import ArmSettings
+from opc_ros.config import load_config
+from opc_ros.deployment.permit import Rung
+from opc_ros.ros.ros_arm import RosArm
+
+ArmKind = Literal["ros", "scripted"]
+
+
+class ArmRack:
+    """Holds one connection at a time; another speed is another connection."""
+
+    def __init__(
+        self, robot: str, kind: ArmKind, config: Path, reduced_speed: float, image_size: int, now: Callable[[], int]
+    ) -> None:
+        self._robot = robot
+        self._kind = kind
+        self._config = config
+        self._reduced_speed = reduced_speed
+        self._image_size = image_size
+        self._now = now
+        self._taken: tuple[Rung, Arm] | None = None
+
+    def take(self, rung: Rung) -> Arm:
+        if self._taken is not None and self._taken[0] is rung:
+            return self._taken[1]
+        self.close()
+        if self._kind == "scripted":
+            made: Arm = ScriptedArm(self._robot, image_size=self._image_size, now=self._now)
+        else:
+            made = RosArm(scale_speed(load_config(self._config, ArmSettings), self._robot, self._share(rung)))
+        self._taken = (rung, made)
+        return made
+
+    def close(self) -> None:
+        if self._taken is not None:
+            self._taken[1].close()
+            self._taken = None
+
+    def _share(self, rung: Rung) -> float:
+        return self._reduced_speed if rung is Rung.REDUCED else 1.0
+
+
+def scale_speed(settings: ArmSettings, robot: str, share: float) -> ArmSettings:
+    """The same arm under this robot's name, with joints and tool slowed to a share of their speeds."""
+    motion = dataclasses.replace(
+        settings.motion,
+        speed_fraction=max(0.01, settings.motion.speed_fraction * share),
+        tool_speed_m_s=max(0.005, settings.motion.tool_speed_m_s * share),
+    )
+    return dataclasses.replace(settings, robot=robot, motion=motion)

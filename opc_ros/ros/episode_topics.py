@@ -1,0 +1,78 @@
+"""Tells a recorder over ROS what a policy runner does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opc_interfaces.msg import EpisodeEvent
+from opc_interfaces.msg import GraspAction as GraspActionMsg
+from opc_interfaces.msg import GraspStep as GraspStepMsg
+from rclpy.duration import Duration
+from rclpy.node import Node
+from sensor_msgs.msg import CompressedImage
+
+from opc_ros.arm import Motion
+from opc_ros.deployment.permit import Permit
+from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, Observation
+from opc_ros.ros import convert, topics
+
+Progress = Callable[[str, int], None]  # episode id, step
+
+
+class EpisodeTopics:
+    """An EpisodeSink on `episode/event`, `grasp/action` and `grasp/step`."""
+
+    def __init__(self, node: Node, robot: str, now: Callable[[], int], on_step: Progress, *, has_camera: bool) -> None:
+        """Without a camera node of its own, as for the scripted arm, the frames are published here."""
+        self._node = node
+        self._robot = robot
+        self._now = now
+        self._on_step = on_step
+        self._events = node.create_publisher(EpisodeEvent, "episode/event", topics.RECORDED)
+        self._actions = node.create_publisher(GraspActionMsg, "grasp/action", topics.RECORDED)
+        self._steps = node.create_publisher(GraspStepMsg, "grasp/step", topics.RECORDED)
+        self._frames = (
+            None if has_camera else node.create_publisher(CompressedImage, "camera/image/compressed", topics.pictures())
+        )
+
+    def close(self) -> None:
+        for publisher in (self._events, self._actions, self._steps, self._frames):
+            if publisher is not None:
+                publisher.wait_for_all_acked(Duration(seconds=1))
+                self._node.destroy_publisher(publisher)
+
+    def show(self, seen: Observation) -> Frame:
+        """Publish a picture, where no camera does."""
+        frame = Frame.from_image(seen.image, seen.stamp_ns)
+        if self._frames is not None:
+            self._frames.publish(convert.frame_to_msg(frame))
+        return frame
+
+    def begin(self, episode_id: str, permit: Permit) -> None:
+        self._tell(EpisodeEvent.BEGIN, episode_id, behaviour_policy=permit.candidate_id, permit_id=permit.permit_id)
+
+    def step(self, episode_id: str, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
+        frame = self.show(seen) if self._frames is not None else Frame(seen.stamp_ns, "jpeg", b"")
+        step = GraspStep(frame=frame, tool=seen.tool, action=chosen, sent=motion.sent if motion.clamped else None)
+        msg = convert.step_to_msg(step, robot=self._robot, episode_id=episode_id, index=index, chosen_ns=self._now())
+        self._actions.publish(msg.action)
+        self._steps.publish(msg)
+        self._on_step(episode_id, index)
+
+    def end(self, episode_id: str, is_success: bool, steps: int) -> None:
+        label = Label(is_success=is_success, source=LabelSource.EPISODE_END, labeller=self._robot)
+        self._tell(
+            EpisodeEvent.END,
+            episode_id,
+            label=convert.label_value(label),
+            label_source=convert.label_source_number(label.source),
+            labeller=label.labeller,
+            steps=steps,
+        )
+
+    def abort(self, episode_id: str, reason: str) -> None:
+        self._tell(EpisodeEvent.ABORT, episode_id, reason=reason)
+
+    def _tell(self, kind: int, episode_id: str, **fields: object) -> None:
+        header = convert.header(self._now())
+        self._events.publish(EpisodeEvent(header=header, robot=self._robot, episode_id=episode_id, kind=kind, **fields))

@@ -1,0 +1,57 @@
+"""Between permits, gate decisions and the messages that carry them."""
+
+from __future__ import annotations
+
+import json
+
+from opc_interfaces.msg import GateDecision
+from opc_interfaces.msg import Permit as PermitMsg
+
+from opc_ros.deployment.decision import Decision, Verdict
+from opc_ros.deployment.permit import Rung, Signed
+from opc_ros.ros import convert
+
+VERDICTS = {
+    Verdict.FAIL: GateDecision.FAIL,
+    Verdict.PASS: GateDecision.PASS,
+    Verdict.INCONCLUSIVE: GateDecision.INCONCLUSIVE,
+}
+
+
+def permit_to_msg(signed: Signed) -> PermitMsg:
+    """The signed text, and its contents once more for people; nobody decides by those."""
+    content = json.loads(signed.payload)["content"]
+    return PermitMsg(
+        permit_id=content["permit_id"],
+        candidate_id=content["candidate_id"],
+        robot=content["robot"],
+        rung=Rung(content["rung"]).number,
+        episodes=content["episodes"],
+        issued=convert.stamp_from_ns(content["issued_ns"]),
+        expires=convert.stamp_from_ns(content["expires_ns"]),
+        key_id=signed.key_id,
+        payload=signed.payload,
+        signature=list(signed.signature),
+    )
+
+
+def permit_from_msg(msg: PermitMsg) -> Signed:
+    """What was signed; the other fields are not looked at."""
+    return Signed(msg.payload, bytes(msg.signature), msg.key_id)
+
+
+def rung_of(msg: PermitMsg) -> Rung:
+    """The rung a client asks to run at; an unknown number is the most careful one, which no real arm serves."""
+    return next((rung for rung in Rung if rung.number == msg.rung), Rung.TWIN)
+
+
+def decision_to_msg(decision: Decision, request_id: str, stamp_ns: int) -> GateDecision:
+    return GateDecision(
+        header=convert.header(stamp_ns),
+        request_id=request_id,
+        candidate_id=decision.candidate_id,
+        ranking_id=decision.ranking_id,
+        verdict=VERDICTS[decision.verdict],
+        reasons=list(decision.reasons),
+        decided_by="gate",
+    )

@@ -1,0 +1,322 @@
+"""The policy runner: a ROS action that moves an arm only after its own check of permit and candidate."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from opc_interfaces.action import RunEpisodes
+from opc_interfaces.msg import Label as LabelMsg
+from opc_interfaces.msg import RecorderStatus, RobotStatus, SafetyEvent
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.callback_groups import ReentrantCallbackGroup
+from std_msgs.msg import Bool, String
+
+from opc_ros.config import described
+from opc_ros.deployment.journal import RobotJournal, RunEpisode
+from opc_ros.deployment.keys import load_trusted_keys
+from opc_ros.deployment.ledger import Ledger
+from opc_ros.deployment.permit import Permit, Rung, from_text
+from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
+from opc_ros.deployment.verifier import PermitVerifier
+from opc_ros.errors import ArmError, ConfigError, OpcError, PermitRefused
+from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.ros import convert, topics
+from opc_ros.ros.arm_rack import ArmRack
+from opc_ros.ros.episode_topics import EpisodeTopics
+from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.permit_messages import permit_from_msg, rung_of
+from opc_ros.ros.robot_name import robot_name
+from opc_ros.ros.run import run_node
+
+ENDS = {
+    End.DONE: RunEpisodes.Result.DONE,
+    End.REFUSED: RunEpisodes.Result.REFUSED,
+    End.BROKEN_OFF: RunEpisodes.Result.BROKEN_OFF,
+}
+OUTCOMES = {"success": LabelMsg.SUCCESS, "failure": LabelMsg.FAILURE}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRunnerSettings:
+    """Parameters of the policy runner."""
+
+    robot: str = described("", "name of the robot; empty: the node's namespace")
+    arm: Literal["ros", "scripted"] = described("ros", "ros: through the arm's driver; scripted: a fake")
+    arm_config: str = described("config/arm.yaml", "how the arm is reached; for arm ros")
+    rungs: str = described("reduced,full", "what this robot may serve of twin, reduced and full, with commas between")
+    reduced_speed: float = described(0.3, "share of the arm's speeds on rung reduced", low=0.01, high=1.0)
+    keys: str = described("keys", "folder with the public keys this robot trusts")
+    state: str = described("runner", "folder of the robot's journal and ledger")
+    heartbeat_s: float = described(5.0, "begin no episode if the scheduler was unheard for this long", low=0.1)
+    wait_for_recorder: bool = described(True, "begin an episode only while a recorder says it is ready for one")
+    recorder_timeout_s: float = described(20.0, "how long to wait for it", low=0.1)
+    allow_code: bool = described(False, "load candidates in formats that can run code of their own")
+    image_size: int = described(472, "of the scripted arm's pictures", low=16, high=4096)
+
+
+class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
+    """Runs permitted episodes on one arm."""
+
+    NAME = "policy_runner"
+    SETTINGS = PolicyRunnerSettings
+
+    def setup(self, settings: PolicyRunnerSettings) -> None:
+        self._settings = settings
+        self._robot = robot_name(self, settings.robot)
+        keys, state = Path(settings.keys), Path(settings.state)
+        load_trusted_keys(keys)
+        self._journal = RobotJournal(state / "journal.db", self.now_ns())
+        self.held.callback(self._journal.close)
+        self._journal.break_off_unfinished()
+        ledger = Ledger(state / "ledger.jsonl")
+        self._verifier = PermitVerifier(
+            self._robot,
+            parse_rungs(settings.rungs),
+            lambda: load_trusted_keys(keys),
+            self._journal,
+            ledger,
+            self.now_ns,
+        )
+        has_camera = settings.arm == "ros"
+        self._sink = EpisodeTopics(self, self._robot, self.now_ns, self._on_step, has_camera=has_camera)
+        self.held.callback(self._sink.close)
+        self._runner = LeaseRunner(
+            self._verifier,
+            self._journal,
+            self._sink,
+            why_not_begin=self._why_not_begin,
+            why_to_stop=self._why_to_stop,
+        )
+        self._busy = threading.Lock()
+        self._rack = ArmRack(
+            self._robot,
+            settings.arm,
+            Path(settings.arm_config),
+            settings.reduced_speed,
+            settings.image_size,
+            self.now_ns,
+        )
+        self.held.callback(self._rack.close)
+        self._goal: ServerGoalHandle | None = None
+        self._permit: Permit | None = None
+        self._progress = ("", 0)
+        self._is_stopping = False
+        self._heard_s = 0.0
+        self._recorder: RecorderStatus | None = None
+        self._is_arm_stopped = False
+        self._refused = 0
+        self._connect()
+
+    def start(self) -> None:
+        self._is_stopping = False
+        self._timer = self.create_timer(0.2, self._publish_status, callback_group=self._group)
+
+    def pause(self) -> None:
+        """Let the episode under way end at its next step."""
+        self._is_stopping = True
+        self.destroy_timer(self._timer)
+        if self._busy.acquire(timeout=30.0):
+            self._busy.release()
+
+    def _connect(self) -> None:
+        self._group = ReentrantCallbackGroup()
+        self._status = self.create_publisher(RobotStatus, "robot/status", topics.LATEST)
+        self.held.callback(self.destroy_publisher, self._status)
+        self._safety = self.create_publisher(SafetyEvent, "safety/event", topics.RECORDED)
+        self.held.callback(self.destroy_publisher, self._safety)
+        for kind, topic, act, qos in (
+            (String, "/deployment/heartbeat", self._on_heartbeat, topics.RECORDED),
+            (String, "/deployment/revocations", self._on_revocations, topics.LATEST),
+            (RecorderStatus, "recorder/status", self._on_recorder, topics.LATEST),
+            (Bool, "stop", self._on_stop, topics.LATEST),
+        ):
+            watch = self.create_subscription(kind, topic, act, qos, callback_group=self._group)
+            self.held.callback(self.destroy_subscription, watch)
+        server = ActionServer(
+            self,
+            RunEpisodes,
+            "run_episodes",
+            execute_callback=self._execute,
+            goal_callback=lambda goal: GoalResponse.ACCEPT if self.is_active else GoalResponse.REJECT,
+            cancel_callback=lambda goal: CancelResponse.ACCEPT,
+            callback_group=self._group,
+        )
+        self.held.callback(server.destroy)
+
+    def _execute(self, goal: ServerGoalHandle) -> RunEpisodes.Result:
+        if not self._busy.acquire(blocking=False):
+            running = self._permit.lease_id if self._permit else "another lease"
+            goal.abort()
+            return self._result(RunEpisodes.Result.BUSY, f"busy with {running}", goal.request.lease_id)
+        try:
+            self._goal = goal
+            report = self._run(goal)
+        except Exception as error:
+            report = LeaseReport(End.BROKEN_OFF, f"{type(error).__name__}: {error}", ())
+            self.get_logger().error(report.message)
+        finally:
+            self._goal, self._permit, self._progress = None, None, ("", 0)
+            self._busy.release()
+        if goal.is_cancel_requested:
+            goal.canceled()
+        elif report.end is End.DONE:
+            goal.succeed()
+        else:
+            goal.abort()
+        return self._result(ENDS[report.end], report.message, goal.request.lease_id)
+
+    def _run(self, goal: ServerGoalHandle) -> LeaseReport:
+        """Check, load from the very bytes that were checked, run."""
+        request = goal.request
+        known = self._runner.known(request.lease_id)
+        if known and len(known) >= request.permit.episodes:
+            return LeaseReport(End.DONE, "", known)
+        try:
+            candidate, reason = self._read(request.candidate_path)
+            digest = candidate.id if candidate else ""
+            permit = self._verifier.check(permit_from_msg(request.permit), digest, rung_of(request.permit))
+            if candidate is None or permit.lease_id != request.lease_id:
+                raise PermitRefused(reason or f"permit {permit.permit_id}: is for another lease")
+            self._permit = permit
+            choose = self._load(candidate)
+            return self._runner.run(permit, self._rack.take(permit.rung), choose, int(request.seed))
+        except ArmError as error:
+            return LeaseReport(End.BROKEN_OFF, str(error), known)
+        except OpcError as error:
+            self._tell_refusal(str(error))
+            return LeaseReport(End.REFUSED, str(error), known)
+
+    def _read(self, path: str) -> tuple[Candidate | None, str]:
+        try:
+            return read_candidate(path), ""
+        except OpcError as error:
+            return None, str(error)
+
+    def _load(self, candidate: Candidate) -> Any:
+        from opc_ros.policies.greedy_policy import make_greedy_policy
+
+        return make_greedy_policy(candidate, allow_code=self._settings.allow_code)
+
+    def _why_to_stop(self) -> str | None:
+        if self._is_stopping:
+            return "the runner is being shut down"
+        if self._goal is not None and self._goal.is_cancel_requested:
+            if self._permit is not None:
+                self._verifier.revoke(self._permit.permit_id)
+            return "cancelled"
+        return None
+
+    def _why_not_begin(self) -> str | None:
+        silence_s = time.monotonic() - self._heard_s
+        if silence_s > self._settings.heartbeat_s:
+            return f"scheduler unheard for more than {self._settings.heartbeat_s:g} s"
+        return self._wait_for_recorder() if self._settings.wait_for_recorder else None
+
+    def _wait_for_recorder(self) -> str | None:
+        deadline_s = time.monotonic() + self._settings.recorder_timeout_s
+        while time.monotonic() < deadline_s:
+            status = self._recorder
+            if status is not None and status.state == RecorderStatus.WAITING:
+                return None
+            reason = self._why_to_stop()
+            if reason is not None:
+                return reason
+            time.sleep(0.02)
+        said = f"it says: {self._recorder.reason}" if self._recorder else "none is heard"
+        return f"no recorder is ready for an episode; {said}"
+
+    def _on_step(self, episode_id: str, index: int) -> None:
+        self._progress = (episode_id, index)
+        goal = self._goal
+        if goal is not None and self._permit is not None:
+            episodes = self._runner.known(self._permit.lease_id)
+            with suppress(RuntimeError):  # a client that went away must not stop the arm in mid-air
+                goal.publish_feedback(
+                    RunEpisodes.Feedback(
+                        episode=len(episodes) - 1,
+                        step=index,
+                        successes=sum(episode.outcome == "success" for episode in episodes),
+                        episode_id=episode_id,
+                    )
+                )
+
+    def _on_heartbeat(self, msg: String) -> None:
+        self._heard_s = time.monotonic()
+
+    def _on_recorder(self, msg: RecorderStatus) -> None:
+        self._recorder = msg
+
+    def _on_stop(self, msg: Bool) -> None:
+        self._is_arm_stopped = msg.data
+
+    def _on_revocations(self, msg: String) -> None:
+        try:
+            self._verifier.accept_revocations(from_text(msg.data))
+        except OpcError as error:
+            self._tell_refusal(str(error))
+
+    def _tell_refusal(self, reason: str) -> None:
+        self._refused += 1
+        self.get_logger().error(f"refused: {reason}")
+        self._safety.publish(
+            SafetyEvent(
+                header=convert.header(self.now_ns()), robot=self._robot, kind=SafetyEvent.REFUSED, detail=reason
+            )
+        )
+
+    def _publish_status(self) -> None:
+        if self._is_stopping:
+            return
+        permit = self._permit
+        state = RobotStatus.RUNNING if permit else RobotStatus.IDLE
+        self._status.publish(
+            RobotStatus(
+                header=convert.header(self.now_ns()),
+                robot=self._robot,
+                state=RobotStatus.STOPPED if self._is_arm_stopped else state,
+                candidate_id=permit.candidate_id if permit else "",
+                permit_id=permit.permit_id if permit else "",
+                episode_id=self._progress[0],
+                rung=permit.rung.number if permit else 0,
+                step=self._progress[1],
+                episodes_left=self._verifier.episodes_left(permit) if permit else 0,
+                commands_refused=self._refused,
+            )
+        )
+
+    def _result(self, end: int, message: str, lease_id: str) -> RunEpisodes.Result:
+        episodes: Sequence[RunEpisode] = self._runner.known(lease_id)
+        return RunEpisodes.Result(
+            success=end == RunEpisodes.Result.DONE,
+            message=message,
+            end=end,
+            episodes_run=len(episodes),
+            successes=sum(episode.outcome == "success" for episode in episodes),
+            safety_events=sum(episode.safety_events for episode in episodes),
+            episode_ids=[episode.episode_id for episode in episodes],
+            outcomes=[OUTCOMES.get(episode.outcome or "", LabelMsg.UNLABELLED) for episode in episodes],
+            episode_safety_events=[episode.safety_events for episode in episodes],
+        )
+
+
+def parse_rungs(text: str) -> frozenset[Rung]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(name in [rung.value for rung in Rung] for name in names):
+        raise ConfigError(f"rungs is {text!r}, expected some of {', '.join(Rung)}, with commas between")
+    return frozenset(Rung(name) for name in names)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_node(PolicyRunnerNode, argv, threads=4)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

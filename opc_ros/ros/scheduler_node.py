@@ -1,0 +1,246 @@
+"""The scheduler as a ROS node: services for people, an action client for every robot."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from opc_interfaces.action import RunEpisodes
+from opc_interfaces.msg import Label as LabelMsg
+from opc_interfaces.msg import RobotStatus, SafetyEvent
+from opc_interfaces.srv import DecideDeployment, GetDeployment, HaltDeployment, RequestDeployment
+from rclpy.action import ActionClient
+from rclpy.task import Future
+from std_msgs.msg import String
+
+from opc_ros.config import described, load_config
+from opc_ros.deployment.decision import Decision, RealResult
+from opc_ros.deployment.desk import Asked, decide_request, file_request, halt, resume
+from opc_ros.deployment.folder import DeploymentFolder
+from opc_ros.deployment.gate import GateRules
+from opc_ros.deployment.gatekeeper import Gatekeeper
+from opc_ros.deployment.keys import load_trusted_keys
+from opc_ros.deployment.permit import from_text, to_text
+from opc_ros.deployment.queue_rows import Lease, Request
+from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.deployment.scheduler import Scheduler
+from opc_ros.deployment.status import describe_deployment
+from opc_ros.errors import OpcError, SchedulerBusy
+from opc_ros.policies.registry import CandidateRegistry
+from opc_ros.ros import topics
+from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.permit_messages import decision_to_msg, permit_to_msg
+from opc_ros.ros.run import run_node
+from opc_ros.store import open_store
+
+READY = (RobotStatus.IDLE, RobotStatus.RUNNING)
+WORDS = {
+    DecideDeployment.Request.APPROVE: "approve",
+    DecideDeployment.Request.REJECT: "reject",
+    DecideDeployment.Request.OVERRIDE: "override",
+}
+SUCCESSES = {LabelMsg.SUCCESS: True, LabelMsg.FAILURE: False}
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """Parameters of the scheduler."""
+
+    state: str = described("deployment", "folder of keys, queue and ledger")
+    rules: str = described("config/scheduler.yaml", "rules of the scheduler")
+    gate: str = described("config/gate.yaml", "rules of the gate")
+    ranking: str = described("scores/latest/ranking.json", "ranking that the gate goes by; read anew when it changes")
+    store: str = described("store", "validation store that the ranking rests on")
+    candidates: str = described("candidates", "folder of registered candidates")
+    tick_s: float = described(0.5, "how often to look for work; results are acted on at once", low=0.01, high=60.0)
+
+
+class SchedulerNode(OpcNode[SchedulerSettings]):
+    """Lends robots to candidates and collects what came of it."""
+
+    NAME = "scheduler"
+    SETTINGS = SchedulerSettings
+
+    def setup(self, settings: SchedulerSettings) -> None:
+        self._settings = settings
+        self._rules = load_config(settings.rules, SchedulerRules)
+        gate_rules = load_config(settings.gate, GateRules)
+        self._gatekeeper = Gatekeeper(
+            gate_rules, Path(settings.ranking), lambda: open_store(settings.store), self.now_ns
+        )
+        folder = DeploymentFolder(Path(settings.state))
+        self._queue, signer = self.held.enter_context(folder.open())
+        self._scheduler = Scheduler(
+            self._queue,
+            self._rules,
+            signer,
+            self._ask_gate,
+            self.now_ns,
+            lambda: secrets.token_hex(8),
+            load_trusted_keys(folder.keys),
+        )
+        self._goals: dict[str, Any] = {}  # lease id -> goal handle; None while the goal is on its way
+        self._arms = {name: self._connect_robot(name) for name in self._rules.robots}
+        self._heartbeat = self._publish_on("/deployment/heartbeat", topics.RECORDED)
+        self._revocations = self._publish_on("/deployment/revocations", topics.LATEST)
+        self._said_serial = -1
+        for kind, name, act in (
+            (RequestDeployment, "/deployment/request", self._on_request),
+            (DecideDeployment, "/deployment/decide", self._on_decide),
+            (HaltDeployment, "/deployment/halt", self._on_halt),
+            (GetDeployment, "/deployment/status", self._on_status),
+        ):
+            service = self.create_service(kind, name, partial(_answer, act))
+            self.held.callback(self.destroy_service, service)
+
+    def start(self) -> None:
+        self._timer = self.create_timer(self._settings.tick_s, self._tick)
+
+    def pause(self) -> None:
+        self.destroy_timer(self._timer)
+
+    def _publish_on(self, topic: str, qos: Any) -> Any:
+        publisher = self.create_publisher(String, topic, qos)
+        self.held.callback(self.destroy_publisher, publisher)
+        return publisher
+
+    def _connect_robot(self, name: str) -> ActionClient:
+        for kind, topic, act in (
+            (RobotStatus, "robot/status", partial(self._on_robot, name)),
+            (SafetyEvent, "safety/event", partial(self._on_safety, name)),
+        ):
+            qos = topics.LATEST if kind is RobotStatus else topics.RECORDED
+            watch = self.create_subscription(kind, f"/{name}/{topic}", act, qos)
+            self.held.callback(self.destroy_subscription, watch)
+        client = ActionClient(self, RunEpisodes, f"/{name}/run_episodes")
+        self.held.callback(client.destroy)
+        return client
+
+    def _ask_gate(self, request: Request, real: Mapping[str, RealResult], champion_id: str) -> Decision:
+        return self._gatekeeper.decide(request.candidate_id, real, champion_id)
+
+    def _tick(self) -> None:
+        try:
+            self._heartbeat.publish(String(data=str(self._queue.fact("epoch"))))
+            orders = self._scheduler.tick()
+            if self._queue.fact("revocation_serial") != self._said_serial:
+                self._said_serial = self._queue.fact("revocation_serial")
+                self._revocations.publish(String(data=to_text(self._scheduler.revocations())))
+        except SchedulerBusy as error:
+            self.get_logger().fatal(str(error))
+            self.finish(1)
+            return
+        for lease in orders.cancel:
+            handle = self._goals.get(lease.id)
+            if handle is not None:
+                handle.cancel_goal_async()
+        # A revoked lease whose goal handle died with an earlier scheduler is sent too: the robot's refusal confirms it.
+        for lease in (*orders.send, *orders.cancel):
+            if lease.id not in self._goals:
+                self._send(lease)
+
+    def _send(self, lease: Lease) -> None:
+        client = self._arms[lease.robot]
+        if not client.server_is_ready():
+            return
+        request = self._queue.request(lease.request_id)
+        goal = RunEpisodes.Goal(
+            permit=permit_to_msg(from_text(lease.permit)),
+            candidate_path=request.path,
+            episodes=lease.episodes,
+            seed=lease.seq * 1000,
+            lease_id=lease.id,
+        )
+        self._goals[lease.id] = None
+        client.send_goal_async(goal).add_done_callback(partial(self._on_accepted, lease.id))
+
+    def _on_accepted(self, lease_id: str, future: Future) -> None:
+        handle = future.result()
+        if handle is None or not handle.accepted:
+            self._goals.pop(lease_id, None)
+            return
+        self._goals[lease_id] = handle
+        self._scheduler.begin(lease_id)
+        handle.get_result_async().add_done_callback(partial(self._on_result, lease_id))
+
+    def _on_result(self, lease_id: str, future: Future) -> None:
+        self._goals.pop(lease_id, None)
+        answer = future.result()
+        if answer is None or answer.result.end == RunEpisodes.Result.BUSY:
+            return
+        result = answer.result
+        for episode_id, outcome, events in zip(
+            result.episode_ids, result.outcomes, result.episode_safety_events, strict=True
+        ):
+            self._scheduler.report(lease_id, episode_id, SUCCESSES.get(outcome), events)
+        self._scheduler.end(lease_id, result.message, is_refused=result.end == RunEpisodes.Result.REFUSED)
+        self._tick()
+
+    def _on_robot(self, name: str, status: RobotStatus) -> None:
+        self._scheduler.hear(name, is_ready=status.state in READY)
+
+    def _on_safety(self, name: str, event: SafetyEvent) -> None:
+        if event.kind == SafetyEvent.REFUSED:
+            self._scheduler.refusal(name, event.detail)
+
+    def _on_request(self, request: Any, response: Any) -> None:
+        candidate = CandidateRegistry(self._settings.candidates).find(request.candidate_id)
+        champion = self._queue.champion()
+        real = self._queue.real_results()
+        decision = self._gatekeeper.decide(candidate.id, real, champion[0] if champion else "")
+        scores = {each.candidate_id: each.score for each in self._gatekeeper.ranking().candidates}
+        asked = Asked(
+            candidate_id=candidate.id,
+            name=candidate.name,
+            path=str(candidate.folder.absolute()),
+            score=scores.get(candidate.id, 0.0),
+            requested_by=request.requested_by,
+            robots=tuple(request.robots),
+            episodes=int(request.episodes),
+            priority=int(request.priority),
+        )
+        filed = file_request(self._queue, self._rules, asked, decision, secrets.token_hex(4), self.now_ns())
+        response.request_id = filed.id
+        response.message = f"{filed.state}: {filed.reason}"
+        response.decision = decision_to_msg(decision, filed.id, self.now_ns())
+
+    def _on_decide(self, request: Any, response: Any) -> None:
+        word: Any = WORDS.get(request.decision, "")
+        if not word:
+            raise OpcError(f"decision {request.decision}, expected one of {', '.join(WORDS.values())}")
+        decided = decide_request(self._queue, request.request_id, word, request.person, request.reason, self.now_ns())
+        response.message = f"{decided.state}: {decided.reason}"
+
+    def _on_halt(self, request: Any, response: Any) -> None:
+        act = halt if request.halt else resume
+        act(self._queue, self._rules, request.robot, request.person, request.reason, self.now_ns())
+        response.message = f"{'halted' if request.halt else 'resumed'} {request.robot or 'all robots'}"
+        self._tick()
+
+    def _on_status(self, request: Any, response: Any) -> None:
+        response.status_json = json.dumps(describe_deployment(self._queue, self.now_ns(), request.request_id))
+
+
+def _answer(act: Callable[[Any, Any], None], request: Any, response: Any) -> Any:
+    """Fill in a response, or say in one line why not."""
+    try:
+        act(request, response)
+        response.success = True
+    except OpcError as error:
+        response.success = False
+        response.message = str(error)
+    return response
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_node(SchedulerNode, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""opc keys, gate, deploy and ledger as a person types them."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from opc_ros.cli.main import main
+from opc_ros.deployment.gate import DAY_NS
+from opc_ros.policies.candidate import write_candidate
+from opc_ros.policies.input_spec import InputSpec
+from opc_ros.policies.manifest import CandidateManifest
+from opc_ros.ranking import RankedCandidate, Ranking
+from opc_ros.store import open_store
+from tests.store.grasps import FAILURE, SUCCESS, make_episode
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with keys, a store, two candidates, a ranking of them and lenient rules."""
+    monkeypatch.chdir(tmp_path)
+    now_ns = time.time_ns()
+    with open_store(tmp_path / "store", create=True) as store:
+        for number in range(4):
+            episode = make_episode(f"e{number}", label=SUCCESS if number < 2 else FAILURE, seed=number)
+            store.append(shift(episode, now_ns - DAY_NS))
+        snapshot = store.take_snapshot()
+    ids = {}
+    for name in ("good", "poor"):
+        manifest = CandidateManifest(
+            format_version=1,
+            name=name,
+            artifact="weights.safetensors",
+            format="safetensors",
+            input=InputSpec(48, 48),
+            architecture="whole_image",
+        )
+        ids[name] = write_candidate(tmp_path / "candidates" / name, manifest, name.encode()).id
+    ranking = Ranking(
+        metric="soft_opc",
+        prior=1.0,
+        confidence=0.95,
+        top_k=1,
+        resamples=100,
+        snapshot_id=snapshot.id,
+        episodes=4,
+        successes=2,
+        candidates=(
+            RankedCandidate(ids["good"], "good", 0.3, (0.2, 0.4), 1, (1, 1), 0.97),
+            RankedCandidate(ids["poor"], "poor", 0.1, (0.0, 0.2), 2, (2, 2), 0.03),
+        ),
+        beats=((0.5, 0.97), (0.03, 0.5)),
+    )
+    (tmp_path / "scores" / "latest").mkdir(parents=True)
+    (tmp_path / "scores" / "latest" / "ranking.json").write_text(ranking.to_json() + "\n")
+    (tmp_path / "config").mkdir()
+    gate = (CONFIG / "gate.yaml").read_text().replace("top_k: 3", "top_k: 1")
+    for line in ("episodes: 500", "successes: 100", "failures: 100"):
+        gate = gate.replace(line, line.split(":")[0] + ": 2")
+    (tmp_path / "config" / "gate.yaml").write_text(gate.replace("[no_champion]", "[]"))
+    (tmp_path / "config" / "scheduler.yaml").write_text((CONFIG / "scheduler.yaml").read_text())
+    assert main(["keys", "create", "deployment/keys"]) == 0
+    return tmp_path
+
+
+def shift(episode: object, start_ns: int) -> object:
+    """The same episode, begun at another time."""
+    steps = tuple(
+        replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns))
+        for step in episode.steps  # type: ignore[attr-defined]
+    )
+    return replace(episode, steps=steps)  # type: ignore[type-var]
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(list(words))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_gate_explains_every_rule(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "gate", "explain", "good")
+    assert code == 0
+    assert "pass" in out.splitlines()[0]
+    assert "in the top 1 with probability 0.97" in out
+    code, out, _ = run(capsys, "gate", "explain", "poor", "--json")
+    assert code == 1
+    document = json.loads(out)
+    assert document["verdict"] == "fail"
+    assert [finding["rule"] for finding in document["findings"] if finding["verdict"] == "fail"] == ["top_k"]
+
+
+def test_gate_says_what_is_missing(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "gate", "explain", "nobody")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "neither a folder nor a name or id" in err
+    code, out, _ = run(capsys, "gate", "explain", "good", "--store", "elsewhere")
+    assert code == 1
+    assert "elsewhere" in out
+
+
+def test_a_candidate_changed_after_scoring_is_not_the_one_that_was_ranked(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lab / "candidates" / "good" / "weights.safetensors").write_bytes(b"other weights")
+    code, out, _ = run(capsys, "deploy", "request", "good")
+    assert code == 1
+    assert "refused: the gate says fail" in out
+    assert "is not among the 2 ranked: score it first" in out
+    code, out, _ = run(capsys, "ledger", "show", "--kind", "request", "--json")
+    assert json.loads(out)["body"]["state"] == "refused"
+
+
+def test_a_ranking_from_another_snapshot_is_refused_and_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store(lab / "store") as store:
+        store.append(shift(make_episode("e9", seed=9), time.time_ns() - DAY_NS))  # type: ignore[arg-type]
+        store.take_snapshot(tag="validation")
+    gate = lab / "config" / "gate.yaml"
+    gate.write_text(gate.read_text().replace('tag: ""', "tag: validation"))
+    code, out, _ = run(capsys, "deploy", "request", "good")
+    assert code == 1
+    assert "with 3 in 5: rank again" in out
+    code, out, _ = run(capsys, "ledger", "show", "--kind", "request")
+    assert "rank again" in out
+
+
+def test_a_request_goes_from_asking_to_the_ledger(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "deploy", "request", "good", "--person", "ada", "--json")
+    assert code == 0
+    request = json.loads(out)
+    assert request["state"] == "queued"
+    code, out, _ = run(capsys, "deploy", "status", "--json")
+    assert json.loads(out)["requests"][0]["name"] == "good"
+    code, out, _ = run(capsys, "deploy", "status")
+    assert "queued" in out
+    code, _, err = run(capsys, "deploy", "approve", request["request_id"])
+    assert code == 1
+    assert "is queued; approve is for waiting ones" in err
+    assert run(capsys, "deploy", "halt", "--reason", "smoke")[0] == 0
+    assert run(capsys, "deploy", "resume")[0] == 0
+    assert run(capsys, "deploy", "reject", request["request_id"], "--reason", "changed my mind")[0] == 0
+    code, out, _ = run(capsys, "ledger", "show")
+    assert [line.split()[3] for line in out.splitlines()] == ["request", "halt", "resume", "reject"]
+    code, out, _ = run(capsys, "ledger", "verify")
+    assert code == 0
+    assert "whole, 4 entries" in out
+
+
+def test_an_override_needs_a_reason_and_is_kept(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = lab / "config" / "gate.yaml"
+    rules.write_text(rules.read_text().replace("robots: 1", "robots: 2"))
+    code, out, _ = run(capsys, "deploy", "request", "good", "--json")
+    assert (code, json.loads(out)["state"]) == (1, "refused")
+    request = json.loads(out)["request_id"]
+    with pytest.raises(SystemExit) as ended:
+        main(["deploy", "override", request])
+    assert ended.value.code == 2
+    assert run(capsys, "deploy", "override", request, "--person", "ada", "--reason", "one arm is all we have")[0] == 0
+    _, out, _ = run(capsys, "ledger", "show", "--kind", "override", "--json")
+    body = json.loads(out)["body"]
+    assert (body["person"], body["reason"]) == ("ada", "one arm is all we have")
+    assert "snapshot has 1 robots; the rules ask for 2" in body["gate_said"]
+
+
+def test_an_edited_ledger_is_found(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "deploy", "halt", "--reason", "smoke")
+    ledger = lab / "deployment" / "ledger.jsonl"
+    ledger.write_text(ledger.read_text().replace("smoke", "lunch"))
+    code, out, err = run(capsys, "ledger", "verify")
+    assert code == 1
+    assert "DAMAGED" in out
+    assert "entry 1: was changed after it was written" in err
+
+
+def test_an_old_queue_put_back_is_found(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "deploy", "halt", "--reason", "smoke")
+    for path in (lab / "deployment").glob("queue.db*"):
+        path.unlink()
+    code, _, err = run(capsys, "deploy", "resume")
+    assert code == 1
+    assert "an old copy of queue.db was put back" in err
+
+
+def test_keys_are_listed_and_exported_without_the_private_part(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "keys", "export", "deployment/keys", "arm1/keys")[0] == 0
+    code, out, _ = run(capsys, "keys", "list", "arm1/keys", "--json")
+    assert code == 0
+    assert json.loads(out)["has_private"] is False
+    assert [path.suffixes for path in (lab / "arm1" / "keys").iterdir()] == [[".public", ".pem"]]
+    code, _, err = run(capsys, "keys", "create", "deployment/keys")
+    assert code == 1
+    assert "there is a key already" in err
+
+
+def test_simulation_prints_robot_time_against_equal_testing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(CONFIG.parent)
+    code, out, _ = run(capsys, "deploy", "simulate", "--runs", "50")
+    assert code == 0
+    assert "testing everything equally takes" in out
+    code, out, _ = run(capsys, "deploy", "simulate", "--runs", "50", "--json")
+    assert json.loads(out)["runs"] == 50
+    code, _, err = run(capsys, "deploy", "simulate", "--table", "missing.csv")
+    assert (code, err.count("\n")) == (1, 1)
+
+
+def test_no_deployment_folder_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, "deploy", "status")
+    assert code == 1
+    assert "begin one with `opc keys create" in err

@@ -1,0 +1,109 @@
+"""A key pair, a clock that only tests move, and a robot that checks permits."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from opc_ros.deployment.journal import RobotJournal
+from opc_ros.deployment.keys import Signer, create_keys, load_trusted_keys
+from opc_ros.deployment.ledger import Ledger, LedgerHead
+from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit
+from opc_ros.deployment.verifier import PermitVerifier
+
+SECOND = 1_000_000_000
+START_NS = 1_700_000_000 * SECOND
+CANDIDATE = "c" * 64
+
+
+class Clock:
+    """Time that moves when told to."""
+
+    def __init__(self, now_ns: int = START_NS) -> None:
+        self.now_ns = now_ns
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def advance(self, seconds: float) -> None:
+        self.now_ns += round(seconds * SECOND)
+
+
+@dataclass
+class Robot:
+    """One robot's side: its folder survives `restart`."""
+
+    folder: Path
+    keys: Path
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.journal = RobotJournal(self.folder / "journal.db", self.clock())
+        self.ledger = Ledger(self.folder / "ledger.jsonl")
+        self.verifier = PermitVerifier(
+            "arm1",
+            frozenset({Rung.REDUCED, Rung.FULL}),
+            lambda: load_trusted_keys(self.keys),
+            self.journal,
+            self.ledger,
+            self.clock,
+        )
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder in memory: these tests wait for the disk thousands of times, and none of them pulls a plug."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    create_keys(tmp_path / "keys")
+    return tmp_path / "keys"
+
+
+@pytest.fixture
+def signer(keys: Path) -> Signer:
+    from opc_ros.deployment.keys import load_signer
+
+    return load_signer(keys)
+
+
+@pytest.fixture
+def robot(tmp_path: Path, keys: Path, clock: Clock) -> Robot:
+    return Robot(tmp_path / "robot", keys, clock)
+
+
+@pytest.fixture
+def permit(clock: Clock) -> Permit:
+    return Permit(
+        permit_id="p1",
+        lease_id="lease1",
+        candidate_id=CANDIDATE,
+        robot="arm1",
+        rung=Rung.REDUCED,
+        episodes=3,
+        issued_ns=clock(),
+        expires_ns=clock() + 600 * SECOND,
+        ledger=LedgerHead(4, "d" * 64),
+    )
+
+
+@pytest.fixture
+def issue(permit: Permit, signer: Signer) -> Callable[..., Signed]:
+    """Sign the sample permit with some fields changed."""
+    return lambda **changes: sign_permit(replace(permit, **changes), signer)

@@ -1,0 +1,121 @@
+"""A whole small lab on disk: keys, store, real candidates, their ranking, and rules for a given set of robots."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from opc_ros.deployment.keys import create_keys, export_public_keys
+from opc_ros.grasp import Episode
+from opc_ros.policies.candidate import Candidate
+from opc_ros.ranking import RankedCandidate, Ranking
+from opc_ros.store import open_store
+from tests.policies.making import make_candidate
+from tests.store.grasps import FAILURE, SUCCESS, make_episode
+
+SECOND = 1_000_000_000
+
+GATE = {
+    "metric": "soft_opc",
+    "top_k": 9,
+    "top_k_confidence": 0.5,
+    "top_k_doubt": 0.1,
+    "champion_margin": -1.0,
+    "champion_confidence": 0.0,
+    "champion_doubt": 0.0,
+    "snapshot": {"episodes": 2, "successes": 1, "failures": 1, "age_days": 7.0, "robots": 1},
+    "agreement": {"candidates": 5, "episodes": 1000, "spearman": 0.0},
+}
+
+
+def shift(episode: Episode, start_ns: int) -> Episode:
+    """The same episode, begun at another time."""
+    steps = (
+        replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns)) for step in episode.steps
+    )
+    return replace(episode, steps=tuple(steps))
+
+
+def make_lab(
+    folder: Path,
+    robots: dict[str, list[str]],
+    *,
+    candidates: int = 1,
+    rung_episodes: tuple[int, int, int] = (2, 2, 4),
+    request_episodes: int = 4,
+    batch_episodes: int = 2,
+) -> list[Candidate]:
+    """Everything the scheduler and the runners need below `folder`; robots maps names to rungs."""
+    create_keys(folder / "deployment" / "keys")
+    for robot in robots:
+        export_public_keys(folder / "deployment" / "keys", folder / robot / "keys")
+    with open_store(folder / "store", create=True) as store:
+        for number, label in enumerate((SUCCESS, FAILURE)):
+            store.append(shift(make_episode(f"seen{number}", label=label, seed=number), time.time_ns() - 60 * SECOND))
+        snapshot = store.take_snapshot()
+    made = [make_candidate(folder / "candidates" / f"c{n}", name=f"c{n}", seed=n) for n in range(candidates)]
+    _write_ranking(folder / "ranking.json", made, snapshot.id)
+    (folder / "gate.yaml").write_text(yaml.safe_dump(GATE))
+    ladder = {
+        rung: {"episodes": episodes, "success_floor": 0.0, "safety_events": 5, "broken_episodes": 50}
+        for rung, episodes in zip(("twin", "reduced", "full"), rung_episodes, strict=True)
+    }
+    rules = {
+        "robots": {name: {"rungs": rungs} for name, rungs in robots.items()},
+        "ladder": ladder,
+        "lease": {"heartbeat_s": 3.0, "grace_s": 5.0, "length_s": 600.0},
+        "rest": {"after_episodes": 100_000, "pause_s": 0.0},
+        "race": {"batch_episodes": batch_episodes, "budget_episodes": 100_000, "explore_every": 0},
+        "request_episodes": request_episodes,
+    }
+    (folder / "scheduler.yaml").write_text(yaml.safe_dump(rules))
+    return made
+
+
+def scheduler_parameters(folder: Path) -> dict[str, object]:
+    return {
+        "state": str(folder / "deployment"),
+        "rules": str(folder / "scheduler.yaml"),
+        "gate": str(folder / "gate.yaml"),
+        "ranking": str(folder / "ranking.json"),
+        "store": str(folder / "store"),
+        "candidates": str(folder / "candidates"),
+        "tick_s": 0.1,
+    }
+
+
+def runner_parameters(folder: Path, robot: str, rungs: list[str], **changes: object) -> dict[str, object]:
+    values: dict[str, object] = {
+        "arm": "scripted",
+        "image_size": 64,
+        "rungs": ",".join(rungs),
+        "keys": str(folder / robot / "keys"),
+        "state": str(folder / robot),
+        "heartbeat_s": 3.0,
+        "wait_for_recorder": False,
+    }
+    return values | changes
+
+
+def _write_ranking(path: Path, candidates: list[Candidate], snapshot_id: str) -> None:
+    count = len(candidates)
+    placed = tuple(
+        RankedCandidate(each.id, each.name, 0.5 - 0.01 * n, (0.0, 1.0), n + 1, (1, count), 1.0)
+        for n, each in enumerate(candidates)
+    )
+    ranking = Ranking(
+        metric="soft_opc",
+        prior=1.0,
+        confidence=0.95,
+        top_k=count,
+        resamples=10,
+        snapshot_id=snapshot_id,
+        episodes=2,
+        successes=1,
+        candidates=placed,
+        beats=tuple(tuple(0.5 for _ in placed) for _ in placed),
+    )
+    path.write_text(ranking.to_json() + "\n")
