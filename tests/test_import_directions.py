@@ -37,14 +37,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*CORE, "bringup", "experiments", "ros", "sim_bridge"},
     "sim_bridge": set(),
     "sim_bridge/training": {"policies", "scoring"},
+    "sim_bridge/behaviour_node": {"ros", "recording"},
     "sim_bridge/twin_node": {"ros"},
 }
 
+ROS_SHELLS = ("opc_ros/ros/", "sim_bridge/twin_node.py", "sim_bridge/behaviour_node.py")
 # Package -> where it may be imported. ROS and messages stay in the shells, torch and pybullet in their rooms.
 KEPT_IN: dict[str, tuple[str, ...]] = {
-    "rclpy": ("opc_ros/ros/", "sim_bridge/twin_node.py"),
-    "opc_interfaces": ("opc_ros/ros/", "sim_bridge/twin_node.py"),
-    "sensor_msgs": ("opc_ros/ros/", "sim_bridge/twin_node.py"),
+    "rclpy": ROS_SHELLS,
+    "opc_interfaces": ROS_SHELLS,
+    "sensor_msgs": ROS_SHELLS,
     "launch": ("opc_ros/ros/", "launch/"),
     "torch": ("opc_ros/policies/", "sim_bridge/training/"),
     "pybullet": ("sim_bridge/",),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 # Program name, as `ros2 run opc_ros <program>` and launch files use it -> module with a main().
 PROGRAMS: Mapping[str, str] = {
     "arm_guard": "opc_ros.ros.arm_guard_node",
+    "behaviour": "sim_bridge.behaviour_node",
     "policy_runner": "opc_ros.ros.policy_runner_node",
     "recorder": "opc_ros.ros.recorder_node",
     "scheduler": "opc_ros.ros.scheduler_node",

@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
-from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.bringup.nodes import NodeSpec, Parameter
+from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
 from opc_ros.errors import SetupError
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """Something a person may set with name:=value."""
-
-    name: str
-    default: str
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """A named set of nodes that depends on a few arguments."""
-
-    name: str
-    summary: str
-    arguments: tuple[Argument, ...]
-    build: Callable[[Mapping[str, str]], tuple[NodeSpec, ...]]
-
-    def nodes(self, given: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-        """The nodes to start; what is not given has its default, and what is not known is refused."""
-        known = {argument.name: argument.default for argument in self.arguments}
-        for name in given:
-            if name not in known:
-                raise SetupError(f"{self.name}: unknown argument {name!r}, expected one of {', '.join(known)}")
-        return self.build({**known, **given})
 
 
 def find_system(name: str) -> System:
@@ -44,57 +17,156 @@ def find_system(name: str) -> System:
     raise SetupError(f"no system is called {name!r}, expected one of {', '.join(s.name for s in SYSTEMS)}")
 
 
-def parse_arguments(words: Sequence[str]) -> dict[str, str]:
-    """Read name:=value as `ros2 launch` does."""
-    given = {}
-    for word in words:
-        name, separator, value = word.partition(":=")
-        if not separator or not name:
-            raise SetupError(f"argument {word!r}: expected name:=value")
-        given[name] = value
-    return given
-
-
-def _robots(arguments: Mapping[str, str]) -> list[str]:
-    robots = [robot.strip() for robot in arguments["robots"].split(",") if robot.strip()]
-    for robot in robots:
-        if not (robot.isidentifier() and robot.isascii()):
-            raise SetupError(f"robot {robot!r}: expected a name of letters, digits and underscores")
-    if not robots or len(set(robots)) != len(robots):
-        raise SetupError(f"robots:={arguments['robots']}: expected different names with commas between")
-    return robots
-
-
-def _integer(arguments: Mapping[str, str], name: str) -> int:
-    try:
-        return int(arguments[name])
-    except ValueError:
-        raise SetupError(f"{name}:={arguments[name]}: expected a whole number") from None
-
-
 def _scripted(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-    store = str(Path(arguments["store"]).expanduser().resolve())
     nodes = []
-    for number, robot in enumerate(_robots(arguments)):
-        seed = _integer(arguments, "seed") + number
-        episodes = _integer(arguments, "episodes")
+    for number, robot in enumerate(read_robots(arguments)):
+        seed = read_integer(arguments, "seed") + number
         nodes += [
-            NodeSpec("recorder", robot, {"robot": robot, "store": store}),
-            NodeSpec("scripted_arm", robot, {"robot": robot, "seed": seed, "episodes": episodes}),
+            NodeSpec("recorder", robot, {"store": read_folder(arguments, "store")}),
+            NodeSpec("scripted_arm", robot, {"seed": seed, "episodes": read_integer(arguments, "episodes")}),
         ]
     return tuple(nodes)
 
+
+def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+    nodes = [*_office(arguments)]
+    for robot in read_robots(arguments):
+        nodes += _robot_side(arguments, robot, rungs="reduced,full")
+        nodes.append(NodeSpec("arm_guard", robot))
+    return tuple(nodes)
+
+
+def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+    nodes = [*_office(arguments)]
+    for number, robot in enumerate(read_robots(arguments)):
+        nodes += _robot_side(arguments, robot, rungs="twin,reduced,full")
+        nodes.append(_twin_arm(arguments, robot, number))
+    return tuple(nodes)
+
+
+def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+    nodes = []
+    for number, robot in enumerate(read_robots(arguments)):
+        behaviour: dict[str, Parameter] = {
+            "arm_config": read_config(arguments, "arm_config"),
+            "world": arguments["world"],
+            "policy": arguments["policy"],
+            "seed": read_integer(arguments, "seed") + 1_000_000 * number,
+            "episodes": read_integer(arguments, "episodes"),
+        }
+        nodes += [
+            NodeSpec("recorder", robot, {"store": read_folder(arguments, "store")}),
+            _twin_arm(arguments, robot, number),
+            NodeSpec("behaviour", robot, behaviour),
+        ]
+    return tuple(nodes)
+
+
+def _office(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+    """What runs once for all robots: who scores, and who lends robots."""
+    store, candidates = read_folder(arguments, "store"), read_folder(arguments, "candidates")
+    scores = Path(read_folder(arguments, "scores"))
+    scheduler = {
+        "state": read_folder(arguments, "deployment"),
+        "rules": read_config(arguments, "scheduler_config"),
+        "gate": read_config(arguments, "gate_config"),
+        "ranking": str(scores / "ranking.json"),
+        "store": store,
+        "candidates": candidates,
+    }
+    return (
+        NodeSpec("scorer", "", {"store": store, "candidates": candidates, "out": str(scores)}),
+        NodeSpec("scheduler", "", scheduler),
+    )
+
+
+def _robot_side(arguments: Mapping[str, str], robot: str, rungs: str) -> list[NodeSpec]:
+    """What runs for each robot: who records, and who checks permits and runs candidates."""
+    state = Path(read_folder(arguments, "state")) / robot
+    runner = {
+        "arm_config": read_config(arguments, "arm_config"),
+        "rungs": rungs,
+        "keys": str(state / "keys"),
+        "state": str(state),
+    }
+    return [
+        NodeSpec("recorder", robot, {"store": read_folder(arguments, "store")}),
+        NodeSpec("policy_runner", robot, runner),
+    ]
+
+
+def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec:
+    parameters: dict[str, Parameter] = {
+        "world": arguments["world"],
+        "seed": read_integer(arguments, "seed") + 1_000_000 * number,
+        "image_size": read_integer(arguments, "image_size"),
+        "real_time_factor": read_number(arguments, "real_time_factor"),
+    }
+    return NodeSpec("twin", robot, parameters)
+
+
+ROBOTS = Argument("robots", "arm1", "names of the robots, with commas between; each gets a namespace")
+STORE = Argument("store", "store", "folder of the validation store")
+TWIN = (
+    Argument("world", "pseudo_real", "world of the twins; sim_bridge/worlds.py names them"),
+    Argument("image_size", "472", "width and height of the pictures in pixels"),
+    Argument("real_time_factor", "1", "simulated seconds for each second"),
+    Argument("seed", "0", "of the first layout of the first robot"),
+)
+LOOP = (
+    ROBOTS,
+    STORE,
+    Argument("candidates", "candidates", "folder of registered candidates"),
+    Argument("scores", "scores/latest", "folder of the newest ranking and its report"),
+    Argument("deployment", "deployment", "folder of keys, queue and ledger, where the scheduler runs"),
+    Argument("state", "robots", "folder with one folder for each robot: its public keys and journal"),
+    Argument("gate_config", "gate.yaml", "rules of the gate: a path, or a file of config/"),
+)
 
 SYSTEMS: tuple[System, ...] = (
     System(
         name="scripted",
         summary="A fake arm without physics and a recorder, for each robot: to see that a machine works.",
         arguments=(
-            Argument("robots", "arm1", "names of the robots, with commas between; each gets a namespace"),
-            Argument("store", "store", "folder of the validation store"),
+            ROBOTS,
+            STORE,
             Argument("seed", "0", "what the first robot does follows from it; the next ones count on"),
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
         ),
         build=_scripted,
+    ),
+    System(
+        name="collect",
+        summary="A twin behind KUKA topics, a recorder and a behaviour policy, for each robot: to collect through ROS.",
+        arguments=(
+            ROBOTS,
+            STORE,
+            *TWIN,
+            Argument("policy", "better", "behaviour policy; sim_bridge/behaviour.py names them"),
+            Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
+            Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
+        ),
+        build=_collect,
+    ),
+    System(
+        name="hardware",
+        summary="Recorder, arm guard and policy runner for each real arm; scorer and scheduler once.",
+        arguments=(
+            *LOOP,
+            Argument("scheduler_config", "scheduler.yaml", "rules of the scheduler: a path, or a file of config/"),
+            Argument("arm_config", "arm.yaml", "how the arm is reached: a path, or a file of config/"),
+        ),
+        build=_hardware,
+    ),
+    System(
+        name="twin",
+        summary="The same with a twin behind KUKA topics for each arm.",
+        arguments=(
+            *LOOP,
+            Argument("scheduler_config", "scheduler_twin.yaml", "rules of the scheduler: a path, or a file of config/"),
+            Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
+            *TWIN,
+        ),
+        build=_twin,
     ),
 )

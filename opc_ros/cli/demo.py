@@ -54,7 +54,7 @@ def _record(arguments: argparse.Namespace, store: Path) -> bool:
     nodes = find_system("scripted").nodes(given)
 
     def is_recorded() -> bool:
-        outcomes = (*store.glob("episodes/*/*.json"), *store.glob("quarantine/*.json"))
+        outcomes = (*store.glob("episodes/*/*.json"), *store.glob("quarantine/**/*.json"))
         return len(outcomes) >= wanted
 
     with (

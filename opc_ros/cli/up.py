@@ -36,7 +36,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from opc_ros.bringup.systems import SYSTEMS, find_system, parse_arguments
+    from opc_ros.bringup.system import parse_arguments
+    from opc_ros.bringup.systems import SYSTEMS, find_system
 
     if arguments.list:
         for system in SYSTEMS:

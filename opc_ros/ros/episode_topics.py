@@ -1,4 +1,4 @@
-"""Tells a recorder over ROS what a policy runner does."""
+"""Tells a recorder over ROS what whoever drives an arm does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ Progress = Callable[[str, int], None]  # episode id, step
 class EpisodeTopics:
     """An EpisodeSink on `episode/event`, `grasp/action` and `grasp/step`."""
 
-    def __init__(self, node: Node, robot: str, now: Callable[[], int], on_step: Progress, *, has_camera: bool) -> None:
+    def __init__(
+        self,
+        node: Node,
+        robot: str,
+        now: Callable[[], int],
+        on_step: Progress = lambda episode_id, step: None,
+        *,
+        has_camera: bool,
+    ) -> None:
         """Without a camera node of its own, as for the scripted arm, the frames are published here."""
         self._node = node
         self._robot = robot
@@ -49,7 +57,17 @@ class EpisodeTopics:
         return frame
 
     def begin(self, episode_id: str, permit: Permit) -> None:
-        self._tell(EpisodeEvent.BEGIN, episode_id, behaviour_policy=permit.candidate_id, permit_id=permit.permit_id)
+        self.announce(episode_id, behaviour_policy=permit.candidate_id, permit_id=permit.permit_id)
+
+    def announce(self, episode_id: str, *, behaviour_policy: str, object_set: str = "", permit_id: str = "") -> None:
+        """An episode begins, under a permit or not."""
+        self._tell(
+            EpisodeEvent.BEGIN,
+            episode_id,
+            behaviour_policy=behaviour_policy,
+            object_set=object_set,
+            permit_id=permit_id,
+        )
 
     def step(self, episode_id: str, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
         frame = self.show(seen) if self._frames is not None else Frame(seen.stamp_ns, "jpeg", b"")

@@ -11,7 +11,8 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from opc_ros.bringup.nodes import NodeSpec
-from opc_ros.bringup.systems import System, find_system
+from opc_ros.bringup.system import System
+from opc_ros.bringup.systems import find_system
 
 
 def describe_system(name: str) -> LaunchDescription:

@@ -8,7 +8,8 @@ import pytest
 
 from opc_ros.bringup.domain import claim_domain, read_domain
 from opc_ros.bringup.nodes import PROGRAMS, NodeSpec
-from opc_ros.bringup.systems import SYSTEMS, find_system, parse_arguments
+from opc_ros.bringup.system import parse_arguments
+from opc_ros.bringup.systems import SYSTEMS, find_system
 from opc_ros.errors import SetupError
 
 

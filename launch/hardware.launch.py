@@ -1,0 +1,9 @@
+"""Recorder, arm guard and policy runner for each real arm; scorer and scheduler once."""
+
+from launch import LaunchDescription
+
+from opc_ros.ros.launch_system import describe_system
+
+
+def generate_launch_description() -> LaunchDescription:
+    return describe_system("hardware")

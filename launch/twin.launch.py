@@ -1,0 +1,9 @@
+"""Twin, recorder and policy runner for each arm; scorer and scheduler once."""
+
+from launch import LaunchDescription
+
+from opc_ros.ros.launch_system import describe_system
+
+
+def generate_launch_description() -> LaunchDescription:
+    return describe_system("twin")

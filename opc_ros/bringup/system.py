@@ -1,0 +1,83 @@
+"""What a system one can bring up by name is, and how its arguments are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.bringup.config_files import locate_config
+from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.errors import SetupError
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """Something a person may set with name:=value."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A named set of nodes that depends on a few arguments."""
+
+    name: str
+    summary: str
+    arguments: tuple[Argument, ...]
+    build: Callable[[Mapping[str, str]], tuple[NodeSpec, ...]]
+
+    def nodes(self, given: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+        """The nodes to start; what is not given has its default, and what is not known is refused."""
+        known = {argument.name: argument.default for argument in self.arguments}
+        for name in given:
+            if name not in known:
+                raise SetupError(f"{self.name}: unknown argument {name!r}, expected one of {', '.join(known)}")
+        return self.build({**known, **given})
+
+
+def parse_arguments(words: Sequence[str]) -> dict[str, str]:
+    """Read name:=value as `ros2 launch` does."""
+    given = {}
+    for word in words:
+        name, separator, value = word.partition(":=")
+        if not separator or not name:
+            raise SetupError(f"argument {word!r}: expected name:=value")
+        given[name] = value
+    return given
+
+
+def read_robots(arguments: Mapping[str, str]) -> list[str]:
+    robots = [robot.strip() for robot in arguments["robots"].split(",") if robot.strip()]
+    for robot in robots:
+        if not (robot.isidentifier() and robot.isascii()):
+            raise SetupError(f"robot {robot!r}: expected a name of letters, digits and underscores")
+    if not robots or len(set(robots)) != len(robots):
+        raise SetupError(f"robots:={arguments['robots']}: expected different names with commas between")
+    return robots
+
+
+def read_integer(arguments: Mapping[str, str], name: str) -> int:
+    try:
+        return int(arguments[name])
+    except ValueError:
+        raise SetupError(f"{name}:={arguments[name]}: expected a whole number") from None
+
+
+def read_number(arguments: Mapping[str, str], name: str) -> float:
+    try:
+        return float(arguments[name])
+    except ValueError:
+        raise SetupError(f"{name}:={arguments[name]}: expected a number") from None
+
+
+def read_folder(arguments: Mapping[str, str], name: str) -> str:
+    return str(Path(arguments[name]).expanduser().resolve())
+
+
+def read_config(arguments: Mapping[str, str], name: str) -> str:
+    """A path as given, or the name of a file that comes with the product."""
+    given = Path(arguments[name]).expanduser()
+    return str(given.resolve() if given.is_file() else locate_config(arguments[name]))

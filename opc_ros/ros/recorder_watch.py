@@ -1,0 +1,55 @@
+"""Wait until the robot's recorder can take an episode."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from opc_interfaces.msg import RecorderStatus
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+
+from opc_ros.ros import topics
+
+
+class RecorderWatch:
+    """Listens to `recorder/status`; whoever drives an arm begins no episode that nobody would keep."""
+
+    def __init__(self, node: Node, *, callback_group: CallbackGroup | None = None) -> None:
+        self._node = node
+        self._status: RecorderStatus | None = None
+        self._subscription = node.create_subscription(
+            RecorderStatus, "recorder/status", self._on_status, topics.LATEST, callback_group=callback_group
+        )
+
+    def close(self) -> None:
+        self._node.destroy_subscription(self._subscription)
+
+    @property
+    def is_ready(self) -> bool:
+        """Frames that have come in show that the recorder is connected, not only there."""
+        status = self._status
+        return status is not None and status.state == RecorderStatus.WAITING and status.frames_received > 0
+
+    @property
+    def complaint(self) -> str:
+        if self._status is None:
+            return "none is heard on recorder/status"
+        if self._status.reason:
+            return f"it says: {self._status.reason}"
+        return "it is busy" if self._status.frames_received else "it has received no picture yet"
+
+    def wait(self, timeout_s: float, why_to_stop: Callable[[], str | None]) -> str | None:
+        """Nothing when it is ready, or the reason why not; in a thread other than the executor's."""
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s:
+            if self.is_ready:
+                return None
+            reason = why_to_stop()
+            if reason is not None:
+                return reason
+            time.sleep(0.02)
+        return f"no recorder is ready for an episode; {self.complaint}"
+
+    def _on_status(self, msg: RecorderStatus) -> None:
+        self._status = msg

@@ -1,0 +1,138 @@
+"""A behaviour policy that drives the twin's arm through its driver topics, for recorders to record."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.arm_settings import ArmSettings
+from opc_ros.config import described, load_config
+from opc_ros.errors import OpcError
+from opc_ros.grasp import MAX_STEPS
+from opc_ros.recording.episode_id import make_episode_id
+from opc_ros.ros.arm_rack import scale_speed
+from opc_ros.ros.episode_topics import EpisodeTopics
+from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.recorder_watch import RecorderWatch
+from opc_ros.ros.robot_name import robot_name
+from opc_ros.ros.ros_arm import RosArm
+from opc_ros.ros.run import run_node
+from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
+from sim_bridge.world import World
+from sim_bridge.worlds import find_world
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourSettings:
+    """Parameters of the behaviour node."""
+
+    robot: str = described("", "name of the robot; empty: the node's namespace")
+    arm_config: str = described("config/arm_twin.yaml", "how the arm is reached")
+    world: str = described("train", "the world the twin of this robot plays in")
+    policy: str = described("scripted", "which behaviour policy; sim_bridge/behaviour.py names them")
+    seed: int = described(0, "of the first episode; the next ones count on", low=0)
+    episodes: int = described(0, "how many to play before the program ends; 0: until stopped", low=0)
+    attempts: int = described(3, "after so many broken episodes in a row the program ends", low=1)
+    recorder_timeout_s: float = described(30.0, "how long to wait for a recorder before an episode", low=0.1)
+
+
+class BehaviourNode(OpcNode[BehaviourSettings]):
+    """Plays episodes one after the other.
+
+    The policy aims at what it sees in a world of its own, laid out from the seed the twin was given: it knows where the
+    objects lay at first, not where a push has moved them.
+    """
+
+    NAME = "behaviour"
+    SETTINGS = BehaviourSettings
+
+    def setup(self, settings: BehaviourSettings) -> None:
+        self._settings = settings
+        robot = robot_name(self, settings.robot)
+        spec = find_world(settings.world)
+        self._object_set = spec.object_set
+        self._robot = robot
+        self._world = World(spec, image_size=16)
+        self.held.callback(self._world.close)
+        self._policy = BehaviourPolicy(find_behaviour(settings.policy), self._world)
+        self._arm = RosArm(scale_speed(load_config(Path(settings.arm_config), ArmSettings), robot, 1.0))
+        self.held.callback(self._arm.close)
+        self._recorder = RecorderWatch(self)
+        self.held.callback(self._recorder.close)
+        self._topics = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
+        self.held.callback(self._topics.close)
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._play_all)
+        self._thread.start()
+
+    def pause(self) -> None:
+        """Let the episode under way end at its next step."""
+        self._stopping.set()
+        self._thread.join(timeout=30.0)
+
+    def _play_all(self) -> None:
+        """Until all are played or it is stopped; an arm that fails again and again ends the program."""
+        seed = self._settings.seed
+        played = successes = failed_in_a_row = 0
+        while not self._stopping.is_set() and (played < self._settings.episodes or not self._settings.episodes):
+            reason = self._recorder.wait(self._settings.recorder_timeout_s, self._why_to_stop)
+            try:
+                if reason is not None:
+                    raise OpcError(reason)
+                successes += self._play(seed)
+                played += 1
+                failed_in_a_row = 0
+                self.get_logger().info(f"{self._policy.name}: {successes} of {played} succeeded")
+            except OpcError as error:
+                if self._stopping.is_set():
+                    return
+                self.get_logger().error(str(error))
+                failed_in_a_row += 1
+                if failed_in_a_row == self._settings.attempts:
+                    self.finish(1)
+                    return
+            seed += 1
+        self.finish()
+
+    def _play(self, seed: int) -> bool:
+        """One episode; an error breaks it off and is told to the recorder."""
+        seen = self._arm.begin(seed)
+        self._world.lay_out(seed)
+        self._policy.begin(seed)
+        episode_id = make_episode_id(self._robot, self.now_ns())
+        self._topics.announce(episode_id, behaviour_policy=self._policy.name, object_set=self._object_set)
+        try:
+            steps = 0
+            while True:
+                action = self._policy.choose(seen)
+                if self._stopping.is_set():
+                    raise OpcError("the behaviour policy was stopped")
+                motion = self._arm.apply(action)
+                self._topics.step(episode_id, steps, seen, action, motion)
+                steps += 1
+                if action.terminate or steps == MAX_STEPS:
+                    break
+                seen = self._arm.observe()
+            is_success = self._arm.finish()
+        except OpcError as error:
+            self._topics.abort(episode_id, str(error))
+            raise
+        self._topics.end(episode_id, is_success, steps)
+        return is_success
+
+    def _why_to_stop(self) -> str | None:
+        return "the behaviour policy was stopped" if self._stopping.is_set() else None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_node(BehaviourNode, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
