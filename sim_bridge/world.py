@@ -24,7 +24,8 @@ from sim_bridge.surroundings import TRAY_RIM_M
 STEP_S = 1 / 240
 
 _LIMITS_RAD = MODEL.largest_position_rad
-_SPEEDS_RAD_S = MODEL.largest_velocity_rad_s
+_SPEEDS_RAD_S = MODEL.largest_velocity_rad_s.tolist()
+_TORQUES_NM = TORQUE_LIMITS_NM.tolist()
 _POSITION_GAIN = 0.3  # share of the remaining way that a motor covers in one step
 _FINGERS = (9, 10)  # joint numbers in the composed URDF
 _FINGER_FORCE_N = 25.0
@@ -240,16 +241,17 @@ class World:
         self.command_aperture(OPEN_APERTURE_M)
 
     def _drive_joints(self, positions_rad: np.ndarray) -> None:
-        limited = np.clip(positions_rad, -_LIMITS_RAD, _LIMITS_RAD)
-        for joint in range(JOINTS):
-            self._client.setJointMotorControl2(
+        limited = np.clip(positions_rad, -_LIMITS_RAD, _LIMITS_RAD).tolist()
+        drive = self._client.setJointMotorControl2
+        for joint, (angle, torque, speed) in enumerate(zip(limited, _TORQUES_NM, _SPEEDS_RAD_S, strict=True)):
+            drive(
                 self._arm,
                 joint,
                 pybullet.POSITION_CONTROL,
-                targetPosition=limited[joint],
-                force=TORQUE_LIMITS_NM[joint],
+                targetPosition=angle,
+                force=torque,
                 positionGain=_POSITION_GAIN,
-                maxVelocity=_SPEEDS_RAD_S[joint],
+                maxVelocity=speed,
             )
 
     def _couple_fingers(self) -> None:

@@ -13,7 +13,7 @@ CONFIG = Path(__file__).resolve().parents[1] / "config"
 
 def test_the_file_for_a_real_arm_is_read_whole():
     settings = load_config(CONFIG / "arm.yaml", ArmSettings)
-    assert (settings.namespace, settings.joint_names[6], settings.lay_out) == ("lbr", "lbr_A7", "")
+    assert (settings.namespace, settings.joint_names[6], settings.lay_out) == ("", "lbr_A7", "")
     assert settings.gripper.driver == "gripper_command"
     # A fifth of 85 deg/s, and 5 deg less than 175.
     assert settings.joint_limits().velocity_rad_s[0] == pytest.approx(0.2967, abs=1e-4)

@@ -66,8 +66,16 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _add_simulate(actions)
 
 
+def _login() -> str:
+    """Who is logged in; nobody, where the machine does not know, and then --person has to say."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
 def _add_person(parser: argparse.ArgumentParser, *, is_reason_required: bool) -> None:
-    parser.add_argument("--person", default=getpass.getuser(), help="who says so; default: you")
+    parser.add_argument("--person", default=_login(), help="who says so; default: you")
     parser.add_argument("--reason", default="", required=is_reason_required, help="why; kept in the ledger")
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
     parser.add_argument("--scheduler", type=Path, default=Path("config/scheduler.yaml"), help="rules of the scheduler")
@@ -78,7 +86,7 @@ def _add_request(actions: Any) -> None:
     request.add_argument("candidate", help="its folder, its name, or the beginning of its id")
     add_evidence(request)
     request.add_argument("--scheduler", type=Path, default=Path("config/scheduler.yaml"), help="rules of the scheduler")
-    request.add_argument("--person", default=getpass.getuser(), help="who asks; default: you")
+    request.add_argument("--person", default=_login(), help="who asks; default: you")
     request.add_argument("--robots", default="", help="names with commas between; default: any")
     request.add_argument("--episodes", type=int, default=0, help="at full speed; default: as the rules allow")
     request.add_argument("--priority", type=int, default=0, help="higher goes first")

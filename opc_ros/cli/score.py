@@ -143,6 +143,7 @@ def _score(engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int
         episodes_per_pass=episodes_per_pass,
         now=lambda: datetime.datetime.now(datetime.UTC),
         report_scoring=report,
+        report_ranking=report,
     )
 
 

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import yaml
+
 from opc_ros.config import parse_config, parse_yaml
 from opc_ros.errors import CandidateError, ConfigError
 from opc_ros.policies.input_spec import InputSpec
@@ -75,6 +77,10 @@ def canonical_manifest(data: bytes, *, where: str) -> bytes:
 
 def _parse_document(data: bytes, where: str) -> object:
     try:
-        return parse_yaml(data, where=where)
+        document = parse_yaml(data, where=where)
     except ConfigError as error:
         raise CandidateError(str(error)) from error
+    # A few nested aliases stand for more text than any memory holds once they are written out.
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data)):
+        raise CandidateError(f"{where}: uses an alias (*name), expected every value written out")
+    return document

@@ -13,7 +13,15 @@ import numpy as np
 from opc_ros.errors import ScoreError
 from opc_ros.ranking.agreement import Agreement, measure_agreement
 from opc_ros.ranking.ranking import Ranking
-from opc_ros.scoring import compute_metric, discounted_sum_of_advantages, final_rewards, mcc_error, td_error
+from opc_ros.ranking.uncertainty import SplitStability, measure_stability
+from opc_ros.scoring import (
+    compute_metric,
+    discounted_sum_of_advantages,
+    final_rewards,
+    mcc_error,
+    split_scores,
+    td_error,
+)
 from opc_ros.scoring.evaluation import Failure
 from opc_ros.scoring.ledger import SCORER_VERSION, EpisodeFacts
 from opc_ros.scoring.scorer import ScoredSet
@@ -84,6 +92,7 @@ class ScoringReport:
     ranking: Ranking
     candidates: tuple[CandidateReport, ...]  # in the ranking's order
     validation_set: SetReport
+    stability: SplitStability | None  # None with one candidate, or too few episodes to halve
     agreement: Agreement | None  # where true success is known for at least three
     agreement_note: str
     failed_candidates: tuple[Failure, ...]
@@ -117,6 +126,7 @@ def build_report(
         ranking=ranking,
         candidates=tuple(reports),
         validation_set=_report_set(scored),
+        stability=_measure_halves(scored, ranking, seed),
         agreement=agreement,
         agreement_note=note,
         failed_candidates=(*unreadable, *scored.failed_candidates),
@@ -163,6 +173,17 @@ def compute_all_metrics(scored: ScoredSet, row: int, prior: float) -> dict[str, 
         metrics["sum_of_advantages"] = discounted_sum_of_advantages(q, greedy, lengths)
         metrics["mcc_error"] = mcc_error(q, greedy, lengths, rewards)
     return metrics
+
+
+def _measure_halves(scored: ScoredSet, ranking: Ranking, seed: int) -> SplitStability | None:
+    rarer = min(ranking.successes, ranking.episodes - ranking.successes)
+    if len(ranking.candidates) < 2 or rarer < 2:
+        return None
+    rng = np.random.default_rng(seed)
+    halves = split_scores(
+        list(scored.q), scored.lengths, scored.success, metric=ranking.metric, prior=ranking.prior, rng=rng
+    )
+    return measure_stability(halves)
 
 
 def _agree(ranking: Ranking, known: Mapping[str, KnownSuccess]) -> tuple[Agreement | None, str]:

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-from opc_ros.ranking.charts import (
-    Axis,
-    LabelledPoint,
-    draw_histogram,
-    draw_interval,
-    draw_scatter,
-    draw_training,
-    format_number,
-    pad,
-)
+from opc_ros.ranking.charts import Axis, draw_interval, pad
 from opc_ros.ranking.ranking import RankedCandidate
-from opc_ros.ranking.report import CandidateReport, Group, ScoringReport
+from opc_ros.ranking.report import CandidateReport, ScoringReport
+from opc_ros.ranking.report_figures import draw_agreement, draw_histograms, draw_training_runs
+from opc_ros.ranking.report_parts import (
+    METRIC_TITLES,
+    SHOWN,
+    bar,
+    count,
+    definitions,
+    folded_table,
+    group_table,
+    metric_title,
+)
 
-SHOWN = 25  # rows of the leaderboard before the rest is folded away
-SHOWN_HISTOGRAMS = 12
 SHOWN_BEATS = 12
-SHOWN_WHISKERS = 40
-METRIC_TITLES = {
-    "soft_opc": "SoftOPC",
-    "opc": "OPC",
-    "soft_opc_by_transition": "SoftOPC by transition",
-    "td_error": "TD error",
-    "sum_of_advantages": "Sum of advantages",
-    "mcc_error": "MCC error",
-}
 
 
 def render_page(report: ScoringReport) -> str:
@@ -41,9 +31,9 @@ def render_page(report: ScoringReport) -> str:
     sections = [
         ("leaderboard", "Leaderboard", _leaderboard(report)),
         ("order", "How sure the order is", _beats(report)),
-        ("agreement", "Score and true success", _agreement(report)),
-        ("histograms", "Q on successes and failures", _histograms(report)),
-        ("training", "Score over training", _training(report)),
+        ("agreement", "Score and true success", draw_agreement(report)),
+        ("histograms", "Q on successes and failures", draw_histograms(report)),
+        ("training", "Score over training", draw_training_runs(report)),
         ("validation-set", "The validation set", _validation_set(report)),
         ("repeat", "To repeat this", _repeat(report)),
     ]
@@ -53,7 +43,7 @@ def render_page(report: ScoringReport) -> str:
         f'<section aria-labelledby="{key}"><h2 id="{key}">{escape(title)}</h2>{content}</section>'
         for key, title, content in shown
     )
-    title = f"Scores of {_count(len(report.candidates), 'candidate')}"
+    title = f"Scores of {count(len(report.candidates), 'candidate')}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -69,13 +59,13 @@ def _lede(report: ScoringReport) -> str:
     ranking, best = report.ranking, report.ranking.candidates[0]
     low, high = best.score_interval
     text = (
-        f"On {_count(ranking.episodes, 'episode')}, {ranking.successes:,} of them successes, "
-        f"<strong>{escape(best.name)}</strong> scores best: {_metric(report)} {best.score:.3f}, "
+        f"On {count(ranking.episodes, 'episode')}, {ranking.successes:,} of them successes, "
+        f"<strong>{escape(best.name)}</strong> scores best: {metric_title(report)} {best.score:.3f}, "
         f"between {low:.3f} and {high:.3f} with {ranking.confidence:.0%} confidence."
     )
     if len(ranking.candidates) > 1:
         rivals = sum(other.rank_interval[0] == 1 for other in ranking.candidates[1:])
-        text += " It leads beyond doubt." if not rivals else f" {_count(rivals, 'other')} could still be first."
+        text += " It leads beyond doubt." if not rivals else f" {count(rivals, 'other')} could still be first."
     return f'<p class="lede">{text}</p>'
 
 
@@ -85,7 +75,7 @@ def _left_out(report: ScoringReport) -> str:
         if failures:
             items = "".join(f"<li><code>{escape(f.id[:16])}</code> {escape(f.reason)}</li>" for f in failures[:SHOWN])
             more = f"<li>and {len(failures) - SHOWN:,} more in the JSON report</li>" if len(failures) > SHOWN else ""
-            parts.append(f"<p><strong>Left out: {_count(len(failures), kind)}</strong></p><ul>{items}{more}</ul>")
+            parts.append(f"<p><strong>Left out: {count(len(failures), kind)}</strong></p><ul>{items}{more}</ul>")
     return f'<div class="left-out" role="note">{"".join(parts)}</div>' if parts else ""
 
 
@@ -97,7 +87,7 @@ def _leaderboard(report: ScoringReport) -> str:
     is_known = any(candidate.known_success for candidate in report.candidates)
     head = (
         '<tr><th scope="col" class="number">#</th><th scope="col">Candidate</th>'
-        f'<th scope="col" class="number">{_metric(report)}</th>'
+        f'<th scope="col" class="number">{metric_title(report)}</th>'
         f'<th scope="col" class="spread">{ranking.confidence:.0%} interval</th>'
         f'<th scope="col" class="number wide-only">Rank</th>'
         f'<th scope="col" class="wide-only">In top {ranking.top_k}</th>'
@@ -113,7 +103,7 @@ def _leaderboard(report: ScoringReport) -> str:
         f"Rank and interval from {ranking.resamples:,} resamples of whole episodes. "
         f"&ldquo;In top {ranking.top_k}&rdquo;: in how many of them the candidate was among the best {ranking.top_k}."
     )
-    return _folded_table(f'<p class="soft">{caption}</p>', head, rows, "leaderboard")
+    return folded_table(f'<p class="soft">{caption}</p>', head, rows, "leaderboard")
 
 
 def _leaderboard_row(
@@ -128,7 +118,7 @@ def _leaderboard_row(
         f'<td class="number">{ranked.score:.3f}</td>'
         f'<td class="spread">{draw_interval(axis, ranked.score, *ranked.score_interval)}</td>'
         f'<td class="number wide-only">{first if first == last else f"{first} to {last}"}</td>'
-        f'<td class="wide-only">{_bar(ranked.top_k_probability)}</td>'
+        f'<td class="wide-only">{bar(ranked.top_k_probability)}</td>'
         + "".join(f'<td class="number wide-only">{candidate.metrics[name]:.3f}</td>' for name in others)
         + (f'<td class="number">{f"{known.share:.0%}" if known else "&ndash;"}</td>' if is_known else "")
         + "</tr>"
@@ -150,96 +140,20 @@ def _beats(report: ScoringReport) -> str:
         )
         rows.append(f'<tr><th scope="row">{candidate.rank} {escape(candidate.name)}</th>{cells}</tr>')
     note = f" The first {len(ranked)} are shown." if len(report.candidates) > len(ranked) else ""
+    halves = ""
+    if report.stability is not None:
+        stable = report.stability
+        halves = (
+            f"<p>Two random halves of the set agree about the order with a rank correlation of "
+            f"{stable.spearman_mean:.2f} (in 95% of splits above {stable.spearman_low:.2f}) "
+            f"and name the same best candidate in {stable.same_best:.0%} of splits.</p>"
+        )
     return (
-        f'<p class="soft">Probability that the candidate of a row scores above that of a column, by rank.{note}</p>'
+        f'{halves}<p class="soft">Probability that the candidate of a row scores above that of a column, by rank.'
+        f"{note}</p>"
         f'<div class="scroll" tabindex="0"><table class="beats"><thead><tr><td class="self"></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-
-
-def _agreement(report: ScoringReport) -> str:
-    pairs = [
-        (ranked, candidate.known_success)
-        for ranked, candidate in zip(report.ranking.candidates, report.candidates, strict=True)
-        if candidate.known_success
-    ]
-    if not pairs:
-        return ""
-    is_crowded = len(pairs) > SHOWN_WHISKERS
-    points = [
-        LabelledPoint(ranked.name, ranked.score, known.share, None if is_crowded else ranked.score_interval)
-        for ranked, known in pairs
-    ]
-    line: list[tuple[float, float]] = []
-    band: list[tuple[float, float, float]] = []
-    words = f"True success is known for {_count(len(pairs), 'candidate')}. "
-    if report.agreement is None:
-        words += escape(report.agreement_note[:1].upper() + report.agreement_note[1:]) + "."
-    else:
-        agreement = report.agreement
-        low, high = min(point.x for point in points), max(point.x for point in points)
-        xs = [low + (high - low) * index / 40 for index in range(41)]
-        lows, highs = agreement.line.band(xs, report.ranking.confidence)
-        line = list(zip(xs, agreement.line.predict(xs).tolist(), strict=True))
-        band = list(zip(xs, lows.tolist(), highs.tolist(), strict=True))
-        regrets = ", ".join(f"{value:.1%} at {k}" for k, value in agreement.regret)
-        words += (
-            f"R² {agreement.line.r_squared:.2f}, rank correlation {agreement.spearman:.2f} (Spearman), "
-            f"{agreement.kendall:.2f} (Kendall). Success given up by trusting the score: {regrets}."
-        )
-    chart = draw_scatter(
-        points, line=line, band=band, x_title=_metric(report), y_title="true success", summary=f"Scatter plot. {words}"
-    )
-    caption = f"The line of least squares with its {report.ranking.confidence:.0%} band"
-    caption += "." if is_crowded else "; whiskers are score intervals."
-    return f"<p>{words}</p><figure>{chart}<figcaption>{caption}</figcaption></figure>"
-
-
-def _histograms(report: ScoringReport) -> str:
-    key = (
-        '<p class="key"><span>'
-        '<svg viewBox="0 0 30 12" aria-hidden="true"><path class="success" d="M0 11V3H30V11"/></svg>'
-        'successes</span><span><svg viewBox="0 0 30 12" aria-hidden="true"><path class="failure" d="M0 6H30"/></svg>'
-        "failures</span></p>"
-    )
-    charts = [
-        f"<figure><h3>{escape(candidate.name)}</h3>"
-        + draw_histogram(
-            candidate.successes_per_bin,
-            candidate.failures_per_bin,
-            candidate.bin_range,
-            summary=f"Histogram of mean Q per episode for {candidate.name}, successes against failures.",
-        )
-        + "</figure>"
-        for candidate in report.candidates
-    ]
-    intro = '<p class="soft">Mean Q of each episode, as shares of all successes and of all failures. Apart is good.</p>'
-    shown = f'<div class="multiples">{"".join(charts[:SHOWN_HISTOGRAMS])}</div>'
-    rest = charts[SHOWN_HISTOGRAMS:]
-    folded = _fold(len(rest), f'<div class="multiples">{"".join(rest)}</div>') if rest else ""
-    return intro + key + shown + folded
-
-
-def _training(report: ScoringReport) -> str:
-    runs: dict[str, list[tuple[float, float, float, float]]] = {}
-    for ranked, candidate in zip(report.ranking.candidates, report.candidates, strict=True):
-        if candidate.training_run and candidate.step is not None:
-            row = (float(candidate.step), ranked.score, *ranked.score_interval)
-            runs.setdefault(candidate.training_run, []).append(row)
-    charts = []
-    for name, rows in sorted(runs.items()):
-        rows.sort()
-        if len(rows) < 2 or rows[0][0] == rows[-1][0]:
-            continue
-        best = max(rows, key=lambda row: row[1])
-        label = f"best: step {format_number(best[0])}"
-        summary = f"{_metric(report)} over training of {name}, {label}, {best[1]:.3f}."
-        chart = draw_training(rows, y_title=_metric(report), summary=summary, best_label=label)
-        charts.append(f"<figure><h3>{escape(name)}</h3>{chart}</figure>")
-    if not charts:
-        return ""
-    intro = '<p class="soft">Checkpoints of one run, with their intervals: where to stop early.</p>'
-    return f'{intro}<div class="multiples wide">{"".join(charts)}</div>'
 
 
 def _validation_set(report: ScoringReport) -> str:
@@ -253,7 +167,7 @@ def _validation_set(report: ScoringReport) -> str:
         ("Recorded", days),
     ]
     tables = [
-        _group_table(title, groups)
+        group_table(title, groups)
         for title, groups in (
             ("Robot", held.robots),
             ("Behaviour policy", held.behaviour_policies),
@@ -261,7 +175,7 @@ def _validation_set(report: ScoringReport) -> str:
             ("Steps", held.steps),
         )
     ]
-    return f'{_definitions(facts)}<div class="groups">{"".join(tables)}</div>'
+    return f'{definitions(facts)}<div class="groups">{"".join(tables)}</div>'
 
 
 def _repeat(report: ScoringReport) -> str:
@@ -269,7 +183,7 @@ def _repeat(report: ScoringReport) -> str:
     facts = [
         ("Ranking", f"<code>{ranking.ranking_id}</code>"),
         ("Snapshot", f"<code>{escape(ranking.snapshot_id)}</code>"),
-        ("Metric", f"{_metric(report)}, prior {ranking.prior:g}"),
+        ("Metric", f"{metric_title(report)}, prior {ranking.prior:g}"),
         ("Bootstrap", f"{ranking.resamples:,} resamples, seed {report.seed}"),
         ("Software", f"opc_ros {escape(report.version)}, scorer {escape(report.scorer_version)}"),
         ("Made", escape(report.made_at)),
@@ -285,53 +199,11 @@ def _repeat(report: ScoringReport) -> str:
         f'<td class="wide-only"><code>{escape(c.git_revision[:12]) or "&ndash;"}</code></td></tr>'
         for c in report.candidates
     ]
-    return _definitions(facts) + _folded_table("", head, rows, "hashes")
-
-
-def _folded_table(intro: str, head: str, rows: Sequence[str], css: str) -> str:
-    def table(part: Iterable[str]) -> str:
-        body = "".join(part)
-        return f'<div class="scroll"><table class="{css}"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
-
-    rest = rows[SHOWN:]
-    folded = _fold(len(rest), table(rest)) if rest else ""
-    return intro + table(rows[:SHOWN]) + folded
-
-
-def _fold(count: int, content: str) -> str:
-    return f"<details><summary>Show the other {count:,}</summary>{content}</details>"
-
-
-def _group_table(title: str, groups: Sequence[Group]) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{escape(group.name) or "not given"}</th><td class="number">{group.episodes:,}</td>'
-        f"<td>{_bar(group.successes / group.episodes)}</td></tr>"
-        for group in groups[:SHOWN]
-    )
-    return (
-        f'<table><thead><tr><th scope="col">{title}</th><th scope="col" class="number">Episodes</th>'
-        f'<th scope="col">Success</th></tr></thead><tbody>{rows}</tbody></table>'
-    )
-
-
-def _definitions(facts: Sequence[tuple[str, Any]]) -> str:
-    return "<dl>" + "".join(f"<dt>{term}</dt><dd>{value}</dd>" for term, value in facts) + "</dl>"
-
-
-def _bar(share: float) -> str:
-    return f'<div class="share"><div class="bar"><i style="width:{share:.1%}"></i></div><span>{share:.0%}</span></div>'
-
-
-def _metric(report: ScoringReport) -> str:
-    return METRIC_TITLES[report.ranking.metric]
+    return definitions(facts) + folded_table("", head, rows, "hashes")
 
 
 def _step(candidate: CandidateReport) -> str:
     return "" if candidate.step is None else f"step {candidate.step:,}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _day(stamp_ns: int) -> str:

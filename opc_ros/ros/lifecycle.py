@@ -52,6 +52,9 @@ class OpcNode(LifecycleNode, Generic[S]):
     def pause(self) -> None:
         """Cease to act, leaving nothing half done."""
 
+    def hurry(self) -> None:
+        """The program ends: let callbacks that take long come to an end; they are waited for."""
+
     def now_ns(self) -> int:
         """Time by the node's clock, which follows /clock where use_sim_time is set."""
         return int(self.get_clock().now().nanoseconds)

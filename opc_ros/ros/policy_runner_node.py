@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import Label as LabelMsg
-from opc_interfaces.msg import RecorderStatus, RobotStatus, SafetyEvent
+from opc_interfaces.msg import RobotStatus, SafetyEvent
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -33,6 +33,7 @@ from opc_ros.ros.arm_rack import ArmRack
 from opc_ros.ros.episode_topics import EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.permit_messages import permit_from_msg, rung_of
+from opc_ros.ros.recorder_watch import RecorderWatch
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 
@@ -110,7 +111,6 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._progress = ("", 0)
         self._is_stopping = False
         self._heard_s = 0.0
-        self._recorder: RecorderStatus | None = None
         self._is_arm_stopped = False
         self._refused = 0
         self._connect()
@@ -135,11 +135,13 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         for kind, topic, act, qos in (
             (String, "/deployment/heartbeat", self._on_heartbeat, topics.RECORDED),
             (String, "/deployment/revocations", self._on_revocations, topics.LATEST),
-            (RecorderStatus, "recorder/status", self._on_recorder, topics.LATEST),
             (Bool, "stop", self._on_stop, topics.LATEST),
         ):
             watch = self.create_subscription(kind, topic, act, qos, callback_group=self._group)
             self.held.callback(self.destroy_subscription, watch)
+        is_ros = self._settings.arm == "ros"
+        self._recorder = RecorderWatch(self, needs_pictures=is_ros, callback_group=self._group)
+        self.held.callback(self._recorder.close)
         server = ActionServer(
             self,
             RunEpisodes,
@@ -218,20 +220,9 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         silence_s = time.monotonic() - self._heard_s
         if silence_s > self._settings.heartbeat_s:
             return f"scheduler unheard for more than {self._settings.heartbeat_s:g} s"
-        return self._wait_for_recorder() if self._settings.wait_for_recorder else None
-
-    def _wait_for_recorder(self) -> str | None:
-        deadline_s = time.monotonic() + self._settings.recorder_timeout_s
-        while time.monotonic() < deadline_s:
-            status = self._recorder
-            if status is not None and status.state == RecorderStatus.WAITING:
-                return None
-            reason = self._why_to_stop()
-            if reason is not None:
-                return reason
-            time.sleep(0.02)
-        said = f"it says: {self._recorder.reason}" if self._recorder else "none is heard"
-        return f"no recorder is ready for an episode; {said}"
+        if not self._settings.wait_for_recorder:
+            return None
+        return self._recorder.wait(self._settings.recorder_timeout_s, self._why_to_stop)
 
     def _on_step(self, episode_id: str, index: int) -> None:
         self._progress = (episode_id, index)
@@ -250,9 +241,6 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
 
     def _on_heartbeat(self, msg: String) -> None:
         self._heard_s = time.monotonic()
-
-    def _on_recorder(self, msg: RecorderStatus) -> None:
-        self._recorder = msg
 
     def _on_stop(self, msg: Bool) -> None:
         self._is_arm_stopped = msg.data

@@ -15,8 +15,10 @@ from opc_ros.ros import topics
 class RecorderWatch:
     """Listens to `recorder/status`; whoever drives an arm begins no episode that nobody would keep."""
 
-    def __init__(self, node: Node, *, callback_group: CallbackGroup | None = None) -> None:
+    def __init__(self, node: Node, *, needs_pictures: bool = True, callback_group: CallbackGroup | None = None) -> None:
+        """Pictures that came in show that it is connected, not only there; a fake arm has none to show before."""
         self._node = node
+        self._needs_pictures = needs_pictures
         self._status: RecorderStatus | None = None
         self._subscription = node.create_subscription(
             RecorderStatus, "recorder/status", self._on_status, topics.LATEST, callback_group=callback_group
@@ -27,9 +29,10 @@ class RecorderWatch:
 
     @property
     def is_ready(self) -> bool:
-        """Frames that have come in show that the recorder is connected, not only there."""
         status = self._status
-        return status is not None and status.state == RecorderStatus.WAITING and status.frames_received > 0
+        if status is None or status.state != RecorderStatus.WAITING:
+            return False
+        return status.frames_received > 0 or not self._needs_pictures
 
     @property
     def complaint(self) -> str:

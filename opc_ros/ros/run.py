@@ -66,6 +66,7 @@ def _run(kind: type[OpcNode], threads: int, stopping: threading.Event) -> int:
             executor.spin_once(timeout_sec=_PATIENCE_S)
         return node.exit_code or 0
     finally:
+        node.hurry()
         executor.shutdown()
         node.close()
 

@@ -29,9 +29,9 @@ from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.permit import from_text, to_text
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.rules import SchedulerRules
-from opc_ros.deployment.scheduler import Scheduler
+from opc_ros.deployment.scheduler import Orders, Scheduler
 from opc_ros.deployment.status import describe_deployment
-from opc_ros.errors import OpcError, SchedulerBusy
+from opc_ros.errors import DeploymentError, OpcError
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.ros import topics
 from opc_ros.ros.lifecycle import OpcNode
@@ -126,16 +126,18 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         return self._gatekeeper.decide(request.candidate_id, real, champion_id)
 
     def _tick(self) -> None:
+        """A scheduler that was shut out, or whose ledger is damaged, must not go on: robots then hold by themselves."""
         try:
-            self._heartbeat.publish(String(data=str(self._queue.fact("epoch"))))
-            orders = self._scheduler.tick()
-            if self._queue.fact("revocation_serial") != self._said_serial:
-                self._said_serial = self._queue.fact("revocation_serial")
-                self._revocations.publish(String(data=to_text(self._scheduler.revocations())))
-        except SchedulerBusy as error:
+            self._follow(self._scheduler.tick())
+        except DeploymentError as error:
             self.get_logger().fatal(str(error))
             self.finish(1)
-            return
+
+    def _follow(self, orders: Orders) -> None:
+        self._heartbeat.publish(String(data=str(self._queue.fact("epoch"))))
+        if self._queue.fact("revocation_serial") != self._said_serial:
+            self._said_serial = self._queue.fact("revocation_serial")
+            self._revocations.publish(String(data=to_text(self._scheduler.revocations())))
         for lease in orders.cancel:
             handle = self._goals.get(lease.id)
             if handle is not None:
@@ -166,7 +168,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self._goals.pop(lease_id, None)
             return
         self._goals[lease_id] = handle
-        self._scheduler.begin(lease_id)
+        self._note(lambda: self._scheduler.begin(lease_id))
         handle.get_result_async().add_done_callback(partial(self._on_result, lease_id))
 
     def _on_result(self, lease_id: str, future: Future) -> None:
@@ -174,20 +176,30 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         answer = future.result()
         if answer is None or answer.result.end == RunEpisodes.Result.BUSY:
             return
-        result = answer.result
+        self._note(lambda: self._collect(lease_id, answer.result))
+        self._tick()
+
+    def _collect(self, lease_id: str, result: RunEpisodes.Result) -> None:
         for episode_id, outcome, events in zip(
             result.episode_ids, result.outcomes, result.episode_safety_events, strict=True
         ):
             self._scheduler.report(lease_id, episode_id, SUCCESSES.get(outcome), events)
         self._scheduler.end(lease_id, result.message, is_refused=result.end == RunEpisodes.Result.REFUSED)
-        self._tick()
+
+    def _note(self, act: Callable[[], None]) -> None:
+        """Write down what a robot said; where that fails, the robot is asked again after a restart."""
+        try:
+            act()
+        except DeploymentError as error:
+            self.get_logger().fatal(str(error))
+            self.finish(1)
 
     def _on_robot(self, name: str, status: RobotStatus) -> None:
         self._scheduler.hear(name, is_ready=status.state in READY)
 
     def _on_safety(self, name: str, event: SafetyEvent) -> None:
         if event.kind == SafetyEvent.REFUSED:
-            self._scheduler.refusal(name, event.detail)
+            self._note(lambda: self._scheduler.refusal(name, event.detail))
 
     def _on_request(self, request: Any, response: Any) -> None:
         candidate = CandidateRegistry(self._settings.candidates).find(request.candidate_id)

@@ -46,11 +46,14 @@ class ScorerNode(OpcNode[ScorerSettings]):
     NAME = "scorer"
     SETTINGS = ScorerSettings
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._stopping = threading.Event()
+
     def setup(self, settings: ScorerSettings) -> None:
         self._settings = settings
         self._work = threading.Lock()  # one scoring at a time
         self._is_serving = False
-        self._stopping = threading.Event()
         self._goal_waits = threading.Event()  # a request goes before what the node does by itself
         self._seen: tuple[object, ...] = ()
         self._complaint = ""
@@ -89,6 +92,9 @@ class ScorerNode(OpcNode[ScorerSettings]):
         self._stopping.set()
         with self._work:
             pass
+
+    def hurry(self) -> None:
+        self._stopping.set()
 
     def _judge_goal(self, goal: Any) -> GoalResponse:
         if not self.is_active or self._is_serving:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from opc_interfaces.msg import EpisodeEvent, RecorderStatus
+from opc_interfaces.msg import EpisodeEvent
 from opc_interfaces.msg import GraspAction as GraspActionMsg
 from opc_interfaces.msg import GraspStep as GraspStepMsg
 from rclpy.duration import Duration
@@ -21,6 +21,7 @@ from opc_ros.grasp import MAX_STEPS, Frame, GraspAction, GraspStep, Label, Label
 from opc_ros.recording.episode_id import make_episode_id
 from opc_ros.ros import convert, topics
 from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.recorder_watch import RecorderWatch
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 
@@ -73,14 +74,13 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         self._played = 0
         self._episode_id = ""
         self._index = 0
-        self._recorder: RecorderStatus | None = None
         self._wait_told = ""
         self._frames = self._publisher(CompressedImage, "camera/image/compressed", topics.pictures())
         self._actions = self._publisher(GraspActionMsg, "grasp/action", topics.RECORDED)
         self._steps = self._publisher(GraspStepMsg, "grasp/step", topics.RECORDED)
         self._events = self._publisher(EpisodeEvent, "episode/event", topics.RECORDED)
-        watch = self.create_subscription(RecorderStatus, "recorder/status", self._on_recorder, topics.LATEST)
-        self.held.callback(self.destroy_subscription, watch)
+        self._recorder = RecorderWatch(self)
+        self.held.callback(self._recorder.close)
         self.held.callback(self._arm.close)
         self._arm.begin(seed=settings.seed)
 
@@ -100,9 +100,6 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         self.held.callback(publisher.wait_for_all_acked, Duration(seconds=1))
         return publisher
 
-    def _on_recorder(self, status: RecorderStatus) -> None:
-        self._recorder = status
-
     def _tick(self) -> None:
         if not self._episode_id and self._may_begin():
             self._begin()
@@ -119,18 +116,9 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
             return False
         if not self._settings.wait_for_recorder:
             return True
-        # Frames that have come in show that the recorder is connected, not only there.
-        status = self._recorder
-        is_ready = status is not None and status.state == RecorderStatus.WAITING and status.frames_received > 0
-        self._tell_wait(status)
-        return is_ready
-
-    def _tell_wait(self, status: RecorderStatus | None) -> None:
-        """Once for each reason; a recorder that is saving is none."""
-        reason = status.reason if status else "none is heard on recorder/status"
-        if reason and reason != self._wait_told:
-            self.get_logger().info(f"waiting for a recorder: {reason}")
-        self._wait_told = reason
+        if not self._recorder.is_ready:
+            self.get_logger().info(f"waiting for a recorder: {self._recorder.complaint}", throttle_duration_sec=10.0)
+        return self._recorder.is_ready
 
     def _begin(self) -> None:
         self._arm.begin(seed=int(self._rng.integers(2**32)))

@@ -97,10 +97,11 @@ def claim(layout: Layout, header: EpisodeHeader) -> FileSink:
 def commit_file(layout: Layout, sidecar: Sidecar, sink: FileSink) -> CommittedEpisode:
     """Check the finished `.part` file and commit it.
 
-    The bytes of both files are written to the disk before either gets its final name, and the sidecar gets its name
-    last. One common wait then makes files and names durable: three waits in a row would cost three commits of the
-    file system's journal. A power cut within that wait leaves the episode out, or, where the file system reorders
-    even so, with a file that does not match its sidecar's hash, which `recover` puts into quarantine.
+    The file's bytes are written to the disk before it gets its final name, and the sidecar gets its name last. One
+    common wait then makes files and names durable: three waits in a row would cost three commits of the file
+    system's journal. A power cut within that wait leaves the episode out, or with a sidecar that is not whole, which
+    `recover` writes anew from the file, or, where a file system reorders even so, with a file that does not match
+    its sidecar's hash, which `recover` puts into quarantine.
     """
     robot, episode_id = sidecar.robot, sidecar.id
     part, file = layout.file_part(robot, episode_id), layout.file(robot, episode_id)
@@ -111,9 +112,9 @@ def commit_file(layout: Layout, sidecar: Sidecar, sink: FileSink) -> CommittedEp
             closing.callback(os.close, descriptor)
             folder = os.open(part.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             closing.callback(os.close, folder)
-            write_all(descriptor, encode_sidecar(sidecar))
-            writing = Aside(write_out, sink.descriptor, descriptor)
+            writing = Aside(write_out, sink.descriptor)
             try:
+                write_all(descriptor, encode_sidecar(sidecar))
                 _check_written(part, sidecar, sink)
             finally:
                 writing.wait()
@@ -196,6 +197,8 @@ def _take_back(part: Path, file: Path, sidecar_part: Path, sidecar_file: Path) -
 
 def _find_taken(layout: Layout, header: EpisodeHeader) -> Path | None:
     """Looked up after the claim, so that of two writers with one id at least one sees the other."""
+    if (layout.labels / header.id).exists():
+        return layout.labels / header.id  # left by an earlier episode of this id: its labels are not for another
     for robot in layout.robots():
         paths = [layout.file(robot, header.id), layout.sidecar(robot, header.id)]
         if robot != header.robot:

@@ -144,15 +144,14 @@ class Aside:
             self._error = error
 
 
-def write_out(*descriptors: int) -> None:
-    """Wait until the bytes of files are written, but not for the file system's journal.
+def write_out(descriptor: int) -> None:
+    """Wait until a file's bytes are written, but not for the file system's journal.
 
     Journaling file systems then never make a later rename durable before these bytes. Elsewhere this is an fsync.
     """
     call = _sync_file_range()
-    for descriptor in descriptors:
-        if call is None or call(descriptor, 0, 0, _WRITE_AND_WAIT) != 0:
-            os.fsync(descriptor)
+    if call is None or call(descriptor, 0, 0, _WRITE_AND_WAIT) != 0:
+        os.fsync(descriptor)
 
 
 def sync_together(*descriptors: int) -> None:

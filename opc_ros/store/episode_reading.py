@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import Channel, Chunk, DataEnd, Header, Metadata, Schema
-from mcap.stream_reader import StreamReader
+from mcap.records import Channel, Header, Metadata, Schema
 
 from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
 from opc_ros.grasp import Frame, GraspStep, Label
@@ -24,7 +23,11 @@ from opc_ros.store.older_messages import decoder_for
 from opc_ros.store.records import EpisodeHeader
 from opc_ros.store.step_layout import StepMessage, step_layout
 
+MAGIC = b"\x89MCAP0\r\n"
+
 _RECORD = struct.Struct("<BQ")  # opcode, length
+_CHUNK_HEAD = struct.Struct("<QQQII")  # first and last time, size, checksum, length of the compression's name
+_LENGTH = struct.Struct("<Q")
 _CHANNEL_ID = struct.Struct("<H")
 _MESSAGE_HEAD = struct.calcsize("<HIQQ")  # channel, sequence, log time, publish time
 
@@ -91,49 +94,62 @@ def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeConte
 def _iterate_messages(
     data: bytes, assembler: _Assembler, are_crcs_checked: bool
 ) -> Iterator[tuple[Schema, memoryview]]:
+    """Messages in file order, not copied: episodes are read back at every commit and at every scoring."""
+    view = memoryview(data)
+    if view[: len(MAGIC)] != MAGIC:
+        raise McapError(f"begins with {data[: len(MAGIC)].hex() or 'nothing'}, expected {MAGIC.hex()}")
+    is_closed = len(view) > 2 * len(MAGIC) and view[-len(MAGIC) :] == MAGIC
     kinds: dict[int, Schema] = {}
-    topics: dict[int, Schema] = {}
-    reader = StreamReader(
-        io.BytesIO(data), emit_chunks=True, validate_crcs=are_crcs_checked, record_size_limit=len(data)
-    )
-    for record in reader.records:
-        if isinstance(record, Header) and record.profile != "ros2":
-            raise McapError(f"profile is {record.profile!r}, expected 'ros2'")
-        if isinstance(record, Schema):
-            kinds[record.id] = record
-        elif isinstance(record, Channel):
-            topics[record.id] = kinds[record.schema_id]
-        elif isinstance(record, Metadata) and record.name == METADATA_NAME:
-            assembler.take_metadata(record.metadata)
-        elif isinstance(record, Chunk):
-            if record.compression:
-                raise McapError(f"chunk is compressed with {record.compression!r}, expected none")
-            if are_crcs_checked and zlib.crc32(record.data) != record.uncompressed_crc:
-                raise McapError("chunk does not match its checksum")
-            yield from _chunk_messages(memoryview(record.data), kinds, topics)
-        elif isinstance(record, DataEnd) and not are_crcs_checked:
-            return  # what follows repeats what came before, for readers that seek
+    channels: dict[int, Schema] = {}
+    opcode = 0
+    for opcode, body in _records(view[len(MAGIC) : -len(MAGIC) if is_closed else None]):
+        if opcode == Opcode.CHUNK:
+            for inner, content in _records(_chunk_content(body, are_crcs_checked)):
+                if inner == Opcode.MESSAGE:
+                    yield channels[_CHANNEL_ID.unpack_from(content)[0]], content[_MESSAGE_HEAD:]
+                else:
+                    _learn(inner, content, kinds, channels)
+        elif opcode == Opcode.HEADER and (profile := Header.read(_stream(body)).profile) != "ros2":
+            raise McapError(f"profile is {profile!r}, expected 'ros2'")
+        elif opcode == Opcode.METADATA and (found := Metadata.read(_stream(body))).name == METADATA_NAME:
+            assembler.take_metadata(found.metadata)
+    if not is_closed or opcode != Opcode.FOOTER:
+        raise McapError("does not end as an MCAP file")
 
 
-def _chunk_messages(
-    data: memoryview, kinds: dict[int, Schema], topics: dict[int, Schema]
-) -> Iterator[tuple[Schema, memoryview]]:
-    """Messages of one chunk, not copied: episodes are read back at every commit and at every scoring."""
+def _records(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     offset = 0
     while offset < len(data):
         opcode, length = _RECORD.unpack_from(data, offset)
         begin, offset = offset + _RECORD.size, offset + _RECORD.size + length
         if offset > len(data):
-            raise McapError(f"record of {length} bytes reaches beyond its chunk")
-        if opcode == Opcode.MESSAGE:
-            (channel_id,) = _CHANNEL_ID.unpack_from(data, begin)
-            yield topics[channel_id], data[begin + _MESSAGE_HEAD : offset]
-        elif opcode == Opcode.SCHEMA:
-            schema = Schema.read(ReadDataStream(io.BytesIO(data[begin:offset])))
-            kinds[schema.id] = schema
-        elif opcode == Opcode.CHANNEL:
-            channel = Channel.read(ReadDataStream(io.BytesIO(data[begin:offset])))
-            topics[channel.id] = kinds[channel.schema_id]
+            raise McapError(f"record of {length} bytes, but only {len(data) - begin} follow")
+        yield opcode, data[begin:offset]
+
+
+def _chunk_content(body: memoryview, are_crcs_checked: bool) -> memoryview:
+    _, _, size, checksum, name_length = _CHUNK_HEAD.unpack_from(body)
+    if name_length:
+        raise McapError("chunk is compressed, expected as it was recorded")
+    content = body[_CHUNK_HEAD.size + _LENGTH.size :]
+    if not len(content) == size == _LENGTH.unpack_from(body, _CHUNK_HEAD.size)[0]:
+        raise McapError(f"chunk holds {len(content)} bytes, expected {size}")
+    if are_crcs_checked and zlib.crc32(content) != checksum:
+        raise McapError("chunk does not match its checksum")
+    return content
+
+
+def _learn(opcode: int, content: memoryview, kinds: dict[int, Schema], channels: dict[int, Schema]) -> None:
+    if opcode == Opcode.SCHEMA:
+        schema = Schema.read(_stream(content))
+        kinds[schema.id] = schema
+    elif opcode == Opcode.CHANNEL:
+        channel = Channel.read(_stream(content))
+        channels[channel.id] = kinds[channel.schema_id]
+
+
+def _stream(content: memoryview) -> ReadDataStream:
+    return ReadDataStream(io.BytesIO(content))
 
 
 class _Assembler:

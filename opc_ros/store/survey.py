@@ -13,6 +13,8 @@ from pathlib import Path
 from opc_ros.store.durable import PART, is_same_file, try_lock
 from opc_ros.store.layout import JSON, MCAP, Layout, names_in
 
+_NETWORK_KINDS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse", "glusterfs", "lustre", "ocfs2", "gfs", "virtiofs")
+
 
 @dataclass(frozen=True, slots=True)
 class Remains:
@@ -76,11 +78,24 @@ def held(path: Path, *, settle_s: float) -> Iterator[bool]:
         return
     try:
         locked = try_lock(descriptor)
-        if locked is None:  # no locks on this file system: go by when the file last grew
+        if locked is None or (locked and is_shared(path)):
+            # Locks may not reach from machine to machine here: go by when the file last grew as well.
             locked = time.time() - os.fstat(descriptor).st_mtime >= settle_s
         yield locked and is_same_file(path, descriptor)
     finally:
         os.close(descriptor)
+
+
+def is_shared(path: Path) -> bool:
+    """Whether other machines may write to this file system too, as far as this one knows."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return False
+    device = os.stat(path).st_dev
+    name = f"{os.major(device)}:{os.minor(device)}"
+    kinds = [line.partition(" - ")[2].split(" ")[0] for line in mounts if line.split(" ")[2] == name]
+    return any(kind.startswith(_NETWORK_KINDS) for kind in kinds)
 
 
 def _open_for_lock(path: Path) -> int:

@@ -142,12 +142,12 @@ def _bench_memory() -> None:
 
 def _score_for_memory(count: int) -> None:
     """Run in a process of its own; prints its peak in kB."""
-    source = RepeatingSource([make_episode(seed, image_size=472, steps=8) for seed in range(20)], count)
+    source = RepeatingSource([make_episode(seed, image_size=472, steps=4) for seed in range(20)], count)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         candidates = [
             make_candidate(folder / f"c{index}", architecture="tool_crop", seed=index, image_size=96)
-            for index in range(3)
+            for index in range(2)
         ]
         with QLedger(folder / "q.sqlite") as ledger:
             score_candidates(source, candidates, ledger, LocalEngine(workers=2))

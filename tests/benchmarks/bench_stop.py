@@ -29,7 +29,10 @@ STATES_AT_REST = 20  # in a row: nothing may move again
 GOAL_MS = 100.0
 # The machine may be so busy that pictures take long; they are not what is measured.
 PATIENT = dataclasses.replace(
-    SETTINGS, measurement_timeout_s=5.0, camera=dataclasses.replace(SETTINGS.camera, timeout_s=60.0)
+    SETTINGS,
+    measurement_timeout_s=5.0,
+    connect_timeout_s=120.0,
+    camera=dataclasses.replace(SETTINGS.camera, timeout_s=60.0),
 )
 
 

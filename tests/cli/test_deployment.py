@@ -11,6 +11,7 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.deployment.gate import DAY_NS
+from opc_ros.grasp import Episode
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.manifest import CandidateManifest
@@ -69,13 +70,12 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def shift(episode: object, start_ns: int) -> object:
+def shift(episode: Episode, start_ns: int) -> Episode:
     """The same episode, begun at another time."""
-    steps = tuple(
-        replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns))
-        for step in episode.steps  # type: ignore[attr-defined]
+    steps = (
+        replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns)) for step in episode.steps
     )
-    return replace(episode, steps=steps)  # type: ignore[type-var]
+    return replace(episode, steps=tuple(steps))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -121,7 +121,7 @@ def test_a_candidate_changed_after_scoring_is_not_the_one_that_was_ranked(
 
 def test_a_ranking_from_another_snapshot_is_refused_and_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open_store(lab / "store") as store:
-        store.append(shift(make_episode("e9", seed=9), time.time_ns() - DAY_NS))  # type: ignore[arg-type]
+        store.append(shift(make_episode("e9", seed=9), time.time_ns() - DAY_NS))
         store.take_snapshot(tag="validation")
     gate = lab / "config" / "gate.yaml"
     gate.write_text(gate.read_text().replace('tag: ""', "tag: validation"))

@@ -10,27 +10,13 @@ from pathlib import Path
 import pytest
 
 from opc_ros.deployment.journal import RobotJournal
-from opc_ros.deployment.keys import Signer, create_keys, load_trusted_keys
+from opc_ros.deployment.keys import Signer, create_keys, load_signer, load_trusted_keys
 from opc_ros.deployment.ledger import Ledger, LedgerHead
 from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit
 from opc_ros.deployment.verifier import PermitVerifier
+from tests.deployment.clock import SECOND, Clock
 
-SECOND = 1_000_000_000
-START_NS = 1_700_000_000 * SECOND
 CANDIDATE = "c" * 64
-
-
-class Clock:
-    """Time that moves when told to."""
-
-    def __init__(self, now_ns: int = START_NS) -> None:
-        self.now_ns = now_ns
-
-    def __call__(self) -> int:
-        return self.now_ns
-
-    def advance(self, seconds: float) -> None:
-        self.now_ns += round(seconds * SECOND)
 
 
 @dataclass
@@ -78,8 +64,6 @@ def keys(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def signer(keys: Path) -> Signer:
-    from opc_ros.deployment.keys import load_signer
-
     return load_signer(keys)
 
 

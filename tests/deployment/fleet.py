@@ -22,7 +22,7 @@ from opc_ros.deployment.rules import Ladder, LeaseRules, RestRules, RobotRules, 
 from opc_ros.deployment.scheduler import Scheduler
 from opc_ros.deployment.verifier import PermitVerifier
 from opc_ros.errors import PermitRefused
-from tests.deployment.conftest import Clock
+from tests.deployment.clock import Clock
 
 
 def make_rules(**changes: object) -> SchedulerRules:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.deployment.keys import Signer, create_keys, load_trusted_keys
+from opc_ros.deployment.keys import PRIVATE_NAME, Signer, create_keys, load_signer, load_trusted_keys
 from opc_ros.deployment.ledger import Ledger, LedgerHead, entry_hash, head_path
 from opc_ros.deployment.ledger_check import check_ledger, read_ledger
-from opc_ros.errors import LedgerDamaged
+from opc_ros.errors import DeploymentError, LedgerDamaged
 
 
 @pytest.fixture
@@ -160,9 +160,6 @@ def test_a_killed_writer_loses_no_acknowledged_line(tmp_path: Path) -> None:
 
 
 def test_keys_are_private_and_never_overwritten(tmp_path: Path) -> None:
-    from opc_ros.deployment.keys import PRIVATE_NAME, load_signer
-    from opc_ros.errors import DeploymentError
-
     create_keys(tmp_path / "keys")
     private = tmp_path / "keys" / PRIVATE_NAME
     assert private.stat().st_mode & 0o777 == 0o600

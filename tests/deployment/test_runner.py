@@ -14,7 +14,8 @@ from opc_ros.grasp import GraspAction, Observation
 from opc_ros.policies.candidate import candidate_id, read_candidate, write_candidate
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.manifest import CandidateManifest, canonical_manifest
-from tests.deployment.conftest import CANDIDATE, Clock, Robot
+from tests.deployment.clock import Clock
+from tests.deployment.conftest import CANDIDATE, Robot
 
 Issue = Callable[..., Signed]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.deployment.keys import PUBLIC_SUFFIX, Signer, create_keys
+from opc_ros.deployment.keys import PUBLIC_SUFFIX, Signer, create_keys, load_trusted_keys
 from opc_ros.deployment.ledger_check import check_ledger, read_ledger
 from opc_ros.deployment.permit import (
     Permit,
@@ -22,7 +22,8 @@ from opc_ros.deployment.permit import (
     to_text,
 )
 from opc_ros.errors import PermitRefused
-from tests.deployment.conftest import CANDIDATE, SECOND, Clock, Robot
+from tests.deployment.clock import SECOND, Clock
+from tests.deployment.conftest import CANDIDATE, Robot
 
 Issue = Callable[..., Signed]
 
@@ -181,8 +182,6 @@ def test_a_key_no_longer_trusted_ends_all_its_permits(robot: Robot, issue: Issue
 
 
 def test_permits_survive_a_text_file_and_nothing_else_does(issue: Issue, permit: Permit, robot: Robot) -> None:
-    from opc_ros.deployment.keys import load_trusted_keys
-
     assert open_permit(from_text(to_text(issue())), load_trusted_keys(robot.keys)) == permit
     for text in ("", "{}", '{"payload":1,"signature":"zz","key_id":""}', "[]"):
         with pytest.raises(PermitRefused, match="cannot be read"):

@@ -111,6 +111,14 @@ def test_a_network_that_does_not_fit_its_manifest_is_refused(
     assert complaint in str(caught.value)
 
 
+def test_a_manifest_that_would_unfold_without_end_is_refused(tmp_path: Path) -> None:
+    make_candidate(tmp_path)
+    levels = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40)]
+    (tmp_path / "candidate.yaml").write_text("hyper_parameters:\n  " + "\n  ".join(levels))
+    with pytest.raises(CandidateError, match="uses an alias"):
+        read_candidate(tmp_path)
+
+
 def test_a_missing_artifact_is_named(tmp_path: Path) -> None:
     make_candidate(tmp_path)
     (tmp_path / "weights.safetensors").unlink()

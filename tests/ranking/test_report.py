@@ -121,6 +121,20 @@ def test_agreement_is_measured_where_true_success_is_known() -> None:
     assert "R² " in render_page(report)
 
 
+def test_halves_of_the_set_agree_about_candidates_that_differ_widely() -> None:
+    made, _ = make_scored(2, episodes=40)
+    is_positive = np.repeat(made.success, made.lengths).astype(np.float32)
+    report = make_report(dataclasses.replace(made, q=np.stack([is_positive, 1 - is_positive])), {})
+    assert report.stability is not None
+    assert (report.stability.spearman_mean, report.stability.same_best) == (1.0, 1.0)
+    assert "name the same best candidate in 100% of splits" in render_page(report)
+
+
+def test_one_candidate_or_one_success_cannot_be_halved() -> None:
+    assert make_report(*make_scored(1)).stability is None
+    assert make_report(*make_scored(2, episodes=2)).stability is None
+
+
 def test_too_few_known_are_shown_without_a_line() -> None:
     scored, known = make_scored(4)
     two = dict(list(known.items())[:2])

@@ -23,7 +23,7 @@ from sim_bridge.kuka import KINEMATICS
 from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher, own_domain
 
 pytestmark = pytest.mark.ros
-TIMEOUT_S = 2.0
+TIMEOUT_S = 3.0
 
 
 @pytest.fixture(scope="module")
@@ -101,15 +101,16 @@ def test_a_killed_commander_leaves_the_twin_holding_in_mid_motion(keeper: TwinKe
 
 def test_a_guard_holds_an_arm_before_its_driver_would(keeper: TwinKeeper, watcher: Watcher):
     keeper.get()
-    guard = subprocess.Popen(
-        [sys.executable, "-m", "opc_ros.ros.arm_guard_node", "--ros-args", "-r", f"__ns:=/{ROBOT}"], cwd=ROOT
-    )
+    words = ["--ros-args", "-r", f"__ns:=/{ROBOT}", "-p", f"heartbeat_timeout_s:={TIMEOUT_S / 2}"]
+    guard = subprocess.Popen([sys.executable, "-m", "opc_ros.ros.arm_guard_node", *words], cwd=ROOT)
     try:
+        # Twin and guard.
+        watcher.wait_until(lambda: watcher.node.count_subscribers(f"/{ROBOT}/heartbeat") >= 2)
         with Commander() as commander:
             commander.move()
             watcher.wait_for_state(RobotStatus.RUNNING)
             commander.kill()
-        assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.startswith("heartbeats: none for")
+        watcher.wait_until(lambda: any(event.detail.startswith("heartbeats: none for") for event in watcher.events))
         watcher.wait_until(lambda: max(map(abs, watcher.joints[-1].velocity)) < 1e-3)
         # The whole way is 0.08 m and takes 15 s.
         assert 0.0 < KINEMATICS.locate_tool(np.array(watcher.joints[-1].position)).y_m < 0.075
@@ -127,7 +128,7 @@ def test_a_killed_twin_is_reported_and_the_next_one_starts_anew(keeper: TwinKeep
     twin.kill()
     psutil.wait_procs(family, timeout=10)
     assert not any(process.is_running() for process in family)
-    with pytest.raises(ArmLost, match=r"joint states: none for .* allowed 2\.00"):
+    with pytest.raises(ArmLost, match=r"joint states: none for .* allowed 3\.00"):
         arm.apply(GraspAction(displacement_m=(0.0, 0.05, 0.0)))
     assert watcher.wait_for_event(SafetyEvent.WATCHDOG).detail.startswith("joint states: none for")
     with pytest.raises(ArmLost, match="begin a new episode"):

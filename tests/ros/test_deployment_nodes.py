@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from opc_ros.deployment.folder import DeploymentFolder
+from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import Signer, create_keys, load_signer, load_trusted_keys
 from opc_ros.deployment.ledger import LedgerHead
 from opc_ros.deployment.ledger_check import check_ledger, read_ledger
@@ -70,6 +71,18 @@ def issue(signer: Signer, candidate: Candidate, **changes: Any) -> Signed:
         ledger=LedgerHead(),
     )
     return sign_permit(dataclasses.replace(permit, **changes), signer)
+
+
+def wait_until(lab: Path, holds: Callable[[dict[str, Any]], bool], otherwise: str) -> dict[str, Any]:
+    """Look at the deployment until something holds; gives what was seen."""
+    deadline = time.monotonic() + 90.0
+    while True:
+        with DeploymentFolder(lab / "deployment").open() as (queue, _):
+            got = describe_deployment(queue, time.time_ns())
+        if holds(got):
+            return got
+        assert time.monotonic() < deadline, f"{otherwise}: {got}"
+        time.sleep(0.05)
 
 
 def test_attacks_on_a_runner_leave_the_arm_still_and_lines_in_its_ledger(
@@ -131,7 +144,7 @@ def test_attacks_on_a_runner_leave_the_arm_still_and_lines_in_its_ledger(
 def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_scheduler(
     tmp_path: Path, start: Start, probe: Probe
 ) -> None:
-    from opc_interfaces.srv import GetDeployment, RequestDeployment
+    from opc_interfaces.srv import DecideDeployment, GetDeployment, HaltDeployment, RequestDeployment
 
     make_lab(tmp_path, ROBOTS)
     start("recorder", "/arm1", store=str(tmp_path / "store"))
@@ -150,22 +163,19 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
     answer = probe.call(GetDeployment, "/deployment/status")
     assert json.loads(answer.status_json)["requests"][0]["name"] == "c0"
 
-    def status() -> dict[str, Any]:
-        with DeploymentFolder(tmp_path / "deployment").open() as (queue, _):
-            return describe_deployment(queue, time.time_ns())
+    again = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
+    assert (again.success, "is queued already" in again.message) == (False, True)
+    answer = probe.call(DecideDeployment, "/deployment/decide", request_id="none", decision=0, person="ada")
+    assert (answer.success, "there is none" in answer.message) == (False, True)
+    for is_halt in (True, False):
+        answer = probe.call(HaltDeployment, "/deployment/halt", halt=is_halt, robot="arm1", person="ada", reason="dust")
+        assert answer.success
 
-    def wait_until_it(holds: Callable[[dict[str, Any]], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + 90.0
-        while not holds(got := status()):
-            assert time.monotonic() < deadline, f"{otherwise}: {got}"
-            time.sleep(0.05)
-
-    wait_until_it(lambda got: got["requests"][0]["rung"] != "twin", "it does not leave the twin")
+    wait_until(tmp_path, lambda got: got["requests"][0]["rung"] != "twin", "it does not leave the twin")
     scheduler.signal(signal.SIGKILL)
     scheduler.wait()
     scheduler = start("scheduler", "/", **scheduler_parameters(tmp_path))
-    wait_until_it(lambda got: got["requests"][0]["state"] == "done", "it does not end")
-    final = status()
+    final = wait_until(tmp_path, lambda got: got["requests"][0]["state"] == "done", "it does not end")
     assert final["champion"] == final["requests"][0]["candidate_id"]
     assert final["requests"][0]["real"]["trials"] == 4
     ledger = tmp_path / "deployment" / "ledger.jsonl"
@@ -180,3 +190,39 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
         probe.until(lambda: episodes <= {each.id for each in store.episodes()}, "not every episode was recorded")
         recorded = [each for each in store.episodes() if each.id in episodes]
     assert all(each.permit_id and each.is_labelled for each in recorded)
+
+
+def test_an_arm_cut_off_loses_its_lease_and_another_does_the_work(tmp_path: Path, start: Start, probe: Probe) -> None:
+    from opc_interfaces.srv import RequestDeployment
+
+    robots = {"arm1": ["full"], "arm2": ["full"]}
+    make_lab(tmp_path, robots, rung_episodes=(0, 0, 4), request_episodes=60)
+    runners = {
+        robot: start("policy_runner", f"/{robot}", **runner_parameters(tmp_path, robot, rungs))
+        for robot, rungs in robots.items()
+    }
+    start("scheduler", "/", **scheduler_parameters(tmp_path))
+    answer = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
+    assert answer.success, answer.message
+
+    def has_lease(got: dict[str, Any]) -> bool:
+        return any(robot["robot"] == "arm1" and robot["lease"] for robot in got["robots"])
+
+    wait_until(tmp_path, has_lease, "arm1 gets no lease")
+    runners["arm1"].signal(signal.SIGSTOP)
+    ledger = tmp_path / "deployment" / "ledger.jsonl"
+
+    def lost() -> list[dict[str, Any]]:
+        return [entry.body for entry in read_ledger(ledger) if entry.kind == "lease_lost"]
+
+    final = wait_until(tmp_path, lambda got: got["requests"][0]["state"] == "done", "nobody does arm1's work")
+    assert final["requests"][0]["real"]["trials"] >= 60
+    assert [body["robot"] for body in lost()] == ["arm1"]
+    runners["arm1"].signal(signal.SIGCONT)
+    journal = RobotJournal(tmp_path / "arm1" / "journal.db", 0)
+    with DeploymentFolder(tmp_path / "deployment").open() as (queue, _):
+        lease = queue.lease(lost()[0]["lease_id"])
+        assert lease is not None
+        probe.until(lambda: journal.is_revoked(lease.permit_id), "arm1 does not hear of the revocation")
+        counted = [row[0] for row in queue.rows("SELECT episode_id FROM results")]
+    assert len(counted) == len(set(counted))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,9 @@ def test_a_goal_gives_a_ranking_a_report_and_a_latched_topic(start: Callable, pr
     assert "snapshot 'never'" in aborted.result.message
 
 
-def test_a_cancelled_goal_keeps_what_it_computed(start: Callable, probe: Any, lab: Path) -> None:
+def test_a_cancelled_goal_keeps_what_it_computed_and_a_signal_ends_one_at_once(
+    start: Callable, probe: Any, lab: Path
+) -> None:
     from action_msgs.msg import GoalStatus
 
     with open_store(lab / "store") as store:
@@ -98,7 +101,7 @@ def test_a_cancelled_goal_keeps_what_it_computed(start: Callable, probe: Any, la
             store.append(make_episode(seed, steps=6))
     for seed in range(3):
         make_candidate(lab / "candidates" / f"large{seed}", seed=seed, image_size=64)
-    start("scorer", "/lab", **parameters(lab))
+    process = start("scorer", "/lab", **parameters(lab))
     client = Client(probe)
     handle = client.send()
     probe.until(lambda: any(f.done > 0 for f in client.feedback), "no feedback")
@@ -110,10 +113,11 @@ def test_a_cancelled_goal_keeps_what_it_computed(start: Callable, probe: Any, la
     assert finished.status == GoalStatus.STATUS_CANCELED
     assert "what was computed is kept" in finished.result.message
     client.feedback.clear()
-    handle = client.send()
+    client.send()
     probe.until(lambda: client.feedback, "no feedback")
     assert client.feedback[0].cached > 0
-    handle.cancel_goal_async()
+    process.signal(signal.SIGINT)
+    assert process.wait() == 0  # in the middle of its work
 
 
 def test_new_episodes_and_candidates_are_scored_without_being_asked(start: Callable, probe: Any, lab: Path) -> None:

@@ -93,7 +93,7 @@ class Watcher:
         self.node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
-    def wait_until(self, is_true: Callable[[], bool], *, deadline_s: float = 20.0) -> None:
+    def wait_until(self, is_true: Callable[[], bool], *, deadline_s: float = 40.0) -> None:
         end_s = time.monotonic() + deadline_s
         with self._changed:
             while not is_true():

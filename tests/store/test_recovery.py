@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
 
 from opc_ros.errors import EpisodeDamaged, EpisodeNotFound, StoreError
 from opc_ros.grasp import GraspStep
-from opc_ros.store import EpisodeHeader, Store, open_store, recover, verify
+from opc_ros.store import EpisodeHeader, Store, open_store, recover, survey, verify
 from tests.store.crashes import crash_writers
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
 
@@ -79,6 +80,33 @@ def test_an_episode_being_written_is_left_alone(store: Store) -> None:
     writer.add_step(steps[1])
     assert writer.commit(SUCCESS).steps == 2
     assert recover(store).is_clean
+
+
+def test_on_a_shared_file_system_a_file_must_lie_still_before_it_counts_as_abandoned(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abandon_writer(store, steps=3)
+    monkeypatch.setattr(survey, "is_shared", lambda path: True)
+    assert recover(store, settle_s=60.0).running == ["dead"]
+    part = episode_path(store, "dead.mcap.part")
+    os.utime(part, (0, 0))
+    assert len(recover(store, settle_s=60.0).quarantined) == 1
+
+
+def test_where_files_cannot_be_locked_the_same_holds(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    abandon_writer(store, steps=3)
+    monkeypatch.setattr(survey, "try_lock", lambda descriptor: None)
+    assert recover(store, settle_s=60.0).running == ["dead"]
+    assert len(recover(store, settle_s=0.0).quarantined) == 1
+
+
+def test_labels_of_a_quarantined_episode_do_not_pass_to_another_of_its_id(store: Store) -> None:
+    store.append(make_episode())
+    store.label("e1", FAILURE)
+    episode_path(store, "e1.mcap").unlink()
+    recover(store)
+    with pytest.raises(StoreError, match="labels/e1 exists, expected an id that no episode"):
+        store.append(make_episode(seed=5))
 
 
 def test_a_whole_file_without_sidecar_is_completed(store: Store) -> None:
