@@ -10,7 +10,7 @@ from opc_ros.grasp import ACTION_SIZE, ActionBounds
 from opc_ros.policies.architectures import Code
 
 _LARGEST_SHIFT = 0.03  # of the picture's side, at strength 1
-_OPEN_M, _SHUT_M = 0.07, 0.004  # a gripper this wide, or this narrow, holds nothing
+_OPEN_M = 0.07  # a gripper this wide holds nothing
 _CLEAR_M = 0.12  # tool height from which on closing fingers meet no object
 
 
@@ -30,16 +30,22 @@ def jitter_pictures(images: np.ndarray, strength: float, rng: np.random.Generato
 
 
 def add_vain_stops(
-    tools: np.ndarray, actions: np.ndarray, targets: np.ndarray, share: float, rng: np.random.Generator
+    tools: np.ndarray,
+    actions: np.ndarray,
+    targets: np.ndarray,
+    *,
+    share: float,
+    shut_m: float,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Replace a share of a batch's actions by terminating with an empty gripper; its target is 0.
 
     Behaviour policies hardly ever stop at the wrong time, so data alone leaves open that it fails, and a search for
-    the best action would find exactly that gap.
+    the best action would find exactly that gap. A gripper narrower than `shut_m` has closed on nothing.
     """
     count = round(share * len(actions))
     aperture_m = tools[:count, 4]
-    empty = np.flatnonzero((aperture_m > _OPEN_M) | (aperture_m < _SHUT_M))
+    empty = np.flatnonzero((aperture_m > _OPEN_M) | (aperture_m < shut_m))
     actions, targets = actions.copy(), targets.copy()
     bounds = ActionBounds()
     stops = np.zeros((len(empty), ACTION_SIZE), dtype=np.float32)

@@ -116,7 +116,9 @@ class TrainingRun:
         rows = rng.integers(len(self._learned), size=min(recipe.batch_size, len(self._learned)))
         images = jitter_pictures(self._learned.images[rows], recipe.picture_jitter, rng)
         tools, targets = self._learned.tools[rows], self._targets.targets(rows, self._step)
-        actions, targets = add_vain_stops(tools, self._actions[rows], targets, recipe.vain_stops, rng)
+        actions, targets = add_vain_stops(
+            tools, self._actions[rows], targets, share=recipe.vain_stops, shut_m=recipe.shut_m, rng=rng
+        )
         self._network.train()
         code = self._network.encode(self._move(images), self._move(tools))
         logits = self._network.logits(drop_features(code, recipe.dropout, rng), self._move(actions))

@@ -63,7 +63,9 @@ def test_vain_stops_replace_only_what_is_known_to_fail() -> None:
     tools = np.tile(np.array([0.6, 0.0, 0.03, 0.0, 0.08], np.float32), (300, 1))
     tools[100:200, 4] = 0.03  # may hold something
     actions, targets = np.zeros((300, 8), np.float32), np.ones(300, np.float32)
-    stopped, zeros = add_vain_stops(tools, actions, targets, 2 / 3, np.random.default_rng(0))
+    tools[0, 4] = 0.01  # closed on nothing
+    rng = np.random.default_rng(0)
+    stopped, zeros = add_vain_stops(tools, actions, targets, share=2 / 3, shut_m=0.012, rng=rng)
     assert (stopped[:100, 7] == 1).all()
     assert (zeros[:100] == 0).all()
     np.testing.assert_array_equal(stopped[100:], 0)
