@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   opc train --store data/train --set name=first --set steps=400 --set 'checkpoints=[100, 200]'
   opc train sim_bridge/zoo/recipes.yaml --store data/train --out candidates
-  opc train sim_bridge/zoo/recipes.yaml --only sharp --set seed=7 --store data/train
+  opc train sim_bridge/zoo/recipes.yaml --only careful --set seed=7 --store data/train
   opc train --keys
 
 A recipe is YAML; --keys lists its keys with defaults and meanings. A run that was cut off goes on
