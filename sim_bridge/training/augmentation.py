@@ -11,7 +11,8 @@ from opc_ros.policies.architectures import Code
 
 _LARGEST_SHIFT = 0.03  # of the picture's side, at strength 1
 _OPEN_M = 0.07  # a gripper this wide holds nothing
-_CLEAR_M = 0.12  # tool height from which on closing fingers meet no object
+_CLEAR_M = 0.12  # tool height from which on closing fingers meet no object, with room to spare
+_EMPTY_AIR_M = 0.085  # the same, just above the highest object
 
 
 def jitter_pictures(images: np.ndarray, strength: float, rng: np.random.Generator) -> np.ndarray:
@@ -47,16 +48,40 @@ def add_vain_stops(
     aperture_m = tools[:count, 4]
     empty = np.flatnonzero((aperture_m > _OPEN_M) | (aperture_m < shut_m))
     actions, targets = actions.copy(), targets.copy()
-    bounds = ActionBounds()
-    stops = np.zeros((len(empty), ACTION_SIZE), dtype=np.float32)
-    stops[:, :3] = rng.uniform(-bounds.displacement_m, bounds.displacement_m, (len(empty), 3))
-    turns = rng.uniform(-bounds.rotation_rad, bounds.rotation_rad, len(empty))
-    stops[:, 3], stops[:, 4], stops[:, 7] = np.sin(turns), np.cos(turns), 1.0
+    stops = _draw_moves(len(empty), rng)
+    stops[:, 7] = 1.0
     gripper = rng.integers(3, size=len(empty))  # leave, open, close
     is_clear = tools[empty, 2] + stops[:, 2] > _CLEAR_M
     stops[:, 5], stops[:, 6] = gripper == 1, (gripper == 2) & is_clear
     actions[empty], targets[empty] = stops, 0.0
     return actions, targets
+
+
+def add_vain_closes(
+    tools: np.ndarray, actions: np.ndarray, targets: np.ndarray, *, share: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Replace a share of a batch's actions by closing the gripper above all objects; its target is 0."""
+    count = round(share * len(actions))
+    if not count:
+        return actions, targets
+    closes = _draw_moves(count, rng)
+    closes[:, 6] = 1.0
+    ends = tools[-count:]
+    is_vain = (ends[:, 4] > _OPEN_M) & (ends[:, 2] + closes[:, 2] > _EMPTY_AIR_M)
+    rows = np.flatnonzero(is_vain) + len(actions) - count
+    actions, targets = actions.copy(), targets.copy()
+    actions[rows], targets[rows] = closes[is_vain], 0.0
+    return actions, targets
+
+
+def _draw_moves(count: int, rng: np.random.Generator) -> np.ndarray:
+    """Random displacements and turns (count, 8) within the bounds."""
+    bounds = ActionBounds()
+    moves = np.zeros((count, ACTION_SIZE), dtype=np.float32)
+    moves[:, :3] = rng.uniform(-bounds.displacement_m, bounds.displacement_m, (count, 3))
+    turns = rng.uniform(-bounds.rotation_rad, bounds.rotation_rad, count)
+    moves[:, 3], moves[:, 4] = np.sin(turns), np.cos(turns)
+    return moves
 
 
 def drop_features(code: Code, share: float, rng: np.random.Generator) -> Code:

@@ -24,7 +24,7 @@ from opc_ros.policies.weights import save_weights
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring import soft_opc
 from sim_bridge.camera import STANDARD_CAMERA, CameraModel
-from sim_bridge.training.augmentation import add_vain_stops, drop_features, jitter_pictures
+from sim_bridge.training.augmentation import add_vain_closes, add_vain_stops, drop_features, jitter_pictures
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay, split_episodes
 from sim_bridge.training.targets import make_targets
@@ -119,6 +119,7 @@ class TrainingRun:
         actions, targets = add_vain_stops(
             tools, self._actions[rows], targets, share=recipe.vain_stops, shut_m=recipe.shut_m, rng=rng
         )
+        actions, targets = add_vain_closes(tools, actions, targets, share=recipe.vain_closes, rng=rng)
         self._network.train()
         code = self._network.encode(self._move(images), self._move(tools))
         logits = self._network.logits(drop_features(code, recipe.dropout, rng), self._move(actions))

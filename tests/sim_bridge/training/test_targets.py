@@ -6,7 +6,7 @@ import torch
 
 from opc_ros.policies.architectures import build_network
 from opc_ros.policies.input_spec import InputSpec
-from sim_bridge.training.augmentation import add_vain_stops, drop_features, jitter_pictures
+from sim_bridge.training.augmentation import add_vain_closes, add_vain_stops, drop_features, jitter_pictures
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay
 from sim_bridge.training.targets import make_targets
@@ -73,4 +73,16 @@ def test_vain_stops_replace_only_what_is_known_to_fail() -> None:
     assert (stopped[:100, 6] == 0).all()  # 3 cm up and at most 8 cm more: closing might take hold of something
     assert (np.abs(stopped[:, :3]) <= 0.08).all()
     assert (actions == 0).all()
+    assert (targets == 1).all()
+
+
+def test_vain_closes_happen_only_above_all_objects_with_an_open_gripper() -> None:
+    heights = np.repeat(np.array([0.0, 0.2, 0.2], np.float32), 10)  # at most 8 cm from there
+    tools = np.zeros((30, 5), np.float32)
+    tools[:, 2], tools[:, 4] = heights, 0.08
+    tools[20:, 4] = 0.03  # may hold something
+    actions, targets = np.zeros((30, 8), np.float32), np.ones(30, np.float32)
+    closed, zeros = add_vain_closes(tools, actions, targets, share=1.0, rng=np.random.default_rng(0))
+    assert closed[:, 6].tolist() == [0.0] * 10 + [1.0] * 10 + [0.0] * 10
+    assert zeros.tolist() == [1.0] * 10 + [0.0] * 10 + [1.0] * 10
     assert (targets == 1).all()
