@@ -25,6 +25,8 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── PriorOutOfRange
     │   ├── QLedgerError           the file of Q values
     │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
+    ├── TrainingError              data that no candidate can be trained on, or a run that cannot go on
+    ├── EvaluationError            a measurement of true success that cannot be made or read
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, ledger and scheduler
         ├── PermitRefused
@@ -123,6 +125,14 @@ class QLedgerError(ScoreError):
 
 class ConstantScores(ScoreError):
     """All scores or all true values alike, so nothing to correlate."""
+
+
+class TrainingError(OpcError):
+    """Data that no candidate can be trained on, or a run that cannot go on."""
+
+
+class EvaluationError(OpcError):
+    """A measurement of true success that cannot be made or read."""
 
 
 class RankingError(OpcError):

@@ -17,6 +17,8 @@ VERBS: tuple[str, ...] = (
     "up",
     "store",
     "collect",
+    "train",
+    "evaluate",
     "candidate",
     "score",
     "rank",

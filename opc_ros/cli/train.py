@@ -1,0 +1,142 @@
+"""`opc train`: off-policy Q learning from a snapshot of the store, checkpoints as candidates."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opc_ros.progress import Report
+    from opc_ros.store import Snapshot, Store
+    from sim_bridge.training.recipe import TrainingRecipe
+    from sim_bridge.training.run import Checkpoint
+
+EXAMPLES = """examples:
+  opc train --store data/train --set name=first --set steps=400 --set 'checkpoints=[100, 200]'
+  opc train sim_bridge/zoo/recipes.yaml --store data/train --out candidates
+  opc train sim_bridge/zoo/recipes.yaml --only sharp --set seed=7 --store data/train
+  opc train --keys
+
+A recipe is YAML; --keys lists its keys with defaults and meanings. A run that was cut off goes on
+from its last checkpoint. Every checkpoint is a whole candidate folder: `opc score --candidates OUT`
+takes it as it is."""
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "train",
+        help="train candidate Q functions from recorded episodes",
+        description="Train Q functions off-policy from a store's episodes and write them as candidates.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recipes", nargs="?", type=Path, help="YAML file of recipes (default: one with all defaults)")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only the recipe of this name; may be repeated")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="change a key of every recipe"
+    )
+    parser.add_argument("--store", type=Path, default=Path("store"), help="where the episodes are (default: ./store)")
+    parser.add_argument("--snapshot", default="", help="digest or tag (default: take one now)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("candidates"), help="folder of the candidates (default: ./candidates)"
+    )
+    parser.add_argument("--threads", type=int, help="cores to use (default: all)")
+    parser.add_argument("--keys", action="store_true", help="list the keys of a recipe and stop")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from sim_bridge.training.recipe import describe_keys
+
+    if arguments.keys:
+        print("\n".join(describe_keys()))
+        return 0
+    from opc_ros.cli.progress_bar import progress_bar
+    from opc_ros.policies.compute import limit_threads_here
+    from opc_ros.store import open_store
+
+    if arguments.threads:
+        limit_threads_here(arguments.threads)
+    recipes = _find_recipes(arguments)
+    trained: list[Checkpoint] = []
+    with open_store(arguments.store) as store:
+        snapshot = store.snapshot(arguments.snapshot) if arguments.snapshot else store.take_snapshot()
+        _refuse_unfit_data(recipes, snapshot)
+        for recipe in recipes:
+            with progress_bar(recipe.name, is_shown=not arguments.json) as report:
+                checkpoints = _train(recipe, store, snapshot, arguments.out, report)
+            trained += checkpoints
+            if not arguments.json:
+                print("\n".join(_describe(checkpoint, arguments.out) for checkpoint in checkpoints), flush=True)
+    if arguments.json:
+        print(json.dumps([dataclasses.asdict(checkpoint) for checkpoint in trained]))
+    return 0
+
+
+def _find_recipes(arguments: argparse.Namespace) -> list[TrainingRecipe]:
+    from opc_ros.errors import ConfigError
+    from sim_bridge.training.recipe import load_recipes, make_recipe
+
+    if arguments.recipes is None:
+        return [make_recipe({}, arguments.changes)]
+    recipes = load_recipes(arguments.recipes, arguments.changes)
+    if not arguments.only:
+        return recipes
+    names = [recipe.name for recipe in recipes]
+    for name in arguments.only:
+        if name not in names:
+            raise ConfigError(f"{arguments.recipes}: no recipe {name!r}, expected one of {', '.join(names)}")
+    return [recipe for recipe in recipes if recipe.name in arguments.only]
+
+
+def _refuse_unfit_data(recipes: list[TrainingRecipe], snapshot: Snapshot) -> None:
+    """Before any training: the last of many recipes should not fail after hours on what was known at the start."""
+    from opc_ros.errors import TrainingError
+    from sim_bridge.training.replay import check_outcomes
+
+    for recipe in recipes:
+        chosen = recipe.choose_episodes([entry.episode_id for entry in snapshot.entries])
+        try:
+            check_outcomes(len(chosen), sum(snapshot.entries[i].is_success for i in chosen))
+        except TrainingError as error:
+            raise TrainingError(f"recipe {recipe.name}: snapshot {snapshot.id[:12]}: {error}") from error
+
+
+def _train(
+    recipe: TrainingRecipe, store: Store, snapshot: Snapshot, out: Path, report: Report
+) -> tuple[Checkpoint, ...]:
+    from sim_bridge.training.replay import load_replay
+    from sim_bridge.training.run import DataOrigin, TrainingRun
+
+    chosen = [snapshot.entries[i] for i in recipe.choose_episodes([entry.episode_id for entry in snapshot.entries])]
+    replay = load_replay(map(store.read_entry, chosen), image_size=recipe.image_size, count=len(chosen), report=report)
+    out.mkdir(parents=True, exist_ok=True)
+    return TrainingRun(recipe, replay, out, origin=DataOrigin(snapshot.id, _git_revision())).train(report)
+
+
+def _git_revision() -> str:
+    """Of the code that trains; empty outside a clone."""
+    import subprocess
+
+    try:
+        answer = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return answer.stdout.strip()
+
+
+def _describe(checkpoint: Checkpoint, out: Path) -> str:
+    return (
+        f"{out / checkpoint.folder}: loss {checkpoint.loss:.4f}, held-out SoftOPC {checkpoint.soft_opc:+.4f} "
+        f"(id {checkpoint.candidate_id[:12]})"
+    )

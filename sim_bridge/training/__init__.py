@@ -1,0 +1,1 @@
+"""Trains candidate Q functions off-policy and measures their true success in the twin."""

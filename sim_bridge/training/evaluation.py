@@ -1,0 +1,168 @@
+"""Measures how often candidates truly succeed in the twin, on all cores, never playing an episode twice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.errors import ConfigError, EvaluationError
+from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.policies.compute import limit_threads_here
+from opc_ros.policies.greedy import CemSettings
+from opc_ros.progress import Report, ignore_progress
+from sim_bridge.episodes import play_episode
+from sim_bridge.training.greedy_policy import GreedyPolicy
+from sim_bridge.training.true_success import FIRST_SEED, OutcomeFile, Trial, TrueSuccess, summarise
+from sim_bridge.twin_arm import TwinArm
+from sim_bridge.worlds import find_world
+
+_SEEDS_AT_ONCE = 10  # between two entries in the outcome file
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """Which worlds, how many episodes in each, and how actions are searched."""
+
+    worlds: tuple[str, ...] = ("train", "test", "pseudo_real")
+    episodes: int = 200
+    first_seed: int = FIRST_SEED
+    cem: CemSettings = CemSettings(samples=64, elites=6, rounds=3)  # noqa: RUF009  # frozen, so one serves all
+    image_size: int = 0  # 0: as large as the candidate looks at
+    allow_code: bool = False
+
+    def __post_init__(self) -> None:
+        for world in self.worlds:
+            find_world(world)
+        if self.episodes < 1:
+            raise ConfigError(f"episodes: got {self.episodes}, expected at least 1")
+
+    @property
+    def seeds(self) -> range:
+        return range(self.first_seed, self.first_seed + self.episodes)
+
+    def trial(self, candidate: Candidate, world: str) -> Trial:
+        size = self.image_size or max(candidate.manifest.input.image_size)
+        return Trial(candidate.id, world, self.cem, size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    folder: Path
+    trial: Trial
+    seeds: tuple[int, ...]
+    allow_code: bool
+
+
+def evaluate(
+    candidates: Sequence[Candidate],
+    plan: EvaluationPlan,
+    cache: Path,
+    *,
+    workers: int = 1,
+    report: Report = ignore_progress,
+) -> dict[tuple[str, str], TrueSuccess]:
+    """True success by candidate id and world; outcomes already in the cache are not played again."""
+    if workers < 1:
+        raise ConfigError(f"workers: got {workers}, expected at least 1")
+    trials = [(candidate, plan.trial(candidate, world)) for candidate in candidates for world in plan.worlds]
+    files = {trial: OutcomeFile(cache, trial) for _, trial in trials}
+    tasks = list(_missing_tasks(trials, files, plan))
+    total = len(trials) * plan.episodes
+    done = total - sum(len(task.seeds) for task in tasks)
+    report(done, total)
+    for task, outcomes in _play_all(tasks, workers):
+        files[task.trial].append(outcomes)
+        done += len(outcomes)
+        report(done, total, task.trial.world)
+    return {
+        (trial.candidate_id, trial.world): summarise(files[trial].outcomes[seed] for seed in plan.seeds)
+        for _, trial in trials
+    }
+
+
+def read_outcomes(
+    candidates: Sequence[Candidate], plan: EvaluationPlan, cache: Path
+) -> dict[tuple[str, str], TrueSuccess]:
+    """What the cache already knows, with as many episodes as there are; nothing is played."""
+    known = {}
+    for candidate in candidates:
+        for world in plan.worlds:
+            outcomes = OutcomeFile(cache, plan.trial(candidate, world)).outcomes
+            if outcomes:
+                known[candidate.id, world] = summarise(outcomes.values())
+    return known
+
+
+def _missing_tasks(
+    trials: Sequence[tuple[Candidate, Trial]], files: dict[Trial, OutcomeFile], plan: EvaluationPlan
+) -> Iterator[_Task]:
+    for candidate, trial in trials:
+        missing = [seed for seed in plan.seeds if seed not in files[trial].outcomes]
+        for start in range(0, len(missing), _SEEDS_AT_ONCE):
+            yield _Task(candidate.folder, trial, tuple(missing[start : start + _SEEDS_AT_ONCE]), plan.allow_code)
+
+
+def _play_all(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[_Task, dict[int, bool]]]:
+    if workers == 1 or len(tasks) < 2:
+        for task in tasks:
+            yield task, _play(task)
+        return
+    # Physics clients and torch's threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context, initializer=_start_worker)
+    try:
+        running: dict[Future[dict[int, bool]], _Task] = {pool.submit(_play, task): task for task in tasks}
+        while running:
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield running.pop(future), future.result()
+    except BrokenProcessPool as error:
+        raise EvaluationError("a worker process died; what was played is kept, run again for the rest") from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which then ends its workers
+    limit_threads_here(1)
+
+
+class _Player:
+    """The candidate and the arm that the last task used; the next one mostly wants the same."""
+
+    def __init__(self) -> None:
+        self._policy: tuple[str, GreedyPolicy] | None = None
+        self._arm: tuple[tuple[str, int], TwinArm] | None = None
+
+    def policy_for(self, task: _Task) -> GreedyPolicy:
+        if self._policy is None or self._policy[0] != task.trial.candidate_id:
+            candidate = read_candidate(task.folder)
+            if candidate.id != task.trial.candidate_id:
+                raise EvaluationError(f"candidate {task.folder}: changed while it was being evaluated; run again")
+            self._policy = (candidate.id, GreedyPolicy(candidate, task.trial.cem, allow_code=task.allow_code))
+        return self._policy[1]
+
+    def arm_for(self, task: _Task) -> TwinArm:
+        key = (task.trial.world, task.trial.image_size)
+        if self._arm is None or self._arm[0] != key:
+            if self._arm is not None:
+                self._arm[1].close()
+            self._arm = (key, TwinArm(find_world(task.trial.world), image_size=task.trial.image_size))
+        return self._arm[1]
+
+
+_player = _Player()  # one for each process
+
+
+def _play(task: _Task) -> dict[int, bool]:
+    policy, arm = _player.policy_for(task), _player.arm_for(task)
+    outcomes = {}
+    for seed in task.seeds:
+        episode = play_episode(arm, policy, seed, episode_id=f"trial-{seed}", object_set=arm.world.spec.object_set)
+        outcomes[seed] = bool(episode.label.is_success)
+    return outcomes

@@ -1,0 +1,103 @@
+"""True success of a candidate in a world, and the file that keeps each episode's outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from opc_ros.errors import EvaluationError
+from opc_ros.grasp import MAX_STEPS
+from opc_ros.policies.greedy import CemSettings
+from sim_bridge.worlds import find_world
+
+FORMAT_VERSION = 1
+FIRST_SEED = 1_000_000  # far from the seeds that data is collected with
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Which candidate is tried, where, and how it searches its actions."""
+
+    candidate_id: str
+    world: str
+    cem: CemSettings
+    image_size: int  # of the twin's pictures
+
+    def header(self) -> dict[str, object]:
+        """All that changes an outcome; the world's description included, so that an edited world is another one."""
+        description = hashlib.sha256(repr(find_world(self.world)).encode()).hexdigest()[:16]
+        return {
+            "format_version": FORMAT_VERSION,
+            "candidate": self.candidate_id,
+            "world": self.world,
+            "world_digest": description,
+            "cem": asdict(self.cem),
+            "image_size": self.image_size,
+            "max_steps": MAX_STEPS,
+        }
+
+    @property
+    def file_name(self) -> str:
+        digest = hashlib.sha256(json.dumps(self.header(), sort_keys=True).encode()).hexdigest()
+        return f"{self.candidate_id[:12]}-{self.world}-{digest[:8]}.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class TrueSuccess:
+    """How often a candidate succeeded, with a Wilson interval."""
+
+    successes: int
+    episodes: int
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        return self.successes / self.episodes
+
+
+def summarise(outcomes: Iterable[bool], confidence: float = 0.95) -> TrueSuccess:
+    """Share of successes and its Wilson score interval."""
+    from scipy.stats import binomtest
+
+    flags = list(outcomes)
+    if not flags:
+        raise EvaluationError("no episode was played, expected at least one")
+    interval = binomtest(sum(flags), len(flags)).proportion_ci(confidence_level=confidence, method="wilson")
+    return TrueSuccess(sum(flags), len(flags), float(interval.low), float(interval.high))
+
+
+class OutcomeFile:
+    """Outcomes by seed, one line each, appended as they come; a line cut off by a crash is left out."""
+
+    def __init__(self, folder: Path, trial: Trial) -> None:
+        self._path = folder / trial.file_name
+        self._header = json.dumps(trial.header(), sort_keys=True)
+        self.outcomes: dict[int, bool] = {}  # by seed
+        if self._path.exists():
+            self._read()
+
+    def append(self, outcomes: dict[int, bool]) -> None:
+        """Add outcomes of new seeds."""
+        lines = [f"{seed} {int(is_success)}\n" for seed, is_success in sorted(outcomes.items())]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not self._path.exists()
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write((f"{self._header}\n" if is_new else "") + "".join(lines))
+        self.outcomes.update(outcomes)
+
+    def _read(self) -> None:
+        lines = self._path.read_text(encoding="utf-8").split("\n")
+        if lines[0] != self._header:
+            raise EvaluationError(f"{self._path}: its first line is of another measurement; remove the file")
+        complete = lines[1:-1]
+        for number, line in enumerate(complete, start=2):
+            seed, _, outcome = line.partition(" ")
+            if not seed.isdigit() or outcome not in ("0", "1"):
+                raise EvaluationError(f"{self._path}, line {number}: got {line[:40]!r}, expected a seed and 0 or 1")
+            self.outcomes[int(seed)] = outcome == "1"
+        if lines[-1]:
+            self._path.write_text("\n".join([*lines[:-1], ""]), encoding="utf-8")

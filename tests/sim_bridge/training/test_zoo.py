@@ -1,0 +1,43 @@
+"""The shipped zoo keeps its promises: many candidates, small and loadable, and a table that follows from outcomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.policies.loading import load_q_function, probe
+from opc_ros.policies.registry import CandidateRegistry
+from sim_bridge.training.evaluation import EvaluationPlan, read_outcomes
+from sim_bridge.training.recipe import load_recipes
+from sim_bridge.training.success_table import to_markdown
+
+ZOO = Path(__file__).resolve().parents[3] / "sim_bridge" / "zoo"
+PLAN = EvaluationPlan()
+
+
+@pytest.fixture(scope="module")
+def candidates() -> list[Candidate]:
+    return [read_candidate(folder) for folder in CandidateRegistry(ZOO / "candidates").folders()]
+
+
+def test_the_zoo_has_at_least_sixteen_candidates_below_twenty_megabytes(candidates: list[Candidate]) -> None:
+    assert len(candidates) >= 16
+    assert sum(len(candidate.artifact_bytes) for candidate in candidates) < 20e6
+
+
+def test_every_candidate_comes_from_a_recipe_and_loads(candidates: list[Candidate]) -> None:
+    recipes = {recipe.name: recipe for recipe in load_recipes(ZOO / "recipes.yaml")}
+    for candidate in candidates:
+        provenance = candidate.manifest.provenance
+        recipe = recipes[provenance.training_run]
+        assert provenance.step is not None
+        assert recipe.writes_candidate_at(provenance.step)
+        assert (candidate.manifest.architecture, provenance.seed) == (recipe.architecture, recipe.seed)
+        probe(load_q_function(candidate), candidate.manifest.input)
+
+
+def test_the_table_is_what_the_outcomes_say(candidates: list[Candidate]) -> None:
+    known = read_outcomes(candidates, PLAN, ZOO / "outcomes")
+    assert (ZOO / "TABLE.md").read_text(encoding="utf-8") == to_markdown(candidates, PLAN.worlds, known)
