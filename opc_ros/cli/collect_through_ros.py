@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opc_ros.bringup.checks import require_ros
 from opc_ros.bringup.domain import claim_free_domain
 from opc_ros.bringup.nodes import NodeSpec
 from opc_ros.bringup.supervisor import Supervisor
