@@ -56,6 +56,7 @@ def collect_through_ros(store: Store, plan: RosCollection, report: Report = igno
         return done >= wanted and len(finished) == len(lacking)
 
     if nodes:
+        require_ros()
         with (
             claim_free_domain("opc collect") as environment,
             Supervisor(nodes, note, environment=environment) as running,
