@@ -6,9 +6,9 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from opc_ros.arm_settings import ArmSettings
+from opc_ros.bringup.config_files import find_config
 from opc_ros.config import described, load_config
 from opc_ros.errors import OpcError
 from opc_ros.grasp import MAX_STEPS
@@ -58,7 +58,7 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
         self._world = World(spec, image_size=16)
         self.held.callback(self._world.close)
         self._policy = BehaviourPolicy(find_behaviour(settings.policy), self._world)
-        self._arm = RosArm(scale_speed(load_config(Path(settings.arm_config), ArmSettings), robot, 1.0))
+        self._arm = RosArm(scale_speed(load_config(find_config(settings.arm_config), ArmSettings), robot, 1.0))
         self.held.callback(self._arm.close)
         self._recorder = RecorderWatch(self)
         self.held.callback(self._recorder.close)

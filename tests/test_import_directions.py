@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*CORE, "bringup", "experiments", "ros", "sim_bridge"},
     "sim_bridge": set(),
     "sim_bridge/training": {"policies", "scoring"},
-    "sim_bridge/behaviour_node": {"ros", "recording"},
+    "sim_bridge/behaviour_node": {"ros", "recording", "bringup"},
     "sim_bridge/twin_node": {"ros"},
 }
 

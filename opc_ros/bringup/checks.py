@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from opc_ros.errors import SetupError
+
 SMALLEST_FREE_GB = 5.0
 
 
@@ -37,6 +39,13 @@ def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_top
     yield _check_disk(store)
     if ros.status == "ok":
         yield _check_camera(find_cameras, camera_topic)
+
+
+def require_ros() -> None:
+    """Refuse in one line to start nodes that could not even import what they need."""
+    for finding in (_check_ros(), _check_interfaces()):
+        if finding.status == "missing":
+            raise SetupError(f"{finding.name}: {finding.detail}; to do: {finding.remedy}")
 
 
 def _check_python() -> Finding:

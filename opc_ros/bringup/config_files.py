@@ -8,14 +8,15 @@ from pathlib import Path
 from opc_ros.errors import SetupError
 
 
-def locate_config(name: str) -> Path:
-    """A file of `config/`: beside the sources, or in the share folder of an installed workspace."""
+def find_config(given: Path | str) -> Path:
+    """The file given or, where there is none, the one of that name among those that come with the product."""
+    path = Path(given).expanduser()
+    if path.is_file():
+        return path.resolve()
     beside_sources = Path(__file__).resolve().parents[2] / "config"
     prefixes = filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep))
     folders = [beside_sources, *(Path(prefix) / "share" / "opc_ros" / "config" for prefix in prefixes)]
     for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
-    raise SetupError(
-        f"config file {name!r} is in none of {', '.join(map(str, folders))}: source your workspace's setup"
-    )
+        if str(path) in (path.name, f"config/{path.name}") and (folder / path.name).is_file():
+            return folder / path.name
+    raise SetupError(f"{given}: no such file, nor one of that name in {' or '.join(map(str, folders))}")

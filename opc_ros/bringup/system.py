@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opc_ros.bringup.config_files import locate_config
+from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.nodes import NodeSpec
 from opc_ros.errors import SetupError
 
@@ -79,5 +79,4 @@ def read_folder(arguments: Mapping[str, str], name: str) -> str:
 
 def read_config(arguments: Mapping[str, str], name: str) -> str:
     """A path as given, or the name of a file that comes with the product."""
-    given = Path(arguments[name]).expanduser()
-    return str(given.resolve() if given.is_file() else locate_config(arguments[name]))
+    return str(find_config(arguments[name]))

@@ -11,12 +11,15 @@ EXAMPLES = """examples:
   opc collect --store store --episodes 300 --world train --policy scripted --image-size 96
   opc collect --store store --episodes 400 --world pseudo_real --policy weaker
   opc collect --store store --episodes 1000 --seed 300       # seeds 300 to 1299
+  opc collect --store store --episodes 20 --through-ros --robot arm1,arm2 --world pseudo_real --policy better
 
 worlds:    train, test, held_out: object sets as drawn; with _mild or _heavy: randomised (train_heavy);
            pseudo_real: stands for hardware where there is none, never trained on
 policies:  scripted (60 % success), mostly_random (1 %), weaker (28 %) and better (51 %, both in pseudo_real)
 
 An episode's id follows from world, policy, picture size and seed: a second run adds only what is missing.
+Through ROS each robot is a twin behind KUKA topics with a recorder of its own, all of them processes over DDS; a second
+run adds what a robot still lacks of its share. Arms move in real time there, so it is for trying the way recordings go.
 """
 
 
@@ -36,22 +39,31 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--image-size", type=int, default=472, metavar="PIXELS", help="default: 472")
     parser.add_argument("--seed", type=int, default=0, help="of the first episode; the others follow it (default: 0)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
-    parser.add_argument("--robot", default="twin", help="name the episodes carry (default: twin)")
+    parser.add_argument("--robot", default="twin", help="name the episodes carry; through ROS several, with commas")
+    parser.add_argument("--through-ros", action="store_true", help="through driver topics and recorders, in real time")
+    parser.add_argument("--real-time-factor", type=float, default=1.0, help="through ROS: simulated seconds a second")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Collect what the store lacks, and say what came of it."""
-    from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.errors import ConfigError
-    from opc_ros.store import open_store
-    from sim_bridge.collecting import CollectionPlan, collect
 
     if arguments.episodes < 1 or arguments.seed < 0:
         raise ConfigError(
             f"{arguments.episodes} episodes from seed {arguments.seed}: expected at least 1, from 0 or more"
         )
+    summary = _run_through_ros(arguments) if arguments.through_ros else _run_in_process(arguments)
+    print(json.dumps(summary) if arguments.json else _describe(summary))
+    return 0
+
+
+def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
+    from opc_ros.cli.progress_bar import progress_bar
+    from opc_ros.store import open_store
+    from sim_bridge.collecting import CollectionPlan, collect
+
     plan = CollectionPlan(arguments.world, arguments.policy, arguments.image_size, arguments.robot)
     with open_store(arguments.store, create=True) as store, progress_bar("collecting") as report:
         there = {episode_id for _, episode_id in store.layout.sidecars()}
@@ -63,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
             added += 1
             successes += episode.label.is_success is True
             report(added, len(missing), f"{successes / added:.0%} succeed")
-    summary = {
+    return {
         "store": str(store.path),
         "world": plan.world,
         "policy": plan.policy,
@@ -71,8 +83,33 @@ def run(arguments: argparse.Namespace) -> int:
         "already_there": len(seeds) - len(missing),
         "successes_added": successes,
     }
-    print(json.dumps(summary) if arguments.json else _describe(summary))
-    return 0
+
+
+def _run_through_ros(arguments: argparse.Namespace) -> dict[str, Any]:
+    from opc_ros.cli.collect_through_ros import RosCollection, collect_through_ros
+    from opc_ros.cli.progress_bar import progress_bar
+    from opc_ros.store import open_store
+
+    robots = tuple(arguments.robot.split(","))
+    plan = RosCollection(
+        robots=robots,
+        episodes=-(-arguments.episodes // len(robots)),
+        world=arguments.world,
+        policy=arguments.policy,
+        image_size=arguments.image_size,
+        seed=arguments.seed,
+        real_time_factor=arguments.real_time_factor,
+    )
+    with open_store(arguments.store, create=True) as store, progress_bar("collecting") as report:
+        added, successes = collect_through_ros(store, plan, report)
+    return {
+        "store": str(store.path),
+        "world": plan.world,
+        "policy": plan.policy,
+        "added": added,
+        "already_there": plan.episodes * len(robots) - added,
+        "successes_added": successes,
+    }
 
 
 def _describe(summary: dict[str, Any]) -> str:

@@ -1,82 +1,115 @@
-"""`opc demo`: the main job from end to end on this machine, with real ROS 2 processes."""
+"""`opc demo`: the main job from end to end on this machine, as the commands a person would type."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 EXAMPLES = """examples:
   opc demo
-  opc demo --episodes 20 --robots 2 --folder /tmp/opc-demo
+  opc demo --episodes 20 --more 400 --folder /tmp/opc-demo
 
-What it shows is what happened: nothing is prepared. Ctrl-C stops it at any point and leaves no process."""
+What it shows is what happened: nothing is prepared but the candidates, which were trained on other objects in another
+world. The pseudo-real world stands for hardware where there is none. Ctrl-C stops it at any point and leaves no
+process."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "demo",
         help="run the main job from end to end on this machine",
-        description="Bring up arms and recorders as ROS 2 processes, record episodes, and look at what was stored.",
+        description="Record on two pseudo-real arms over ROS 2, score the shipped candidates on it, and ask the gate.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--folder", type=Path, default=Path("demo"), help="where its runs go (default: ./demo)")
-    parser.add_argument("--robots", type=int, default=2, help="how many arms (default 2)")
-    parser.add_argument("--episodes", type=int, default=4, help="episodes each arm plays (default 4)")
+    parser.add_argument("--episodes", type=int, default=8, help="recorded over ROS, on two arms (default 8)")
+    parser.add_argument("--more", type=int, default=80, help="played in process, so that a score says something")
+    parser.add_argument("--candidates", type=Path, help="folders of candidates are in here (default: the shipped zoo)")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    import os
     import signal
     import time
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    folder: Path = arguments.folder / time.strftime("run-%Y%m%d-%H%M%S")
-    store = folder / "store"
+    candidates = (arguments.candidates or _zoo()).resolve()
+    folder = (arguments.folder / time.strftime("run-%Y%m%d-%H%M%S")).absolute()
     folder.mkdir(parents=True)
-    _head(f"1. {arguments.robots} scripted arms (a fake without physics) and their recorders, over DDS")
-    if not _record(arguments, store):
-        return 1
-    _head("2. What the validation store holds")
-    _show(store)
+    os.chdir(folder)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for act in (_record, _score, _ask_the_gate):
+        code = act(arguments, candidates)
+        if code != 0:
+            return code
+    print(f"\nEverything is in {folder}. The report: {folder / 'scores' / 'latest' / 'report.html'}")
+    print(f"Next, after `cd {folder}`:")
+    print("  opc store show $(ls store/episodes/arm1 | head -1 | sed s/.json//) --picture sheet.png")
+    print("  opc score --metric opc --baselines --out scores/baselines")
+    print("  opc deploy simulate --runs 200")
     return 0
 
 
-def _record(arguments: argparse.Namespace, store: Path) -> bool:
-    """Bring the system up and wait until each arm's episodes are committed."""
-    from opc_ros.bringup.domain import claim_free_domain
-    from opc_ros.bringup.supervisor import Supervisor, write_line
-    from opc_ros.bringup.systems import find_system
-
-    wanted = arguments.robots * arguments.episodes
-    robots = ",".join(f"arm{number + 1}" for number in range(arguments.robots))
-    given = {"robots": robots, "store": str(store), "episodes": str(arguments.episodes)}
-    nodes = find_system("scripted").nodes(given)
-
-    def is_recorded() -> bool:
-        outcomes = (*store.glob("episodes/*/*.json"), *store.glob("quarantine/**/*.json"))
-        return len(outcomes) >= wanted
-
-    with (
-        claim_free_domain("opc demo") as environment,
-        Supervisor(nodes, write_line, environment=environment) as running,
-    ):
-        return running.wait(until=is_recorded) == 0
+def _record(arguments: argparse.Namespace, candidates: Path) -> int:
+    _head("1. Two pseudo-real arms behind KUKA topics, each with a recorder: real ROS 2 processes over DDS")
+    world = ["--store", "store", "--world", "pseudo_real", "--policy", "better", "--image-size", "96"]
+    ros = ["--through-ros", "--robot", "arm1,arm2", "--real-time-factor", "3"]
+    code = _type(["collect", "--episodes", str(arguments.episodes), *ros, *world])
+    if code == 0 and arguments.more:
+        code = _type(["collect", "--episodes", str(arguments.more), *world])
+    return code or _type(["store", "stats"]) or _type(["store", "snapshot", "--tag", "demo"])
 
 
-def _show(store: Path) -> None:
-    from opc_ros.store import open_store, tally_store
+def _score(arguments: argparse.Namespace, candidates: Path) -> int:
+    _head("2. Candidates trained in simulation, scored on that snapshot")
+    folders = sorted(str(path.parent) for path in candidates.glob("*/candidate.yaml"))
+    code = _type(["candidate", "add", *folders], shown=f"candidate add {candidates}/*")
+    return code or _type(["score", "--snapshot", "demo"])
 
-    with open_store(store) as opened:
-        episodes = list(opened.episodes())
-        snapshot = opened.take_snapshot(tag="demo")
-    for episode in episodes:
-        outcome = {True: "success", False: "failure", None: "unlabelled"}[episode.label.is_success]
-        print(f"{episode.id}  {episode.steps:>3} steps  {outcome:<10} sha256 {episode.file_sha256[:12]}")
-    total = tally_store(episodes).total
-    print(f"{total.episodes} episodes, {total.successes} successes, {total.file_bytes / 1e6:.1f} MB")
-    print(f"snapshot {snapshot.id[:12]}, tagged demo, is what a score on them would name")
+
+def _ask_the_gate(arguments: argparse.Namespace, candidates: Path) -> int:
+    """The best, the worst, and the best with one byte changed after it was scored."""
+    import shutil
+
+    from opc_ros.ranking import Ranking
+
+    _head("3. The gate: the best, the worst, and the best after somebody touched its file")
+    ranked = Ranking.from_json(Path("scores/latest/ranking.json").read_text()).candidates
+    best = next(Path("candidates").glob(f"*{ranked[0].candidate_id[:12]}"))
+    tampered = Path("tampered")
+    shutil.copytree(best, tampered)
+    weights = next(path for path in tampered.iterdir() if path.name != "candidate.yaml")
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    for candidate in (ranked[0].name, ranked[-1].name, str(tampered)):
+        code = _type(["gate", "explain", candidate, "--gate", "gate_demo.yaml"])
+        if code not in (0, 1):
+            return code
+    return 0
+
+
+def _type(words: list[str], shown: str = "") -> int:
+    """Run one opc command here, showing it as it would be typed."""
+    from opc_ros.cli.main import main
+
+    _say(f"$ opc {shown or shlex.join(words)}", style="2")
+    return main(words)
+
+
+def _zoo() -> Path:
+    import sim_bridge
+
+    return Path(sim_bridge.__file__).parent / "zoo" / "candidates"
 
 
 def _head(text: str) -> None:
-    print(f"\n\033[1m{text}\033[0m", flush=True)
+    _say(f"\n{text}", style="1")
+
+
+def _say(text: str, *, style: str) -> None:
+    import sys
+
+    print(f"\033[{style}m{text}\033[0m" if sys.stdout.isatty() else text, flush=True)

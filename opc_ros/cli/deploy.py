@@ -142,6 +142,7 @@ def run_request(arguments: argparse.Namespace) -> int:
     import secrets
     import time
 
+    from opc_ros.bringup.config_files import find_config
     from opc_ros.config import load_config
     from opc_ros.deployment.desk import Asked, file_request
     from opc_ros.deployment.folder import DeploymentFolder
@@ -149,7 +150,7 @@ def run_request(arguments: argparse.Namespace) -> int:
     from opc_ros.deployment.rules import SchedulerRules
     from opc_ros.policies.registry import CandidateRegistry
 
-    rules = load_config(arguments.scheduler, SchedulerRules)
+    rules = load_config(find_config(arguments.scheduler), SchedulerRules)
     candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
     decision = ask_gate(arguments, candidate.id)
     ranked = {each.candidate_id: each.score for each in read_ranking(arguments.ranking).candidates}
@@ -193,12 +194,13 @@ def run_decide(arguments: argparse.Namespace) -> int:
 def run_halt(arguments: argparse.Namespace) -> int:
     import time
 
+    from opc_ros.bringup.config_files import find_config
     from opc_ros.config import load_config
     from opc_ros.deployment.desk import halt, resume
     from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.rules import SchedulerRules
 
-    rules = load_config(arguments.scheduler, SchedulerRules)
+    rules = load_config(find_config(arguments.scheduler), SchedulerRules)
     act = halt if arguments.word == "halt" else resume
     with DeploymentFolder(arguments.state).open() as (queue, _):
         act(queue, rules, arguments.robot, arguments.person, arguments.reason, time.time_ns())
@@ -241,6 +243,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
 
     import numpy as np
 
+    from opc_ros.bringup.config_files import find_config
     from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.config import load_config
     from opc_ros.deployment.rules import SchedulerRules
@@ -250,7 +253,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     if arguments.runs < 1:
         raise DeploymentError(f"--runs is {arguments.runs}, expected at least 1")
     table = read_success_table(arguments.table) if arguments.table else published_table()
-    race = load_config(arguments.scheduler, SchedulerRules).race
+    race = load_config(find_config(arguments.scheduler), SchedulerRules).race
     with progress_bar("batches", is_shown=not arguments.json) as report:
         result = simulate_races(
             table,

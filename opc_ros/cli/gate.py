@@ -90,13 +90,14 @@ def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:
     """The gate's decision on the evidence that the options name."""
     import time
 
+    from opc_ros.bringup.config_files import find_config
     from opc_ros.config import load_config
     from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.gate import GateRules
     from opc_ros.deployment.gatekeeper import Gatekeeper
     from opc_ros.store import open_store
 
-    rules = load_config(arguments.gate, GateRules)
+    rules = load_config(find_config(arguments.gate), GateRules)
     keeper = Gatekeeper(rules, arguments.ranking, lambda: open_store(arguments.store), time.time_ns)
     if not (arguments.state / "queue.db").is_file():
         return keeper.decide(candidate_id, {}, "")

@@ -17,6 +17,8 @@ VERBS: tuple[str, ...] = (
     "up",
     "store",
     "collect",
+    "train",
+    "evaluate",
     "candidate",
     "score",
     "rank",
@@ -24,8 +26,6 @@ VERBS: tuple[str, ...] = (
     "keys",
     "deploy",
     "ledger",
-    "train",
-    "evaluate",
     "reproduce",
 )
 

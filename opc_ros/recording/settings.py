@@ -27,7 +27,7 @@ class RecorderSettings:
     event_topic: str = described("episode/event", "opc_interfaces/EpisodeEvent: begin, end, discard, abort")
     label_topic: str = described("episode/label", "opc_interfaces/Label: who says that an episode succeeded")
 
-    frame_buffer_s: float = described(60.0, "how long a frame waits for the step chosen on it", low=0.1)
+    frame_buffer_s: float = described(20.0, "how long a frame waits for the step chosen on it", low=0.1)
     frame_buffer_mb: float = described(128.0, "how much memory waiting frames may take", low=1)
     queue_capacity: int = described(256, "steps that may wait for the disk before one is dropped", low=1)
     pairing_timeout_s: float = described(1.0, "how long a step waits for its frame, and an end for its steps", low=0)

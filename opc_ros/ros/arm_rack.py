@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 from opc_ros.arm import Arm, ScriptedArm
 from opc_ros.arm_settings import ArmSettings
+from opc_ros.bringup.config_files import find_config
 from opc_ros.config import load_config
 from opc_ros.deployment.permit import Rung
 from opc_ros.ros.ros_arm import RosArm
@@ -20,7 +20,7 @@ class ArmRack:
     """Holds one connection at a time; another speed is another connection."""
 
     def __init__(
-        self, robot: str, kind: ArmKind, config: Path, reduced_speed: float, image_size: int, now: Callable[[], int]
+        self, robot: str, kind: ArmKind, config: str, reduced_speed: float, image_size: int, now: Callable[[], int]
     ) -> None:
         self._robot = robot
         self._kind = kind
@@ -37,7 +37,9 @@ class ArmRack:
         if self._kind == "scripted":
             made: Arm = ScriptedArm(self._robot, image_size=self._image_size, now=self._now)
         else:
-            made = RosArm(scale_speed(load_config(self._config, ArmSettings), self._robot, self._share(rung)))
+            made = RosArm(
+                scale_speed(load_config(find_config(self._config), ArmSettings), self._robot, self._share(rung))
+            )
         self._taken = (rung, made)
         return made
 

@@ -100,7 +100,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._rack = ArmRack(
             self._robot,
             settings.arm,
-            Path(settings.arm_config),
+            settings.arm_config,
             settings.reduced_speed,
             settings.image_size,
             self.now_ns,

@@ -19,6 +19,7 @@ from rclpy.action import ActionClient
 from rclpy.task import Future
 from std_msgs.msg import String
 
+from opc_ros.bringup.config_files import find_config
 from opc_ros.config import described, load_config
 from opc_ros.deployment.decision import Decision, RealResult
 from opc_ros.deployment.desk import Asked, decide_request, file_request, halt, resume
@@ -69,8 +70,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
 
     def setup(self, settings: SchedulerSettings) -> None:
         self._settings = settings
-        self._rules = load_config(settings.rules, SchedulerRules)
-        gate_rules = load_config(settings.gate, GateRules)
+        self._rules = load_config(find_config(settings.rules), SchedulerRules)
+        gate_rules = load_config(find_config(settings.gate), GateRules)
         self._gatekeeper = Gatekeeper(
             gate_rules, Path(settings.ranking), lambda: open_store(settings.store), self.now_ns
         )

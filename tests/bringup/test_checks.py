@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from opc_ros.bringup import checks
-from opc_ros.bringup.checks import Finding, check_machine
+from opc_ros.bringup.checks import Finding, check_machine, require_ros
+from opc_ros.errors import SetupError
 
 
 def look(store: Path, cameras: list[str], topic: str = "") -> dict[str, Finding]:
@@ -38,6 +39,8 @@ def test_missing_wheel_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch,
         return real(name)
 
     monkeypatch.setattr(checks.importlib, "import_module", without_ros)
+    with pytest.raises(SetupError, match=r"ros: No module named 'rclpy'; to do: make setup"):
+        require_ros()
     found = look(tmp_path, [])
     assert found["ros"].status == "missing"
     assert "make setup" in found["ros"].remedy

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from opc_ros.ranking import Ranking
 from opc_ros.store import open_store
 
 pytestmark = pytest.mark.ros
@@ -78,13 +79,19 @@ def test_second_system_in_the_same_domain_is_refused(ros_domain: int, tmp_path: 
         first.end()
 
 
-def test_demo_records_what_it_says(tmp_path: Path) -> None:
-    demo = Running("demo", "--folder", str(tmp_path), "--robots", "1", "--episodes", "2")
-    assert demo.end(deadline_s=90) == 0, "".join(demo.lines)
+def test_demo_records_scores_and_asks_the_gate(tmp_path: Path) -> None:
+    demo = Running("demo", "--folder", str(tmp_path), "--episodes", "2", "--more", "16")
+    assert demo.end(deadline_s=180) == 0, "".join(demo.lines)
     (folder,) = tmp_path.iterdir()
     with open_store(folder / "store") as store:
-        episodes = list(store.episodes())
-        assert len(episodes) == 2
-        assert len(store.snapshot("demo").entries) == 2
-    for episode in episodes:
-        assert any(episode.id in line and episode.file_sha256[:12] in line for line in demo.lines)
+        robots = [episode.robot for episode in store.episodes()]
+        assert sorted(robots) == ["arm1", "arm2", *["twin"] * 16]
+        snapshot = store.snapshot("demo")
+    ranking = Ranking.from_json((folder / "scores" / "latest" / "ranking.json").read_text())
+    assert ranking.snapshot_id == snapshot.id
+    text = "".join(demo.lines)
+    assert ranking.candidates[0].name in text
+    assert (folder / "scores" / "latest" / "report.html").is_file()
+    verdicts = [line for line in demo.lines if line.startswith("candidate ") and ": " in line]
+    assert len(verdicts) == 3
+    assert "fail" in verdicts[2], "the gate lets nothing pass whose bytes were not scored"
