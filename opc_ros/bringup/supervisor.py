@@ -127,7 +127,8 @@ class Supervisor:
 
 
 def _end_with_parent() -> None:
-    """In the child: die when the supervisor does, even from SIGKILL."""
+    """In the child: die when the supervisor does, even from SIGKILL; heed SIGINT also in a shell's background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
@@ -144,6 +145,12 @@ def _wait_until(child: subprocess.Popen[str], deadline: float) -> None:
 
 def _describe_exit(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
+
+
+def heed_signals() -> None:
+    """Take SIGINT and SIGTERM as Ctrl-C, also in a shell's background, where SIGINT is ignored unless asked for."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.default_int_handler)
 
 
 def write_line(line: str) -> None:

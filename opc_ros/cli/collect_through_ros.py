@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from opc_ros.bringup.checks import require_ros
 from opc_ros.bringup.domain import claim_free_domain
 from opc_ros.bringup.nodes import NodeSpec
-from opc_ros.bringup.supervisor import Supervisor
+from opc_ros.bringup.supervisor import Supervisor, heed_signals
 from opc_ros.bringup.systems import find_system
 from opc_ros.errors import ArmError
 from opc_ros.progress import Report, ignore_progress
@@ -57,6 +57,7 @@ def collect_through_ros(store: Store, plan: RosCollection, report: Report = igno
 
     if nodes:
         require_ros()
+        heed_signals()
         with (
             claim_free_domain("opc collect") as environment,
             Supervisor(nodes, note, environment=environment) as running,

@@ -32,14 +32,15 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(arguments: argparse.Namespace) -> int:
     import os
-    import signal
     import time
+
+    from opc_ros.bringup.supervisor import heed_signals
 
     candidates = (arguments.candidates or _zoo()).resolve()
     folder = (arguments.folder / time.strftime("run-%Y%m%d-%H%M%S")).absolute()
     folder.mkdir(parents=True)
     os.chdir(folder)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    heed_signals()
     for act in (_record, _score, _ask_the_gate):
         code = act(arguments, candidates)
         if code != 0:

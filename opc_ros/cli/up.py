@@ -63,10 +63,10 @@ def _supervise(arguments: argparse.Namespace, nodes: tuple[NodeSpec, ...]) -> in
 
     from opc_ros.bringup.checks import require_ros
     from opc_ros.bringup.domain import claim_domain, read_domain
-    from opc_ros.bringup.supervisor import Supervisor, write_line
+    from opc_ros.bringup.supervisor import Supervisor, heed_signals, write_line
 
     require_ros()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    heed_signals()
     with claim_domain(read_domain(os.environ), f"opc up {arguments.system}"), Supervisor(nodes, write_line) as running:
         try:
             return running.wait(keep_going=arguments.keep_going)

@@ -91,9 +91,9 @@ def test_a_deaf_node_and_its_own_children_are_gone_after_stop(monkeypatch: pytes
 
 
 UP = """
-import sys
-from opc_ros.bringup.supervisor import Supervisor, write_line
+from opc_ros.bringup.supervisor import Supervisor, heed_signals, write_line
 from tests.bringup.test_supervisor import FOREVER, Script
+heed_signals()
 with Supervisor([Script("a", FOREVER), Script("b", FOREVER)], write_line) as running:
     running.wait()
 """
@@ -111,6 +111,9 @@ def test_no_node_outlives_its_supervisor(signum: signal.Signals) -> None:
     wait_for(lambda: sum("ready" in line for line in lines) == 2)
     pids = [int(line.split()[-1]) for line in lines if "started" in line]
     os.kill(parent.pid, signum)
-    parent.wait(timeout=15)
+    try:
+        parent.wait(timeout=15)
+    finally:
+        parent.kill()
     wait_for(lambda: not any(map(psutil.pid_exists, pids)))
     reader.join(timeout=5)

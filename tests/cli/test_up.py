@@ -48,9 +48,11 @@ class Running:
             time.sleep(0.05)
 
     def end(self, deadline_s: float = 40.0) -> int:
-        code = self.process.wait(timeout=deadline_s)
-        self._reader.join(timeout=5)
-        return code
+        try:
+            return self.process.wait(timeout=deadline_s)
+        finally:
+            self.process.kill()  # its nodes die with it
+            self._reader.join(timeout=5)
 
 
 def test_ctrl_c_stops_every_node_within_seconds_and_leaves_none(ros_domain: int, tmp_path: Path) -> None:
