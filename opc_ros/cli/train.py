@@ -59,7 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.policies.compute import limit_threads_here
     from opc_ros.store import open_store
+    from sim_bridge.training.memory import keep_freed_memory
 
+    keep_freed_memory()
     if arguments.threads:
         limit_threads_here(arguments.threads)
     recipes = _find_recipes(arguments)

@@ -34,7 +34,7 @@ class PictureJitter:
             rng = np.random.default_rng((seed, _NOISE_STREAM))
             spreads = np.linspace(0.0, _LARGEST_NOISE * strength, _SHEETS)
             side = size + _SLACK
-            self._sheets = [np.rint(rng.normal(0.0, s, (side, side, 3))).astype(np.int16) for s in spreads]
+            self._sheets: list[np.ndarray] = [np.rint(rng.normal(0.0, s, (side, side, 3))).astype(np.int16) for s in spreads]
 
     def apply(self, images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """New pictures for old, (B, S, S, 3) uint8."""
@@ -47,9 +47,9 @@ class PictureJitter:
         sheets = rng.integers(_SHEETS, size=count)
         changed = np.empty_like(images)
         for index, image in enumerate(images):
-            top, left = cuts[index]
+            top, left = cuts[index, 0], cuts[index, 1]
             noise = self._sheets[sheets[index]][top : top + size, left : left + size]
-            exposed = cv2.LUT(_shift(image, *moves[index]), gains[index])
+            exposed = cv2.LUT(_shift(image, int(moves[index, 0]), int(moves[index, 1])), gains[index])
             cv2.add(exposed, noise, dst=changed[index], dtype=cv2.CV_8U)
         return changed
 
