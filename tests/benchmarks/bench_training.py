@@ -29,15 +29,16 @@ BATCH = 64
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--episodes", type=int, default=160)
+    parser.add_argument("--steps", type=int, default=40, help="0: leave training out")
+    parser.add_argument("--episodes", type=int, default=160, help="0: leave evaluation out")
     arguments = parser.parse_args()
     limit_threads_here(1)
     keep_freed_memory()
     with tempfile.TemporaryDirectory(prefix="bench_training_") as folder:
-        for architecture in ("target_crop", "tool_crop", "whole_image"):
+        for architecture in ("target_crop", "tool_crop", "whole_image") if arguments.steps else ():
             measure_training(architecture, arguments.steps, Path(folder))
-        measure_evaluation(arguments.episodes, Path(folder))
+        if arguments.episodes:
+            measure_evaluation(arguments.episodes, Path(folder))
 
 
 def measure_training(architecture: str, steps: int, folder: Path) -> None:
