@@ -21,6 +21,7 @@ GROUND = {
     "trajectory",
     "arm_settings",
     "action_limits",
+    "guard",
 }
 CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment"}
 # Room -> the rooms it may import, beside itself and the ground.
