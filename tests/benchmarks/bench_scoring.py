@@ -27,7 +27,7 @@ from opc_ros.store import Store, open_store
 from tests.policies.making import make_candidate, make_episode
 
 CANDIDATES = 15
-EPISODES = 100
+EPISODES = 400
 KINDS = ("whole_image", "tool_crop", "target_crop")
 
 
