@@ -34,5 +34,5 @@ class GreedyPolicy:
         settings = dataclasses.replace(self._settings, seed=self._next_seed)
         self._next_seed += 1
         seen = Observations.from_sequence([observation], spec.image_size)
-        actions, _ = greedy_actions(self._q_function, seen, spec.action_bounds, settings)
+        actions, _ = greedy_actions(self._q_function, seen, spec.action_space, settings)
         return GraspAction.from_vector(actions[0])
