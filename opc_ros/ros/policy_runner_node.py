@@ -28,6 +28,7 @@ from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
 from opc_ros.deployment.verifier import PermitVerifier
 from opc_ros.errors import ArmError, ConfigError, OpcError, PermitRefused
 from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.policies.compute import choose_device
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_rack import ArmRack
 from opc_ros.ros.episode_topics import EpisodeTopics
@@ -113,6 +114,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._heard_s = 0.0
         self._is_arm_stopped = False
         self._refused = 0
+        choose_device()  # loads torch, which takes seconds: better now than with a permit in hand
         self._connect()
 
     def start(self) -> None:

@@ -34,7 +34,9 @@ class PictureJitter:
             rng = np.random.default_rng((seed, _NOISE_STREAM))
             spreads = np.linspace(0.0, _LARGEST_NOISE * strength, _SHEETS)
             side = size + _SLACK
-            self._sheets: list[np.ndarray] = [np.rint(rng.normal(0.0, s, (side, side, 3))).astype(np.int16) for s in spreads]
+            self._sheets: list[np.ndarray] = [
+                np.rint(rng.normal(0.0, s, (side, side, 3))).astype(np.int16) for s in spreads
+            ]
 
     def apply(self, images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """New pictures for old, (B, S, S, 3) uint8."""
