@@ -33,16 +33,13 @@ class PictureJitter:
         if strength:
             rng = np.random.default_rng((seed, _NOISE_STREAM))
             spreads = np.linspace(0.0, _LARGEST_NOISE * strength, _SHEETS)
-            side = size + _SLACK
-            self._sheets: list[np.ndarray] = [
-                np.rint(rng.normal(0.0, s, (side, side, 3))).astype(np.int16) for s in spreads
-            ]
+            self._sheets = [_draw_noise(spread, size + _SLACK, rng) for spread in spreads.tolist()]
 
     def apply(self, images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """New pictures for old, (B, S, S, 3) uint8."""
         if not self._strength:
             return images
-        count, size = images.shape[:2]
+        count, size = len(images), int(images.shape[1])
         gains = self._draw_gains(count, rng)
         moves = rng.integers(-self._reach, self._reach + 1, size=(count, 2))
         cuts = rng.integers(_SLACK + 1, size=(count, 2))
@@ -126,6 +123,10 @@ def drop_features(code: Code, share: float, rng: np.random.Generator) -> Code:
     kept = torch.from_numpy(rng.random(tuple(seen.shape), dtype=np.float32) >= share).to(seen.device)
     dropped: Tensor = seen * kept / (1.0 - share)
     return (dropped, *others)
+
+
+def _draw_noise(spread: float, side: int, rng: np.random.Generator) -> np.ndarray:
+    return np.asarray(np.rint(rng.normal(0.0, spread, (side, side, 3))), dtype=np.int16)
 
 
 def _shift(image: np.ndarray, down: int, right: int) -> np.ndarray:
