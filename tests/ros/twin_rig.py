@@ -24,6 +24,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from opc_ros.arm_settings import ArmSettings
+from opc_ros.bringup.shared_memory import sweep_shared_memory
 from opc_ros.config import load_config
 from opc_ros.ros import topics
 from sim_bridge.kuka import KINEMATICS
@@ -179,6 +180,7 @@ class Watcher:
 @contextmanager
 def own_domain() -> Iterator[int]:
     """Like the fixture ros_domain, for as long as one likes."""
+    sweep_shared_memory()
     before = {name: os.environ.get(name) for name in ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")}
     with domain_id() as domain:
         os.environ.update({"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"})
