@@ -96,7 +96,7 @@ def _scripted_parts(world: str, budget: Budget) -> Iterator[Part]:
     policies = _SCRIPTED[world]
     each = budget.scripted // len(policies)
     for index, policy in enumerate(policies):
-        start = FIRST_SEED + index * each
+        start = FIRST_SEED + index * 50_000
         yield Part(policy, CollectionPlan(world, policy, IMAGE_SIZE), range(start, start + each))
 
 

@@ -14,7 +14,7 @@ from opc_ros.experiments.grasping import WorldResult, find_misranked, run_world,
 from opc_ros.experiments.grasping_figures import draw_grasping
 from opc_ros.experiments.grasping_page import to_markdown, write_section
 from opc_ros.experiments.validation_sets import Budget, Part, ValidationSet, plan_sets
-from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.manifest import Provenance
 from opc_ros.policies.q_function import Observations
@@ -177,9 +177,7 @@ def test_noise_in_trials_lowers_what_can_be_reached() -> None:
 
 
 def test_no_scene_is_played_by_two_policies_and_sets_say_who_plays() -> None:
-    from opc_ros.policies.registry import CandidateRegistry
-
-    earlier = CandidateRegistry(EARLIER).find_each(())[0]
+    earlier = [read_candidate(EARLIER / name) for name in ("keen-00300", "careful-00400")]
     for world, names in (
         ("train", ["mixed", "scripted", "own play", "mostly_random"]),
         ("pseudo_real", ["mixed", "scripted", "own play", "weaker", "better"]),
