@@ -50,7 +50,7 @@ class Received:
 class ArmLink:
     """A node of its own, spun by a thread of its own, so that callers may block wherever they are."""
 
-    def __init__(self, settings: ArmSettings) -> None:
+    def __init__(self, settings: ArmSettings, episode: Callable[[], str] | None = None) -> None:
         self.settings = settings
         self.switch = StopSwitch(settings.robot)
         self._limits = settings.joint_limits()
@@ -72,7 +72,7 @@ class ArmLink:
             use_global_arguments=False,
             start_parameter_services=False,
         )
-        self.safety = SafetyReporter(self._node, settings.robot)
+        self.safety = SafetyReporter(self._node, settings.robot, episode)
         self.stop = StopChannel(self._node, self.switch, self.safety, self.hold)
         try:
             self.gripper = make_gripper(self._node, settings.gripper)

@@ -140,6 +140,12 @@ class Watcher:
                 assert time.monotonic() < end_s, "did not come true in time"
                 self._changed.wait(0.05)
 
+    def act(self, function: Callable[[], Any]) -> Any:
+        """Call something in the thread that spins: action clients lose an answer that comes before they wait for it."""
+        task = self._executor.create_task(function)
+        self.wait_until(task.done)
+        return task.result()
+
     def wait_for_event(self, kind: int, words: str = "") -> SafetyEvent:
         def found() -> list[SafetyEvent]:
             return [event for event in self.events if event.kind == kind and words in event.detail]
