@@ -128,8 +128,8 @@ def _span(interval: tuple[float, float]) -> str:
 def _all_sets(worlds: Sequence[WorldResult]) -> Iterator[str]:
     yield "### Every validation set"
     yield ""
-    yield "R² / ξ. Two more readings of SoftOPC: every transition counts once instead of every episode, and the score is"
-    yield "divided by the standard deviation of the candidate's Q values, so that their scale no longer matters."
+    yield "R² / ξ. Two more readings of SoftOPC: every transition counts once instead of every episode, and the score"
+    yield "is divided by the standard deviation of the candidate's Q values, so that their scale no longer matters."
     yield ""
     yield "| world | set | episodes | successes | steps | OPC | SoftOPC | by transition | over spread of Q |"
     yield "|---|---|---|---|---|---|---|---|---|"
