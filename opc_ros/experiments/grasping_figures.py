@@ -47,7 +47,12 @@ def _draw_scatter(worlds: Sequence[WorldResult], name: str) -> Figure:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     labels = [family for family in families if family in handles]
     figure.legend(
-        [handles[label] for label in labels], labels, loc="outside lower center", ncols=5, frameon=False, fontsize=8
+        [handles[label] for label in labels],
+        labels,
+        loc="outside lower center",
+        ncols=2 * len(worlds),
+        frameon=False,
+        fontsize=8,
     )
     return figure
 
@@ -84,8 +89,10 @@ def _draw_sizes(worlds: Sequence[WorldResult]) -> Figure:
         axes.set_xscale("log")
         axes.set_title(TITLES[world.world], fontsize=10)
         axes.set_xlabel("episodes in the validation set")
-    figure.axes[0].set_ylabel("Spearman ξ, mean and middle 90 % of 100 draws")
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    figure.axes[0].set_ylabel("Spearman ξ of 100 draws")
+    figure.legend(
+        *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2 * len(worlds), frameon=False
+    )
     return figure
 
 
@@ -112,5 +119,5 @@ def _draw_training(worlds: Sequence[WorldResult]) -> Figure:
             axes.tick_params(labelsize=7)
             axes.set_title(f"{run}, {TITLES[world.world]}", fontsize=8)
     figure.supxlabel("training step", fontsize=9)
-    figure.supylabel("true success (%), black; SoftOPC on the mixed set, blue dashes", fontsize=9)
+    figure.supylabel("true success (%), black; SoftOPC, blue", fontsize=9)
     return figure

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from opc_ros.errors import SetupError
-from opc_ros.experiments.agreement_intervals import METRICS, Figure
+from opc_ros.experiments.agreement_intervals import METRICS, SCALE_FREE, Figure
 from opc_ros.experiments.figures import LABELS
 from opc_ros.experiments.grasping import PUBLISHED, WorldResult, find_misranked, training_runs
 from opc_ros.experiments.grasping_figures import TITLES
@@ -128,13 +128,16 @@ def _span(interval: tuple[float, float]) -> str:
 def _all_sets(worlds: Sequence[WorldResult]) -> Iterator[str]:
     yield "### Every validation set"
     yield ""
-    yield "| world | set | episodes | successes | steps | OPC R² / ξ | SoftOPC R² / ξ | SoftOPC by transition R² / ξ |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "R² / ξ. Two more readings of SoftOPC: every transition counts once instead of every episode, and the score"
+    yield "is divided by the standard deviation of the candidate's Q values, so that their scale no longer matters."
+    yield ""
+    yield "| world | set | episodes | successes | steps | OPC | SoftOPC | by transition | over spread of Q |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for world in worlds:
         for found in world.sets:
             cells = [
                 f"{found.figures[m].r_squared:.2f} / {found.figures[m].spearman:.2f}"
-                for m in ("opc", "soft_opc", "soft_opc_by_transition")
+                for m in ("opc", "soft_opc", "soft_opc_by_transition", SCALE_FREE)
             ]
             yield (
                 f"| {TITLES[world.world]} | {found.name} | {found.episodes} "
