@@ -47,9 +47,9 @@ def draw_tree(results: Sequence[TreeResult], folder: Path) -> list[Path]:
     swept = [result for result in results if result.variant.is_swept]
     published = [result for result in results if result.variant.published]
     return [
-        _save(_draw_scatter(results[0]), folder / "tree_scatter.png"),
-        _save(_draw_priors(swept), folder / "tree_prior.png"),
-        _save(_draw_against_paper(published), folder / "tree_spearman.png"),
+        save_figure(_draw_scatter(results[0]), folder / "tree_scatter.png"),
+        save_figure(_draw_priors(swept), folder / "tree_prior.png"),
+        save_figure(_draw_against_paper(published), folder / "tree_spearman.png"),
     ]
 
 
@@ -70,7 +70,7 @@ def draw_published(line: Line, folder: Path) -> list[Path]:
     axes.set_ylabel("real grasp success (%)")
     axes.set_title(f"15 real-world models: R² = {line.r_squared:.3f}, line with 95 % band")
     axes.legend(loc="lower right", frameon=False)
-    return [_save(figure, folder / "published_scatter.png")]
+    return [save_figure(figure, folder / "published_scatter.png")]
 
 
 def _draw_scatter(result: TreeResult) -> Figure:
@@ -141,7 +141,7 @@ def _new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained", dpi=120)
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def save_figure(figure: Figure, path: Path) -> Path:
     part = path.with_name(path.name + ".part")
     try:
         figure.savefig(part, format="png")
