@@ -77,7 +77,7 @@ def make_candidate(
     **hyper_parameters: Any,
 ) -> Candidate:
     torch.manual_seed(seed)
-    choices = CHOICES if architecture == "stacked_frames" else None
+    choices = CHOICES if architecture == "region_moments" else None
     spec = InputSpec(image_size, image_size, camera=scripted_camera(), action_choices=choices)
     manifest = CandidateManifest(
         format_version=1,

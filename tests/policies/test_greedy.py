@@ -124,7 +124,7 @@ def test_the_best_of_a_few_choices_is_exact_and_of_equals_the_first() -> None:
 
 
 def test_a_network_over_choices_is_asked_about_each_and_takes_others_for_the_nearest(tmp_path: Path) -> None:
-    candidate = make_candidate(tmp_path, architecture="stacked_frames", image_size=40)
+    candidate = make_candidate(tmp_path, architecture="region_moments", image_size=40)
     q_function, observations = load_q_function(candidate), states(50, size=40)
     space = candidate.manifest.input.action_space
     each = np.stack([q_function.q(observations, np.tile(np.float32(choice), (50, 1))) for choice in CHOICES], axis=1)
