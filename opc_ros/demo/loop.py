@@ -19,7 +19,9 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
     arms = f"{len(plan.robots)} {plan.world.replace('_', '-')} arms"
     screen.head(f"1. {arms} come up behind KUKA topics, with recorders and policy runners, scorer and scheduler")
     with DemoLab(plan) as lab:
-        screen.line(f"  ROS 2 processes in domain {domain}; their logs are in {shorten(plan.logs)}")
+        screen.line(
+            f"  {lab.count} ROS 2 nodes are starting in domain {domain}; their logs are in {shorten(plan.logs)}"
+        )
         screen.head(f"2. Behaviour policy '{plan.policy}' collects a validation set through the recorders")
         recorded = collect(lab, screen, domain)
         screen.line(f"  {recorded.episodes} episodes recorded, {recorded.describe()}")

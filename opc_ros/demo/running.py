@@ -28,6 +28,8 @@ class Ran:
 
 def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
     """Until no request is queued and no robot is lent."""
+    if not any(request["state"] == "queued" for request in lab.client.status()["requests"]):
+        screen.line("  nobody has passed the gate: no permit is issued, and no candidate moves an arm")
     teller = _Teller(lab, screen)
     deadline = time.monotonic() + lab.plan.longest_run_s
     while True:
@@ -83,7 +85,7 @@ def _describe(kind: str, body: dict[str, Any], name: str) -> str:
         return f"{body['robot']}: broke off after {body['ran']} episodes of {name}: {body['message']}"
     if kind == "gate_closed":
         return f"{name} waits for a person: {body['reasons'][0]}"
-    if kind == "finished" and "reason" in body:
+    if kind == "finished" and not body.get("reason", "race over").startswith("race over"):
         return f"{name}: {body['reason']}"
     return ""
 

@@ -97,7 +97,7 @@ def _describe_runs(ran: Ran) -> list[str]:
 def _describe_agreement(ran: Ran) -> str:
     tried = ran.tried
     if len(tried) < 2:
-        return f"of score and success: unknown, {len(tried)} candidate was run at full speed"
+        return f"of score and success: unknown; candidates run at full speed: {len(tried)}"
     scores = [request["score"] for request in tried]
     rates = [request["real"]["successes"] / request["real"]["trials"] for request in tried]
     try:
@@ -112,7 +112,9 @@ def _describe_champion(ran: Ran) -> str:
     if champion:
         names = {request["candidate_id"]: request["name"] for request in ran.status["requests"]}
         return f"{names[champion]} ({champion[:12]})"
-    return "none: the race was cut off" if ran.is_cut_off else "none: nobody who was run is fit for it"
+    if not ran.tried:
+        return "none: nobody was run at full speed"
+    return "none: the race was cut off" if ran.is_cut_off else "none: nobody who was run is good enough"
 
 
 def _describe_ledger(plan: DemoPlan) -> str:
