@@ -11,6 +11,7 @@ from opc_ros.demo.screen import Screen
 from opc_ros.deployment.ledger_check import read_ledger
 
 LOOK_S = 0.5
+SAVING_S = 30.0  # the longest recorders take over their last episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
         teller.tell(status)
         is_busy = any(robot["lease"] for robot in status["robots"])
         if not is_busy and not any(request["state"] == "queued" for request in status["requests"]):
+            _await_recorders(lab, screen)
             return Ran(status, is_cut_off=False)
         if time.monotonic() > deadline:
             screen.line(
@@ -45,6 +47,20 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
             return Ran(status, is_cut_off=True)
         lab.watch()
         time.sleep(LOOK_S)
+
+
+def _await_recorders(lab: DemoLab, screen: Screen) -> None:
+    """Robots report before their recorders are done; what ran is kept before nodes are told to end."""
+    deadline = time.monotonic() + SAVING_S
+    told = [entry.body for entry in read_ledger(lab.plan.ledger) if entry.kind == "episode"]
+    ran = {body["episode_id"] for body in told if body["success"] is not None}
+    while missing := ran - {path.stem for path in lab.plan.store.glob("episodes/*/*.json")}:
+        if time.monotonic() > deadline:
+            screen.line(f"  {len(missing)} of {len(ran)} episodes that ran were not recorded; logs: {lab.plan.logs}")
+            return
+        lab.watch()
+        screen.waiting(f"{len(missing)} episodes to be saved")
+        time.sleep(0.1)
 
 
 class _Teller:

@@ -14,7 +14,7 @@ from opc_ros.demo.running import Ran
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.ledger_check import check_ledger
-from opc_ros.errors import ScoreError
+from opc_ros.errors import ConstantScores
 from opc_ros.ranking import Ranking, spearman
 from opc_ros.ranking.run import RankingOptions
 from opc_ros.ranking.store_run import StoreScoring, score_store
@@ -102,8 +102,8 @@ def _describe_agreement(ran: Ran) -> str:
     rates = [request["real"]["successes"] / request["real"]["trials"] for request in tried]
     try:
         found = spearman(scores, rates)
-    except ScoreError as error:
-        return f"of score and success: cannot be said: {error}"
+    except ConstantScores:
+        return f"of score and success: cannot be said, for all {len(tried)} did equally well"
     return f"rank correlation of score and success {found:+.2f} over {len(tried)} candidates: a hint, no proof"
 
 
