@@ -114,6 +114,8 @@ def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec
         "seed": read_integer(arguments, "seed") + SEEDS_APART * number,
         "image_size": read_integer(arguments, "image_size"),
         "real_time_factor": read_number(arguments, "real_time_factor"),
+        "camera_hz": read_number(arguments, "camera_hz"),
+        "joint_state_hz": read_number(arguments, "joint_state_hz"),
         "command_timeout_s": COMMAND_TIMEOUT_S,
     }
     return NodeSpec("twin", robot, parameters)
@@ -138,6 +140,8 @@ TWIN = (
     Argument("world", "pseudo_real", "world of the twins; sim_bridge/worlds.py names them"),
     Argument("image_size", "472", "width and height of the pictures in pixels"),
     Argument("real_time_factor", "1", "simulated seconds for each second"),
+    Argument("camera_hz", "10", "pictures each second"),
+    Argument("joint_state_hz", "100", "joint states each second; fewer spare a busy machine"),
     Argument("seed", "0", "of the first layout of the first robot"),
 )
 LOOP = (

@@ -90,19 +90,26 @@ def _describe_answers(judged: Judged, best: str, tampered: str) -> list[str]:
     lines = []
     for candidate, answer in judged.answers:
         if answer.verdict is Verdict.PASS:
-            lines.append(f"  pass     {candidate.name}: {_reason(answer, 'in the top')}")
-    if not lines:
-        lines.append("  nobody passes")
+            lines.append(f"  pass     {candidate.name}: {_find_reason(answer, 'in the top')}")
+    lines = lines or ["  pass     nobody"]
     for word, verdict in (("a person", Verdict.INCONCLUSIVE), ("refused", Verdict.FAIL)):
-        names = [candidate.name for candidate, answer in judged.answers if answer.verdict is verdict]
-        if names:
-            first = next(answer for _, answer in judged.answers if answer.verdict is verdict)
-            lines.append(f"  {word:<8} {len(names)}: {', '.join(names)}")
-            lines.append(f"           the first of them: {_reason(first, 'the rules')}")
-    lines.append(f"  {judged.tampered.state:<8} the copy of {best} with one byte changed, now {tampered[:12]}:")
-    return [*lines, f"           {judged.tampered.reasons[0]}"]
+        told = [(candidate, answer) for candidate, answer in judged.answers if answer.verdict is verdict]
+        if told:
+            names = ", ".join(f"{candidate.name} ({candidate.top_k_probability:.2f})" for candidate, _ in told)
+            lines.append(f"  {word:<8} {names}: {_why_not(told[0][1])}")
+    reason = _find_reason(judged.tampered, "not among")
+    return [
+        *lines,
+        f"  {judged.tampered.state:<8} the copy of {best} with one byte changed, now {tampered[:12]}: {reason}",
+    ]
 
 
-def _reason(answer: GateAnswer, word: str) -> str:
+def _find_reason(answer: GateAnswer, word: str) -> str:
     """The reason that has this word, or the first."""
     return next((reason for reason in answer.reasons if word in reason), answer.reasons[0])
+
+
+def _why_not(answer: GateAnswer) -> str:
+    """What the rules say of a place that is not good enough; anything else counts before that."""
+    others = [reason for reason in answer.reasons if "in the top" not in reason]
+    return others[0] if others else answer.reasons[0].rpartition("; ")[2]

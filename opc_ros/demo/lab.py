@@ -48,7 +48,9 @@ class DemoLab:
         system, arguments = find_system("twin"), self.plan.arguments()
         system.prepare(arguments)
         with ExitStack() as held:
-            self._nodes = held.enter_context(self.start(system.nodes(arguments)))
+            nodes = system.nodes(arguments)
+            self.count = len(nodes)
+            self._nodes = held.enter_context(self.start(nodes))
             self.client = held.enter_context(LabClient(self.watch))
             self._held = held.pop_all()
         return self

@@ -16,10 +16,12 @@ from opc_ros.demo.summary import next_commands, summarise, write_report
 def run_loop(plan: DemoPlan, screen: Screen) -> None:
     """Everything is really done, by processes that talk over DDS in the ROS domain of the environment."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
-    arms = f"{len(plan.robots)} {plan.world.replace('_', '-')} arms"
-    screen.head(f"1. {arms} come up behind KUKA topics, with recorders and policy runners, scorer and scheduler")
+    arms = f"{len(plan.robots)} {plan.world.replace('_', '-')} arm{'s' if len(plan.robots) > 1 else ''}"
+    screen.head(f"1. {arms} behind KUKA topics, recorders, policy runners, scorer and scheduler come up")
     with DemoLab(plan) as lab:
-        screen.line(f"  ROS 2 processes in domain {domain}; their logs are in {shorten(plan.logs)}")
+        screen.line(
+            f"  {lab.count} ROS 2 nodes are starting in domain {domain}; their logs are in {shorten(plan.logs)}"
+        )
         screen.head(f"2. Behaviour policy '{plan.policy}' collects a validation set through the recorders")
         recorded = collect(lab, screen, domain)
         screen.line(f"  {recorded.episodes} episodes recorded, {recorded.describe()}")

@@ -11,6 +11,7 @@ from opc_ros.demo.screen import Screen
 from opc_ros.deployment.ledger_check import read_ledger
 
 LOOK_S = 0.5
+SAVING_S = 30.0  # the longest recorders take over their last episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Ran:
 
 def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
     """Until no request is queued and no robot is lent."""
+    if not any(request["state"] == "queued" for request in lab.client.status()["requests"]):
+        screen.line("  nobody has passed the gate: no permit is issued, and no candidate moves an arm")
     teller = _Teller(lab, screen)
     deadline = time.monotonic() + lab.plan.longest_run_s
     while True:
@@ -35,6 +38,7 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
         teller.tell(status)
         is_busy = any(robot["lease"] for robot in status["robots"])
         if not is_busy and not any(request["state"] == "queued" for request in status["requests"]):
+            _await_recorders(lab, screen)
             return Ran(status, is_cut_off=False)
         if time.monotonic() > deadline:
             screen.line(
@@ -43,6 +47,20 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
             return Ran(status, is_cut_off=True)
         lab.watch()
         time.sleep(LOOK_S)
+
+
+def _await_recorders(lab: DemoLab, screen: Screen) -> None:
+    """Robots report before their recorders are done; what ran is kept before nodes are told to end."""
+    deadline = time.monotonic() + SAVING_S
+    told = [entry.body for entry in read_ledger(lab.plan.ledger) if entry.kind == "episode"]
+    ran = {body["episode_id"] for body in told if body["success"] is not None}
+    while missing := ran - {path.stem for path in lab.plan.store.glob("episodes/*/*.json")}:
+        if time.monotonic() > deadline:
+            screen.line(f"  {len(missing)} of {len(ran)} episodes that ran were not recorded; logs: {lab.plan.logs}")
+            return
+        lab.watch()
+        screen.waiting(f"{len(missing)} episodes to be saved")
+        time.sleep(0.1)
 
 
 class _Teller:
@@ -83,7 +101,7 @@ def _describe(kind: str, body: dict[str, Any], name: str) -> str:
         return f"{body['robot']}: broke off after {body['ran']} episodes of {name}: {body['message']}"
     if kind == "gate_closed":
         return f"{name} waits for a person: {body['reasons'][0]}"
-    if kind == "finished" and "reason" in body:
+    if kind == "finished" and not body.get("reason", "race over").startswith("race over"):
         return f"{name}: {body['reason']}"
     return ""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from typing import TextIO
 
 EVERY_S = 10.0  # where the output is a file or a pipe, what is waited for is told so often
 REDRAW_S = 0.2
+WIDTH = 98
+HANGING = 9
 
 
 class Screen:
@@ -30,8 +33,10 @@ class Screen:
         self._print(f"\n{self._styled(f'[{_clock(self.elapsed_s)}] {text}', '1')}")
         self._told_s = time.monotonic()
 
-    def line(self, text: str = "") -> None:
-        self._print(text)
+    def line(self, text: str) -> None:
+        """A line, or as many as it needs to fit; its continuation is set in further."""
+        indent = " " * (len(text) - len(text.lstrip()) + HANGING)
+        self._print("\n".join(textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)))
         self._told_s = time.monotonic()
 
     def lines(self, texts: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from opc_ros.demo.running import Ran
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.ledger_check import check_ledger
-from opc_ros.errors import ScoreError
+from opc_ros.errors import ConstantScores
 from opc_ros.ranking import Ranking, spearman
 from opc_ros.ranking.run import RankingOptions
 from opc_ros.ranking.store_run import StoreScoring, score_store
@@ -97,13 +97,13 @@ def _describe_runs(ran: Ran) -> list[str]:
 def _describe_agreement(ran: Ran) -> str:
     tried = ran.tried
     if len(tried) < 2:
-        return f"of score and success: unknown, {len(tried)} candidate was run at full speed"
+        return f"of score and success: unknown; candidates run at full speed: {len(tried)}"
     scores = [request["score"] for request in tried]
     rates = [request["real"]["successes"] / request["real"]["trials"] for request in tried]
     try:
         found = spearman(scores, rates)
-    except ScoreError as error:
-        return f"of score and success: cannot be said: {error}"
+    except ConstantScores:
+        return f"of score and success: cannot be said, for all {len(tried)} did equally well"
     return f"rank correlation of score and success {found:+.2f} over {len(tried)} candidates: a hint, no proof"
 
 
@@ -112,7 +112,9 @@ def _describe_champion(ran: Ran) -> str:
     if champion:
         names = {request["candidate_id"]: request["name"] for request in ran.status["requests"]}
         return f"{names[champion]} ({champion[:12]})"
-    return "none: the race was cut off" if ran.is_cut_off else "none: nobody who was run is fit for it"
+    if not ran.tried:
+        return "none: nobody was run at full speed"
+    return "none: the race was cut off" if ran.is_cut_off else "none: nobody who was run is good enough"
 
 
 def _describe_ledger(plan: DemoPlan) -> str:

@@ -275,12 +275,17 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         if self._is_stopping:
             return
         permit = self._permit
-        state = RobotStatus.RUNNING if permit else RobotStatus.IDLE
+        state, reason = RobotStatus.RUNNING if permit else RobotStatus.IDLE, ""
+        if self._is_arm_stopped:
+            state, reason = RobotStatus.STOPPED, "a stop is in force"
+        elif not permit and self.count_publishers(topics.BEHAVIOUR_STATUS):
+            state, reason = RobotStatus.HOLDING, "a behaviour policy drives this arm"
         self._status.publish(
             RobotStatus(
                 header=convert.header(self.now_ns()),
                 robot=self._robot,
-                state=RobotStatus.STOPPED if self._is_arm_stopped else state,
+                state=state,
+                reason=reason,
                 candidate_id=permit.candidate_id if permit else "",
                 permit_id=permit.permit_id if permit else "",
                 episode_id=self._progress[0],

@@ -22,8 +22,8 @@ STILL_S = 0.25  # an arm or a gripper that has not moved for so long does not go
 STILL_RAD = 0.002
 STILL_M = 0.0005
 MARGIN_S = 2.0  # on top of a motion's planned duration
-TREMBLE_S = 1.0  # an arm that leans on something may tremble; after so long without getting anywhere it has ended
-TREMBLE_RAD = math.radians(3.0)  # so far at the most
+TREMBLE_S = 1.0  # an arm that leans on something may tremble or creep without ever being still
+TREMBLE_RAD = math.radians(3.0)  # so far at the most within that time; one that goes further is out of control
 UPRIGHT_RAD = 0.1  # a tool tilted more than this is not lifted in a straight line
 SMALLEST_MOVE = 1e-5  # metres or radians; less is no motion
 
@@ -170,7 +170,8 @@ class RosArm:
         self._link.hold()
         short = np.abs(reading.positions_rad - trajectory.goal_rad)
         line = f"joint {int(short.argmax()) + 1} stopped {math.degrees(short.max()):.2f} deg short of its goal"
-        if must_arrive or not (has_ended or short.max() < TREMBLE_RAD):
+        is_creeping = self._link.joint_travel_rad(TREMBLE_S) < TREMBLE_RAD
+        if must_arrive or not (has_ended or is_creeping):
             self._link.report(SafetyEvent.FAULT, line)
             raise ArmError(f"arm {self.name}: {line}: is something in the way, or the controller not active?")
 

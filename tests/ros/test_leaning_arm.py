@@ -115,6 +115,17 @@ def test_an_arm_that_trembles_short_of_its_goal_is_held_and_the_episode_goes_on(
     arm.close()
 
 
+def test_an_arm_that_creeps_on_is_held_once_patience_ends(driver: RestlessDriver) -> None:
+    arm = RosArm(HASTY)
+    arm.begin(seed=0)
+    began = time.monotonic()
+    driver.unrest = lambda seconds: math.radians(5.0 + 0.5 * (seconds - began))
+    sent = len(driver.sent)
+    arm.apply(GraspAction(displacement_m=(0.0, 0.0, -0.05)))
+    driver.wait_for_commands(sent + 2)
+    arm.close()
+
+
 def test_an_arm_that_drifts_away_breaks_the_episode_off(driver: RestlessDriver) -> None:
     arm = RosArm(HASTY)
     arm.begin(seed=0)
