@@ -57,8 +57,12 @@ class Supervisor:
 
     def __enter__(self) -> Supervisor:
         sweep_shared_memory()
-        for node in self._nodes:
-            self._start(node)
+        try:
+            for node in self._nodes:
+                self._start(node)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(
@@ -82,6 +86,17 @@ class Supervisor:
                     return 1
             time.sleep(0.05)
         return int(has_failed)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Nodes that have ended otherwise than with exit 0, by their labels, and how."""
+        codes = {node.label: child.poll() for node, child in self._children}
+        return {label: _describe_exit(code) for label, code in codes.items() if code}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every node has ended."""
+        return all(child.poll() is not None for _, child in self._children)
 
     def stop(self) -> None:
         """Ask every node to end, then insist."""

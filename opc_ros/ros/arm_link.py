@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import rclpy
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from opc_interfaces.srv import LayOutBin
@@ -159,6 +160,16 @@ class ArmLink:
         if len(recent) < 2 or self._readings[0][0] > now_s - seconds:
             return float("inf")
         return float(max(abs(positions - recent[-1]).max() for positions in recent))
+
+    def joint_drift_rad(self, seconds: float) -> float:
+        """How far the joint that drifted most has got on average, between two halves of the last seconds."""
+        now_s = time.monotonic()
+        recent = [(at_s, r.positions_rad) for at_s, r in self._readings if at_s >= now_s - seconds]
+        older = [positions for at_s, positions in recent if at_s < now_s - seconds / 2]
+        newer = [positions for at_s, positions in recent if at_s >= now_s - seconds / 2]
+        if not older or not newer:
+            return float("inf")
+        return float(abs(np.mean(newer, axis=0) - np.mean(older, axis=0)).max())
 
     def aperture_m(self) -> float:
         """The gripper's opening as measured last."""

@@ -28,6 +28,7 @@ from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
 from opc_ros.deployment.verifier import PermitVerifier
 from opc_ros.errors import ArmError, ConfigError, OpcError, PermitRefused
 from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.policies.compute import choose_device
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_rack import ArmRack
 from opc_ros.ros.episode_topics import EpisodeTopics
@@ -114,6 +115,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._heard_s = 0.0
         self._is_arm_stopped = False
         self._refused = 0
+        choose_device()  # loads torch, which takes seconds: better now than with a permit in hand
         self._connect()
 
     def start(self) -> None:
@@ -273,12 +275,17 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         if self._is_stopping:
             return
         permit = self._permit
-        state = RobotStatus.RUNNING if permit else RobotStatus.IDLE
+        state, reason = RobotStatus.RUNNING if permit else RobotStatus.IDLE, ""
+        if self._is_arm_stopped:
+            state, reason = RobotStatus.STOPPED, "a stop is in force"
+        elif not permit and self.count_publishers(topics.BEHAVIOUR_STATUS):
+            state, reason = RobotStatus.HOLDING, "a behaviour policy drives this arm"
         self._status.publish(
             RobotStatus(
                 header=convert.header(self.now_ns()),
                 robot=self._robot,
-                state=RobotStatus.STOPPED if self._is_arm_stopped else state,
+                state=state,
+                reason=reason,
                 candidate_id=permit.candidate_id if permit else "",
                 permit_id=permit.permit_id if permit else "",
                 episode_id=self._progress[0],

@@ -21,6 +21,7 @@ from opc_ros.scoring.evaluation import (
     evaluate_chunk,
     load_candidates,
 )
+from opc_ros.scoring.freed_memory import keep_freed_memory
 from opc_ros.scoring.source import EpisodeSource
 
 
@@ -62,6 +63,7 @@ class LocalEngine:
         if failures:
             yield ChunkResult(Chunk((), ()), failed_candidates=failures)
         survivors = _Survivors(loaded)
+        keep_freed_memory()
 
         def work(chunk: Chunk) -> ChunkResult:
             result = evaluate_chunk(source, chunk, survivors.all(), plan)
