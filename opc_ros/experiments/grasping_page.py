@@ -16,12 +16,13 @@ from opc_ros.experiments.grasping_figures import TITLES
 from opc_ros.experiments.validation_sets import MIXED, SCRIPTED
 
 _HOW = (
-    "The paper's real-world episodes came from earlier learned policies. So does half of the mixed set here: every",
-    "candidate of an earlier zoo, none of which is ranked, plays its own greedy actions, at random in one step of ten. The",
-    "other half is scripted. Scripted policies alone never make the mistakes that learned ones make, so no score on their",
-    "episodes can punish those; their figures stand beside. This recipe was fixed before any candidate of these tables was",
-    "scored; no candidate, seed or episode was chosen by its result. Scenes of training data, validation data and trials",
-    "have seeds of their own. Trials count a candidate's own greedy play; the pseudo-real world stands for hardware.",
+    "The paper's real-world episodes came from earlier learned policies. So does half of the mixed set here:",
+    "every candidate of an earlier zoo, none of which is ranked, plays its own greedy actions, at random in one",
+    "step of ten. The other half is scripted. Scripted policies alone never make the mistakes that learned ones",
+    "make, so no score on their episodes can punish those; their figures stand beside. This recipe was fixed",
+    "before any candidate of these tables was scored; no candidate, seed or episode was chosen by its result.",
+    "Scenes of training data, validation data and trials have seeds of their own. Trials count a candidate's own",
+    "greedy play; the pseudo-real world stands for hardware.",
 )
 
 _BEGIN, _END = "<!-- grasping: made by the command below -->", "<!-- end of grasping -->"
