@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Protocol
 
+from opc_ros.bringup.shared_memory import sweep_shared_memory
+
 # Each signal has this long before the next, harder one.
 PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
     (signal.SIGINT, 4.0),
@@ -54,8 +56,13 @@ class Supervisor:
         self._width = max((len(node.label) for node in self._nodes), default=0)
 
     def __enter__(self) -> Supervisor:
-        for node in self._nodes:
-            self._start(node)
+        sweep_shared_memory()
+        try:
+            for node in self._nodes:
+                self._start(node)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(
@@ -79,6 +86,17 @@ class Supervisor:
                     return 1
             time.sleep(0.05)
         return int(has_failed)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Nodes that have ended otherwise than with exit 0, by their labels, and how."""
+        codes = {node.label: child.poll() for node, child in self._children}
+        return {label: _describe_exit(code) for label, code in codes.items() if code}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every node has ended."""
+        return all(child.poll() is not None for _, child in self._children)
 
     def stop(self) -> None:
         """Ask every node to end, then insist."""

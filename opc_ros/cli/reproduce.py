@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opc_ros.cli import reproduce_grasping
+from opc_ros.cli import reproduce_grasping, reproduce_pong
 from opc_ros.cli.progress_bar import progress_bar
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def add_parser(verbs: Any) -> None:
     )
     published.set_defaults(run=run_published)
     reproduce_grasping.add_parser(experiments)
+    reproduce_pong.add_arguments(
+        _add_experiment(experiments, "pong", reproduce_pong.SUMMARY, reproduce_pong.EXAMPLES)
+    )
 
 
 def _add_experiment(experiments: Any, name: str, summary: str, examples: str) -> argparse.ArgumentParser:

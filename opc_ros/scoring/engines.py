@@ -10,7 +10,7 @@ from typing import Protocol
 
 from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.compute import available_cores, limit_threads_here
+from opc_ros.policies.compute import available_cores, give_way, limit_threads_here
 from opc_ros.scoring.evaluation import (
     Chunk,
     ChunkResult,
@@ -70,9 +70,7 @@ class LocalEngine:
             survivors.drop(result)
             return result
 
-        pool = ThreadPoolExecutor(
-            self._workers, thread_name_prefix="opc-score", initializer=limit_threads_here, initargs=(1,)
-        )
+        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="opc-score", initializer=_become_worker)
         queue = iter(chunks)
         try:
             running: set[Future[ChunkResult]] = {
@@ -85,6 +83,11 @@ class LocalEngine:
                     yield future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _become_worker() -> None:
+    limit_threads_here(1)
+    give_way()
 
 
 class _Survivors:

@@ -8,7 +8,7 @@ from typing import Any
 
 from opc_ros.errors import ScoreError, SetupError
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.compute import limit_threads_here
+from opc_ros.policies.compute import give_way, limit_threads_here
 from opc_ros.scoring.evaluation import (
     Chunk,
     ChunkResult,
@@ -86,6 +86,7 @@ def _work(
     """Runs in a worker process: load what this worker has not loaded yet, then evaluate as the local engine does."""
     limit_threads_here(1)
     keep_freed_memory()
+    give_way()
     known: dict[str, LoadedCandidate] = {}
     failures: list[Failure] = []
     for candidate in candidates:
