@@ -61,9 +61,7 @@ def add_parser(verbs: Any) -> None:
         "--safe-percent", type=float, default=50.0, metavar="P", help="success that counts as safe (default 50)"
     )
     published.set_defaults(run=run_published)
-    reproduce_pong.add_arguments(
-        _add_experiment(experiments, "pong", reproduce_pong.SUMMARY, reproduce_pong.EXAMPLES)
-    )
+    reproduce_pong.add_arguments(_add_experiment(experiments, "pong", reproduce_pong.SUMMARY, reproduce_pong.EXAMPLES))
 
 
 def _add_experiment(experiments: Any, name: str, summary: str, examples: str) -> argparse.ArgumentParser:

@@ -84,6 +84,9 @@ def _print(result: PongResult) -> None:
     first = result.levels[0]
     success = sorted(candidate.success for candidate in first.candidates)
     print("\n".join(scale_lines(result.plan, len(first.candidates))))
-    print(f"points won by the worst, the middle and the best: {success[0]:.2f}, {success[len(success) // 2]:.2f}, ", end="")
+    print(
+        f"points won by the worst, the middle and the best: {success[0]:.2f}, {success[len(success) // 2]:.2f}, ",
+        end="",
+    )
     print(f"{success[-1]:.2f}")
     print("\n".join(table_lines(result)))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_a_recorded_picture_comes_back_as_it_was_seen(result: PongResult, folder
         episode = store.read("point-00000")
     pictures = [step.frame.decode() for step in episode.steps]
     assert pictures[0].shape == (40, 40, 3)
-    for before, after in zip(pictures, pictures[1:], strict=False):
+    for before, after in itertools.pairwise(pictures):
         np.testing.assert_array_equal(after[:, :, 1], before[:, :, 0])  # the ball one decision ago
     assert {step.action.displacement_m[2] for step in episode.steps} <= {0.0, 0.05, -0.05}
     assert episode.behaviour_policy == "edge"

@@ -16,7 +16,6 @@ from opc_ros.policies.input_spec import CameraSpec, InputSpec
 from opc_ros.policies.manifest import CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
 
-
 # Stay, up and down.
 CHOICES = tuple((0.0, 0.0, dz, 0.0, 1.0, 0.0, 0.0, 0.0) for dz in (0.0, 0.05, -0.05))
 
