@@ -90,6 +90,7 @@ class ArmSettings:
     joint_states: str = "joint_states"
     controller: str = "joint_trajectory_controller"
     lay_out: str = ""  # service that fills a simulated bin; empty for real arms
+    guard: str = ""  # where the arm's guard tells its state: no motion unless it hears us; empty for a twin
     tool: ToolMount = field(default=ToolMount(z_m=0.145))
     workspace: WorkspaceBox = field(default=WorkspaceBox(low_m=(0.45, -0.15, 0.02), high_m=(0.75, 0.15, 0.34)))
     start: StartPose = field(default=StartPose())
@@ -121,11 +122,12 @@ class ArmSettings:
             "joint_states": self.joint_states,
             "controller": self.controller,
             "lay_out": self.lay_out,
+            "guard": self.guard,
             "gripper: command": self.gripper.command,
             "gripper: state": self.gripper.state,
             "camera: topic": self.camera.topic,
         }
-        may_be_empty = ("namespace", "lay_out")
+        may_be_empty = ("namespace", "lay_out", "guard")
         return {key: name for key, name in names.items() if name or key not in may_be_empty}
 
     def kinematics(self) -> Kinematics:

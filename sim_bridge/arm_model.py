@@ -15,6 +15,8 @@ _LINK_7_TO_FLANGE_M = 0.045
 _PALM_LENGTH_M = 0.065
 _FINGER_THICKNESS_M = 0.012
 _FINGER_WIDTH_M = 0.022
+# From the base to the shoulder: wherever the tool is in its workspace, they stay out of every camera's picture.
+_NEVER_SEEN = ("lbr_iiwa_link_0", "lbr_iiwa_link_1", "lbr_iiwa_link_2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,16 @@ def compose_arm_urdf(data_path: Path, mount: GripperMount) -> str:
     """URDF text of arm and gripper.
 
     The arm's links lose their collision meshes: inside the workspace box only hand and fingers can touch
-    anything, and every mesh would cost time in each physics step.
+    anything, and every mesh would cost time in each physics step. Links that are never seen lose their looks,
+    half of all triangles that a picture would cost.
     """
     folder = data_path / "kuka_iiwa"
     robot = ET.parse(folder / "model.urdf").getroot()
     for link in robot.findall("link"):
         for collision in link.findall("collision"):
             link.remove(collision)
+        for visual in link.findall("visual") if link.get("name") in _NEVER_SEEN else ():
+            link.remove(visual)
     # Bullet places a body by its centre of mass; the fixed base has none that matters, so let it be the base frame.
     base_inertia = robot.find("link/inertial/origin")
     assert base_inertia is not None

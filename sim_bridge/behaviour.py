@@ -87,7 +87,7 @@ class BehaviourPolicy:
 
     def choose(self, observation: Observation) -> GraspAction:
         if self._rng.random() < self.spec.epsilon:
-            return self._act_at_random()
+            return act_at_random(self._rng, self._bounds, lean_m=self.spec.lean_m)
         return self._follow_script(observation.tool)
 
     def _start_attempt(self) -> None:
@@ -158,18 +158,19 @@ class BehaviourPolicy:
         jitter = float(self._rng.normal(0.0, 0.002))
         return min(max(way_m + jitter, -stride_m), stride_m)
 
-    def _act_at_random(self) -> GraspAction:
-        rng, bounds = self._rng, self._bounds
-        x, y, z = rng.uniform(-bounds.displacement_m, bounds.displacement_m, size=3).tolist()
-        z -= self.spec.lean_m * (z / bounds.displacement_m + 1) / 2
-        flag = rng.random()
-        return GraspAction(
-            displacement_m=(x, y, z),
-            rotation_rad=float(rng.uniform(-bounds.rotation_rad, bounds.rotation_rad)),
-            open_gripper=bool(flag < 0.2),
-            close_gripper=bool(0.2 <= flag < 0.4),
-            terminate=bool(rng.random() < 0.1),
-        )
+
+def act_at_random(rng: np.random.Generator, bounds: ActionBounds, *, lean_m: float = 0.0) -> GraspAction:
+    """Anything within the bounds; `lean_m` is how much less far it goes up than down."""
+    x, y, z = rng.uniform(-bounds.displacement_m, bounds.displacement_m, size=3).tolist()
+    z -= lean_m * (z / bounds.displacement_m + 1) / 2
+    flag = rng.random()
+    return GraspAction(
+        displacement_m=(x, y, z),
+        rotation_rad=float(rng.uniform(-bounds.rotation_rad, bounds.rotation_rad)),
+        open_gripper=bool(flag < 0.2),
+        close_gripper=bool(0.2 <= flag < 0.4),
+        terminate=bool(rng.random() < 0.1),
+    )
 
 
 @dataclass(frozen=True, slots=True)

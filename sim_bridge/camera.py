@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,16 @@ class CameraModel:
 
 
 @dataclass(frozen=True, slots=True)
+class CameraShift:
+    """How far a camera has come from where it was calibrated."""
+
+    eye_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    target_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    roll_rad: float = 0.0
+    view_angle_scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class CameraMount:
     """Where a camera stands in the room and through what lens it looks."""
 
@@ -43,6 +54,18 @@ class CameraMount:
         centre = (size - 1) / 2
         intrinsics = np.array([[focal, 0, centre], [0, focal, centre], [0, 0, 1]])
         return CameraModel(intrinsics, self._camera_from_base(), size, self.distortion)
+
+    def moved(self, shift: CameraShift) -> CameraMount:
+        """The same lens after someone knocked against its stand."""
+        ex, ey, ez = (a + b for a, b in zip(self.eye_m, shift.eye_m, strict=True))
+        tx, ty, tz = (a + b for a, b in zip(self.target_m, shift.target_m, strict=True))
+        return dataclasses.replace(
+            self,
+            eye_m=(ex, ey, ez),
+            target_m=(tx, ty, tz),
+            roll_rad=self.roll_rad + shift.roll_rad,
+            view_angle_rad=self.view_angle_rad * shift.view_angle_scale,
+        )
 
     def _camera_from_base(self) -> np.ndarray:
         eye, target = np.array(self.eye_m), np.array(self.target_m)

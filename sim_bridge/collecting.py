@@ -9,22 +9,45 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from typing import Protocol
 
 import cv2
 
 from opc_ros.errors import ArmLost, ConfigError
 from opc_ros.grasp import Episode
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
-from sim_bridge.episodes import play_episode
+from sim_bridge.episodes import SeededPolicy, play_episode
 from sim_bridge.twin_arm import TwinArm
+from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 
 _AHEAD = 4  # episodes that each worker may be ahead of whoever takes them
 
 
+class Plan(Protocol):
+    """Who plays in which world; it travels to worker processes, where each makes the policy anew."""
+
+    @property
+    def world(self) -> str: ...
+
+    @property
+    def image_size(self) -> int: ...
+
+    @property
+    def robot(self) -> str: ...
+
+    def episode_id(self, seed: int) -> str:
+        """The same for the same episode, so that a second run knows what it has."""
+        ...
+
+    def make_policy(self, world: World) -> SeededPolicy:
+        """What chooses the actions in a world that stands ready."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CollectionPlan:
-    """Which policy plays in which world, and how large its pictures are."""
+    """Which behaviour policy plays in which world, and how large its pictures are."""
 
     world: str
     policy: str
@@ -32,24 +55,31 @@ class CollectionPlan:
     robot: str = "twin"
 
     def __post_init__(self) -> None:
-        find_world(self.world)
+        check_scene(self.world, self.image_size)
         find_behaviour(self.policy)
-        if self.image_size < 8:
-            raise ConfigError(f"image size is {self.image_size} pixels, expected at least 8")
 
     def episode_id(self, seed: int) -> str:
-        """The same for the same episode, so that a second run knows what it has."""
         return f"{self.world}-{self.policy}-{self.image_size}px-{seed:08d}"
+
+    def make_policy(self, world: World) -> SeededPolicy:
+        return BehaviourPolicy(find_behaviour(self.policy), world)
+
+
+def check_scene(world: str, image_size: int) -> None:
+    """Refuse a world that does not exist, and pictures too small to show anything."""
+    find_world(world)
+    if image_size < 8:
+        raise ConfigError(f"image size is {image_size} pixels, expected at least 8")
 
 
 class Collector:
     """One twin and one policy that play a plan's episodes."""
 
-    def __init__(self, plan: CollectionPlan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._spec = find_world(plan.world)
         self._arm = TwinArm(self._spec, name=plan.robot, image_size=plan.image_size)
-        self._policy = BehaviourPolicy(find_behaviour(plan.policy), self._arm.world)
+        self._policy = plan.make_policy(self._arm.world)
 
     def play(self, seed: int) -> Episode:
         return play_episode(
@@ -64,7 +94,7 @@ class Collector:
         self._arm.close()
 
 
-def collect(plan: CollectionPlan, seeds: Sequence[int], *, workers: int = 1) -> Iterator[Episode]:
+def collect(plan: Plan, seeds: Sequence[int], *, workers: int = 1) -> Iterator[Episode]:
     """The episodes of these seeds, one after the other; how many workers play them changes nothing but the time."""
     if workers < 1:
         raise ConfigError(f"workers: got {workers}, expected at least 1")
@@ -73,7 +103,7 @@ def collect(plan: CollectionPlan, seeds: Sequence[int], *, workers: int = 1) -> 
     return _collect_in_processes(plan, seeds, min(workers, len(seeds)))
 
 
-def _collect_here(plan: CollectionPlan, seeds: Sequence[int]) -> Iterator[Episode]:
+def _collect_here(plan: Plan, seeds: Sequence[int]) -> Iterator[Episode]:
     collector = Collector(plan)
     try:
         for seed in seeds:
@@ -82,7 +112,7 @@ def _collect_here(plan: CollectionPlan, seeds: Sequence[int]) -> Iterator[Episod
         collector.close()
 
 
-def _collect_in_processes(plan: CollectionPlan, seeds: Sequence[int], workers: int) -> Iterator[Episode]:
+def _collect_in_processes(plan: Plan, seeds: Sequence[int], workers: int) -> Iterator[Episode]:
     # Physics clients do not survive a fork.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(plan,))
@@ -103,7 +133,7 @@ def _collect_in_processes(plan: CollectionPlan, seeds: Sequence[int], workers: i
 _collector: Collector | None = None  # one for each worker process
 
 
-def _start_worker(plan: CollectionPlan) -> None:
+def _start_worker(plan: Plan) -> None:
     global _collector
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which then ends its workers
     cv2.setNumThreads(1)  # the workers are the threads

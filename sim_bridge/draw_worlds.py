@@ -1,4 +1,4 @@
-"""Draws one picture of the four worlds side by side: `python -m sim_bridge.draw_worlds --out worlds.png`."""
+"""Draws one picture of the worlds side by side: `python -m sim_bridge.draw_worlds --out worlds.png`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opc_ros.grasp import GraspAction
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.worlds import find_world
 
-WORLDS_DRAWN = ("train", "train_mild", "train_heavy", "pseudo_real")
+WORLDS_DRAWN = ("train", "train_mild", "train_heavy", "train_rough", "pseudo_real")
 _CAPTION_PX = 28
 
 

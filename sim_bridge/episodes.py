@@ -19,6 +19,19 @@ class SeededPolicy(Protocol):
     def choose(self, observation: Observation) -> GraspAction: ...
 
 
+def play_outcome(arm: Arm, policy: SeededPolicy, seed: int, *, max_steps: int = MAX_STEPS) -> bool:
+    """The same attempt as `play_episode` makes, of which nothing is kept but whether it succeeded."""
+    observation = arm.begin(seed)
+    policy.begin(seed)
+    for step in range(1, max_steps + 1):
+        action = policy.choose(observation)
+        arm.apply(action)
+        if action.terminate or step == max_steps:
+            break
+        observation = arm.observe()
+    return arm.finish()
+
+
 def play_episode(
     arm: Arm, policy: SeededPolicy, seed: int, *, episode_id: str, object_set: str, max_steps: int = MAX_STEPS
 ) -> Episode:

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from sim_bridge.bullet import pybullet
-from sim_bridge.camera import CameraModel
+from sim_bridge.camera import CameraModel, CameraMount
 from sim_bridge.randomization import PictureFlaws, Variation
 
 _NEAR_M, _FAR_M = 0.1, 4.0
@@ -17,19 +17,21 @@ _NEAR_M, _FAR_M = 0.1, 4.0
 class PictureMaker:
     """Renders what moves in a physics client in front of what stands still on its stage, through one camera."""
 
-    def __init__(self, client: Any, stage: Any, camera: CameraModel) -> None:
+    def __init__(self, client: Any, stage: Any, mount: CameraMount, size: int) -> None:
         self._client = client
         self._stage = stage
-        self._camera = camera
-        self._view = _view_matrix(camera)
-        self._projection = _projection_matrix(camera)
-        self._lens = _lens_maps(camera)
+        self._mount = mount
+        self._size = size
+        self._look_through(mount)
+        self._lens = _lens_maps(mount.calibrate(size))
         self._variation = Variation()
         self._rng = np.random.default_rng(0)
         self._still: tuple[np.ndarray, np.ndarray] | None = None
 
     def begin(self, variation: Variation, rng: np.random.Generator) -> None:
         """Light, exposure and noise for the pictures to come, of a stage that stays as it is."""
+        if variation.camera_shift != self._variation.camera_shift:
+            self._look_through(self._mount.moved(variation.camera_shift))
         self._variation = variation
         self._rng = rng
         self._still = None
@@ -49,9 +51,13 @@ class PictureMaker:
             image = add_flaws(image, self._variation.flaws, self._rng)
         return image
 
+    def _look_through(self, mount: CameraMount) -> None:
+        camera = mount.calibrate(self._size)
+        self._view, self._projection = _view_matrix(camera), _projection_matrix(camera)
+
     def _render(self, client: Any) -> tuple[np.ndarray, np.ndarray]:
         """Picture (H, W, 4) and depth (H, W) of one client."""
-        size, light = self._camera.size, self._variation.light
+        size, light = self._size, self._variation.light
         _, _, rgba, depth, _ = client.getCameraImage(
             size,
             size,

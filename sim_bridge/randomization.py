@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_bridge.camera import CameraShift
 from sim_bridge.textures import TEXTURE_COUNT
 
 Rgb = tuple[float, float, float]
@@ -21,6 +22,7 @@ class Level(StrEnum):
     NONE = "none"
     MILD = "mild"  # textures, colours, light
     HEAVY = "heavy"  # also arm and tray pose, divider, backgrounds
+    ROUGH = "rough"  # looks, and what hardware does to picture, camera, contact and motion, drawn for training
     PSEUDO_REAL = "pseudo_real"  # also noise, blur, exposure, cables, clutter, friction, mass, latency, gripper play
 
 
@@ -89,6 +91,7 @@ class Variation:
     cables: tuple[PlanarOffset, ...] = ()
     flaws: PictureFlaws = PictureFlaws()
     touch: Touch = Touch()
+    camera_shift: CameraShift = CameraShift()  # noqa: RUF009  # frozen, so one serves all
 
 
 def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Variation:
@@ -99,6 +102,8 @@ def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Vari
         return Variation(**_draw_look(objects, rng))
     if level is Level.HEAVY:
         return Variation(**{**_draw_look(objects, rng), **_draw_layout(rng)})
+    if level is Level.ROUGH:
+        return _draw_rough(objects, rng)
     return _draw_pseudo_real(objects, rng)
 
 
@@ -121,6 +126,36 @@ def _draw_layout(rng: np.random.Generator) -> dict[str, Any]:
         "tray_offset": _draw_offset(rng, reach_m=0.02, turn_rad=0.15),
         "divider": _draw_offset(rng, reach_m=0.02, turn_rad=math.pi) if has_divider else None,
     }
+
+
+def _draw_rough(objects: int, rng: np.random.Generator) -> Variation:
+    """Every kind of flaw that hardware has, each from none to more than most have."""
+    red, green, blue = rng.uniform(0.7, 1.3) * rng.uniform(0.92, 1.08, size=3)
+    return Variation(
+        **{**_draw_look(objects, rng), "table": _draw_surface(rng)},
+        home_offset=_draw_offset(rng, reach_m=0.03, turn_rad=0.3),
+        tray_offset=_draw_offset(rng, reach_m=0.012, turn_rad=0.08),
+        flaws=PictureFlaws(
+            noise=float(rng.uniform(0.0, 9.0)),
+            blur_px_at_472=float(rng.uniform(0.0, 3.0)),
+            gain=(red, green, blue),
+            vignette=float(rng.uniform(0.0, 0.35)),
+        ),
+        touch=Touch(
+            friction=float(rng.uniform(0.45, 1.1)),
+            mass_scale=float(rng.uniform(0.7, 2.2)),
+            latency_s=float(rng.uniform(0.0, 0.1)),
+            gripper_play_m=float(rng.uniform(0.0, 0.005)),
+        ),
+        camera_shift=_draw_camera_shift(rng),
+    )
+
+
+def _draw_camera_shift(rng: np.random.Generator) -> CameraShift:
+    """0.8 pixels of 96 on average, hardly ever more than 2."""
+    ex, ey, ez = rng.uniform(-0.015, 0.015, size=3).tolist()
+    tx, ty, tz = rng.uniform(-0.005, 0.005, size=3).tolist()
+    return CameraShift((ex, ey, ez), (tx, ty, tz), float(rng.uniform(-0.015, 0.015)), float(rng.uniform(0.985, 1.015)))
 
 
 def _draw_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:

@@ -70,7 +70,7 @@ class World:
         self._scene = Scene(self._client, self._stage, object_set=spec.object_set, level=spec.level, mount=spec.gripper)
         self._arm = self._scene.bodies.arm
         self._couple_fingers()
-        self._pictures = PictureMaker(self._client, self._stage, self._camera)
+        self._pictures = PictureMaker(self._client, self._stage, spec.camera, image_size)
         self._variation = Variation()
         self._pending: deque[tuple[int, np.ndarray]] = deque()  # joint commands on their way, with the step they arrive
         self._steps = 0
@@ -99,7 +99,7 @@ class World:
 
     @property
     def camera(self) -> CameraModel:
-        """The camera as calibrated; heavy randomisation shifts the arm a little against it."""
+        """The camera as calibrated; heavy randomisation shifts the arm a little against it, rough the camera."""
         return self._camera
 
     @property

@@ -21,6 +21,7 @@ GROUND = {
     "trajectory",
     "arm_settings",
     "action_limits",
+    "guard",
 }
 CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment"}
 # Room -> the rooms it may import, beside itself and the ground.
@@ -49,7 +50,13 @@ KEPT_IN: dict[str, tuple[str, ...]] = {
     "opc_interfaces": ROS_SHELLS,
     "sensor_msgs": ROS_SHELLS,
     "launch": ("opc_ros/ros/", "launch/"),
-    "torch": ("opc_ros/policies/", "sim_bridge/training/"),
+    "torch": (
+        "opc_ros/policies/",
+        "sim_bridge/training/",
+        "opc_ros/experiments/pong/learner.py",
+        "opc_ros/experiments/pong/training.py",
+    ),
+    "ale_py": ("opc_ros/experiments/pong/emulator.py",),
     "pybullet": ("sim_bridge/",),
     "ray": ("opc_ros/scoring/",),
 }

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Protocol
 
+from opc_ros.bringup.shared_memory import sweep_shared_memory
+
 # Each signal has this long before the next, harder one.
 PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
     (signal.SIGINT, 4.0),
@@ -54,6 +56,7 @@ class Supervisor:
         self._width = max((len(node.label) for node in self._nodes), default=0)
 
     def __enter__(self) -> Supervisor:
+        sweep_shared_memory()
         try:
             for node in self._nodes:
                 self._start(node)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from opc_ros.arm_settings import ArmSettings
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
 from opc_ros.bringup.twin_lab import furnish_twin_lab
+from opc_ros.config import load_config
 from opc_ros.errors import SetupError
 
 SEEDS_APART = 1_000_000  # each twin has its own stretch of seeds
@@ -38,7 +40,7 @@ def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = [*_office(arguments)]
     for robot in read_robots(arguments):
         nodes += _robot_side(arguments, robot, rungs="reduced,full")
-        nodes.append(NodeSpec("arm_guard", robot))
+        nodes.append(_guard(arguments, robot))
     return tuple(nodes)
 
 
@@ -97,6 +99,13 @@ def _robot_side(
         NodeSpec("recorder", robot, {"store": read_folder(arguments, "store")}),
         NodeSpec("policy_runner", robot, runner),
     ]
+
+
+def _guard(arguments: Mapping[str, str], robot: str) -> NodeSpec:
+    """It speaks with the driver, so it is where the driver is."""
+    path = read_config(arguments, "arm_config")
+    namespace = load_config(path, ArmSettings).namespace or robot
+    return NodeSpec("arm_guard", namespace, {"robot": robot, "arm_config": path})
 
 
 def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec:

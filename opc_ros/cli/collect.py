@@ -5,17 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sim_bridge.collecting import Plan
+
+DEFAULT_SIZE = 472
 
 EXAMPLES = """examples:
   opc collect --store store --episodes 300 --world train --policy scripted --image-size 96
   opc collect --store store --episodes 400 --world pseudo_real --policy weaker
   opc collect --store store --episodes 1000 --seed 300       # seeds 300 to 1299
+  opc collect --store store --episodes 300 --world test --candidate candidates/first-00400 --epsilon 0.1
   opc collect --store store --episodes 20 --through-ros --robot arm1,arm2 --world pseudo_real --policy better
 
 worlds:    train, test, held_out: object sets as drawn; with _mild or _heavy: randomised (train_heavy);
            pseudo_real: stands for hardware where there is none, never trained on
 policies:  scripted (60 % success), mostly_random (1 %), weaker (28 %) and better (51 %, both in pseudo_real)
+
+candidate: plays the action its Q function likes best; its episodes name its id as their behaviour policy
 
 An episode's id follows from world, policy, picture size and seed: a second run adds only what is missing.
 Through ROS each robot is a twin behind KUKA topics with a recorder of its own, all of them processes over DDS; a second
@@ -35,8 +44,16 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--store", required=True, metavar="DIR", help="made if there is none yet")
     parser.add_argument("--episodes", type=int, required=True, metavar="N")
     parser.add_argument("--world", default="train", help="default: train")
-    parser.add_argument("--policy", default="scripted", help="default: scripted")
-    parser.add_argument("--image-size", type=int, default=472, metavar="PIXELS", help="default: 472")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--policy", default="scripted", help="default: scripted")
+    who.add_argument("--candidate", type=Path, metavar="FOLDER", help="instead of a policy: this candidate plays")
+    parser.add_argument(
+        "--epsilon", type=float, default=0.0, help="how often the candidate acts at random instead (default: 0)"
+    )
+    parser.add_argument("--allow-code", action="store_true", help="candidate: load formats that can run code")
+    parser.add_argument(
+        "--image-size", type=int, metavar="PIXELS", help=f"default: {DEFAULT_SIZE}, or as the candidate looks at"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the first episode; the others follow it (default: 0)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     parser.add_argument("--robot", default="twin", help="name the episodes carry; through ROS several, with commas")
@@ -54,6 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             f"{arguments.episodes} episodes from seed {arguments.seed}: expected at least 1, from 0 or more"
         )
+    if arguments.candidate is None and arguments.epsilon:
+        raise ConfigError("--epsilon: behaviour policies have their own, expected together with --candidate")
+    if arguments.candidate is not None and arguments.through_ros:
+        raise ConfigError("--candidate: plays in this process, expected without --through-ros; see `opc deploy --help`")
     summary = _run_through_ros(arguments) if arguments.through_ros else _run_in_process(arguments)
     print(json.dumps(summary) if arguments.json else _describe(summary))
     return 0
@@ -62,9 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
     from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.store import open_store
-    from sim_bridge.collecting import CollectionPlan, collect
+    from sim_bridge.collecting import collect
 
-    plan = CollectionPlan(arguments.world, arguments.policy, arguments.image_size, arguments.robot)
+    plan, who = _plan(arguments)
     with open_store(arguments.store, create=True) as store, progress_bar("collecting") as report:
         there = {episode_id for _, episode_id in store.layout.sidecars()}
         seeds = range(arguments.seed, arguments.seed + arguments.episodes)
@@ -78,11 +99,31 @@ def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "store": str(store.path),
         "world": plan.world,
-        "policy": plan.policy,
+        "policy": who,
         "added": added,
         "already_there": len(seeds) - len(missing),
         "successes_added": successes,
     }
+
+
+def _plan(arguments: argparse.Namespace) -> tuple[Plan, str]:
+    """Who plays, and what to call them."""
+    if arguments.candidate is not None:
+        from sim_bridge.training.own_play import plan_own_play
+
+        own_play = plan_own_play(
+            arguments.candidate,
+            arguments.world,
+            epsilon=arguments.epsilon,
+            image_size=arguments.image_size or 0,
+            robot=arguments.robot,
+            allow_code=arguments.allow_code,
+        )
+        return own_play, own_play.name
+    from sim_bridge.collecting import CollectionPlan
+
+    size = arguments.image_size or DEFAULT_SIZE
+    return CollectionPlan(arguments.world, arguments.policy, size, arguments.robot), arguments.policy
 
 
 def _run_through_ros(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -96,7 +137,7 @@ def _run_through_ros(arguments: argparse.Namespace) -> dict[str, Any]:
         episodes=-(-arguments.episodes // len(robots)),
         world=arguments.world,
         policy=arguments.policy,
-        image_size=arguments.image_size,
+        image_size=arguments.image_size or DEFAULT_SIZE,
         seed=arguments.seed,
         real_time_factor=arguments.real_time_factor,
     )

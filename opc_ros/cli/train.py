@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from opc_ros.progress import Report
     from opc_ros.store import Snapshot, Store
     from sim_bridge.training.recipe import TrainingRecipe
+    from sim_bridge.training.replay import Replay
     from sim_bridge.training.run import Checkpoint
 
 EXAMPLES = """examples:
@@ -58,17 +59,19 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.policies.compute import limit_threads_here
     from opc_ros.store import open_store
+    from sim_bridge.training.memory import keep_freed_memory
 
+    keep_freed_memory()
     if arguments.threads:
         limit_threads_here(arguments.threads)
     recipes = _find_recipes(arguments)
     trained: list[Checkpoint] = []
     with open_store(arguments.store) as store:
-        snapshot = store.snapshot(arguments.snapshot) if arguments.snapshot else store.take_snapshot()
-        _refuse_unfit_data(recipes, snapshot)
+        data = _Data(store, store.snapshot(arguments.snapshot) if arguments.snapshot else store.take_snapshot())
+        _refuse_unfit_data(recipes, data.snapshot)
         for recipe in recipes:
             with progress_bar(recipe.name, is_shown=not arguments.json) as report:
-                checkpoints = _train(recipe, store, snapshot, arguments.out, report)
+                checkpoints = _train(recipe, data, arguments.out, report)
             trained += checkpoints
             if not arguments.json:
                 print("\n".join(_describe(checkpoint, arguments.out) for checkpoint in checkpoints), flush=True)
@@ -106,16 +109,34 @@ def _refuse_unfit_data(recipes: list[TrainingRecipe], snapshot: Snapshot) -> Non
             raise TrainingError(f"recipe {recipe.name}: snapshot {snapshot.id[:12]}: {error}") from error
 
 
-def _train(
-    recipe: TrainingRecipe, store: Store, snapshot: Snapshot, out: Path, report: Report
-) -> tuple[Checkpoint, ...]:
-    from sim_bridge.training.replay import load_replay
+class _Data:
+    """A snapshot's episodes, decoded for one recipe; the next one often learns from the same."""
+
+    def __init__(self, store: Store, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._store = store
+        self._key: tuple[int, list[int]] | None = None
+        self._replay: Replay | None = None
+
+    def replay_for(self, recipe: TrainingRecipe, report: Report) -> Replay:
+        from sim_bridge.training.replay import load_replay
+
+        entries = self.snapshot.entries
+        chosen = recipe.choose_episodes([entry.episode_id for entry in entries])
+        if self._replay is None or self._key != (recipe.image_size, chosen):
+            episodes = (self._store.read_entry(entries[index]) for index in chosen)
+            self._replay = None  # the old one makes room first
+            self._replay = load_replay(episodes, image_size=recipe.image_size, count=len(chosen), report=report)
+            self._key = (recipe.image_size, chosen)
+        return self._replay
+
+
+def _train(recipe: TrainingRecipe, data: _Data, out: Path, report: Report) -> tuple[Checkpoint, ...]:
     from sim_bridge.training.run import DataOrigin, TrainingRun
 
-    chosen = [snapshot.entries[i] for i in recipe.choose_episodes([entry.episode_id for entry in snapshot.entries])]
-    replay = load_replay(map(store.read_entry, chosen), image_size=recipe.image_size, count=len(chosen), report=report)
+    replay = data.replay_for(recipe, report)
     out.mkdir(parents=True, exist_ok=True)
-    return TrainingRun(recipe, replay, out, origin=DataOrigin(snapshot.id, _git_revision())).train(report)
+    return TrainingRun(recipe, replay, out, origin=DataOrigin(data.snapshot.id, _git_revision())).train(report)
 
 
 def _git_revision() -> str:

@@ -105,6 +105,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             settings.reduced_speed,
             settings.image_size,
             self.now_ns,
+            lambda: self._sink.episode_id,
         )
         self.held.callback(self._rack.close)
         self._goal: ServerGoalHandle | None = None
@@ -182,27 +183,31 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         request = goal.request
         known = self._runner.known(request.lease_id)
         if known and len(known) >= request.permit.episodes:
+            self._verifier.note_repeat(request.lease_id)
             return LeaseReport(End.DONE, "", known)
         try:
-            candidate, reason = self._read(request.candidate_path)
+            candidate = self._read(request.candidate_path)
             digest = candidate.id if candidate else ""
-            permit = self._verifier.check(permit_from_msg(request.permit), digest, rung_of(request.permit))
-            if candidate is None or permit.lease_id != request.lease_id:
-                raise PermitRefused(reason or f"permit {permit.permit_id}: is for another lease")
+            signed, rung = permit_from_msg(request.permit), rung_of(request.permit)
+            permit = self._verifier.check(signed, digest, rung, request.lease_id)
+            assert candidate is not None  # no permit is for files without a digest
             self._permit = permit
             choose = self._load(candidate)
             return self._runner.run(permit, self._rack.take(permit.rung), choose, int(request.seed))
         except ArmError as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)
         except OpcError as error:
+            if not isinstance(error, PermitRefused):
+                self._verifier.note_refusal(str(error))
             self._tell_refusal(str(error))
             return LeaseReport(End.REFUSED, str(error), known)
 
-    def _read(self, path: str) -> tuple[Candidate | None, str]:
+    def _read(self, path: str) -> Candidate | None:
         try:
-            return read_candidate(path), ""
+            return read_candidate(path)
         except OpcError as error:
-            return None, str(error)
+            self.get_logger().error(str(error))
+            return None
 
     def _load(self, candidate: Candidate) -> Any:
         from opc_ros.policies.greedy_policy import make_greedy_policy
@@ -258,7 +263,11 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self.get_logger().error(f"refused: {reason}")
         self._safety.publish(
             SafetyEvent(
-                header=convert.header(self.now_ns()), robot=self._robot, kind=SafetyEvent.REFUSED, detail=reason
+                header=convert.header(self.now_ns()),
+                robot=self._robot,
+                episode_id=self._sink.episode_id,
+                kind=SafetyEvent.REFUSED,
+                detail=reason,
             )
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from opc_interfaces.msg import SafetyEvent
@@ -34,12 +35,13 @@ class RosArm:
     present one. After a loss only `begin` starts anew. An instance is for one thread; `stop` may come from any.
     """
 
-    def __init__(self, settings: ArmSettings) -> None:
+    def __init__(self, settings: ArmSettings, *, episode: Callable[[], str] | None = None) -> None:
+        """`episode` names the running one in safety events; without it, what `episode/event` tells does."""
         self._settings = settings
         self._kinematics = settings.kinematics()
         self._limits = settings.joint_limits()
         self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
-        self._link = ArmLink(settings)
+        self._link = ArmLink(settings, episode)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
         self._has_closed = False  # the gripper, since it was last opened
         self._looked_ns = 0  # pictures up to here show what was before

@@ -59,7 +59,12 @@ class SchedulerSettings:
     ranking: str = described("scores/latest/ranking.json", "ranking that the gate goes by; read anew when it changes")
     store: str = described("store", "validation store that the ranking rests on")
     candidates: str = described("candidates", "folder of registered candidates")
-    tick_s: float = described(0.5, "how often to look for work; results are acted on at once", low=0.01, high=60.0)
+    tick_s: float = described(
+        0.5,
+        "how often to look around; results, requests and robots that come are acted on at once",
+        low=0.01,
+        high=60.0,
+    )
 
 
 class SchedulerNode(OpcNode[SchedulerSettings]):
@@ -128,6 +133,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
 
     def _tick(self) -> None:
         """A scheduler that was shut out, or whose ledger is damaged, must not go on: robots then hold by themselves."""
+        if not self.is_active:
+            return
         try:
             self._follow(self._scheduler.tick())
         except DeploymentError as error:
@@ -196,7 +203,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self.finish(1)
 
     def _on_robot(self, name: str, status: RobotStatus) -> None:
-        self._scheduler.hear(name, is_ready=status.state in READY)
+        if self._scheduler.hear(name, is_ready=status.state in READY):
+            self._tick()
 
     def _on_safety(self, name: str, event: SafetyEvent) -> None:
         if event.kind == SafetyEvent.REFUSED:
@@ -222,6 +230,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         response.request_id = filed.id
         response.message = f"{filed.state}: {filed.reason}"
         response.decision = decision_to_msg(decision, filed.id, self.now_ns())
+        self._tick()
 
     def _on_decide(self, request: Any, response: Any) -> None:
         word: Any = WORDS.get(request.decision, "")
@@ -229,6 +238,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             raise OpcError(f"decision {request.decision}, expected one of {', '.join(WORDS.values())}")
         decided = decide_request(self._queue, request.request_id, word, request.person, request.reason, self.now_ns())
         response.message = f"{decided.state}: {decided.reason}"
+        self._tick()
 
     def _on_halt(self, request: Any, response: Any) -> None:
         act = halt if request.halt else resume

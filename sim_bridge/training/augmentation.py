@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,24 +11,54 @@ from opc_ros.grasp import ACTION_SIZE, ActionBounds
 from opc_ros.policies.architectures import Code
 
 _LARGEST_SHIFT = 0.03  # of the picture's side, at strength 1
+_LARGEST_NOISE = 8.0  # grey values, at strength 1
+_NOISE_STREAM = 4
+_SHEETS = 16
+_SLACK = 32  # by how many pixels a sheet of noise is larger than a picture
 _OPEN_M = 0.07  # a gripper this wide holds nothing
 _CLEAR_M = 0.12  # tool height from which on closing fingers meet no object, with room to spare
 _EMPTY_AIR_M = 0.085  # the same, just above the highest object
 
 
-def jitter_pictures(images: np.ndarray, strength: float, rng: np.random.Generator) -> np.ndarray:
-    """Exposure, white balance, noise and a shift for each picture (B, S, S, 3) on its own."""
-    if not strength:
-        return images
-    count, size = images.shape[:2]
-    reach = round(strength * _LARGEST_SHIFT * size)
-    shifted = np.stack([_shift(image, *rng.integers(-reach, reach + 1, size=2)) for image in images])
-    exposure = rng.uniform(1 - 0.25 * strength, 1 + 0.25 * strength, size=(count, 1, 1, 1))
-    balance = rng.uniform(1 - 0.08 * strength, 1 + 0.08 * strength, size=(count, 1, 1, 3))
-    spread = rng.uniform(0.0, 8.0 * strength, size=(count, 1, 1, 1))
-    pixels = shifted * (exposure * balance).astype(np.float32)
-    pixels += rng.standard_normal(images.shape, dtype=np.float32) * spread.astype(np.float32)
-    return np.clip(pixels, 0, 255).astype(np.uint8)
+class PictureJitter:
+    """Exposure, white balance, noise and a shift for each picture on its own.
+
+    The noise is cut out of sheets drawn once, strong and weak ones, at a new place for each picture: drawing it anew
+    would take as long as the network does.
+    """
+
+    def __init__(self, strength: float, size: int, seed: int) -> None:
+        self._strength = strength
+        self._reach = round(strength * _LARGEST_SHIFT * size)
+        if strength:
+            rng = np.random.default_rng((seed, _NOISE_STREAM))
+            spreads = np.linspace(0.0, _LARGEST_NOISE * strength, _SHEETS)
+            self._sheets = [_draw_noise(spread, size + _SLACK, rng) for spread in spreads.tolist()]
+
+    def apply(self, images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """New pictures for old, (B, S, S, 3) uint8."""
+        if not self._strength:
+            return images
+        count, size = len(images), int(images.shape[1])
+        gains = self._draw_gains(count, rng)
+        moves = rng.integers(-self._reach, self._reach + 1, size=(count, 2))
+        cuts = rng.integers(_SLACK + 1, size=(count, 2))
+        sheets = rng.integers(_SHEETS, size=count)
+        changed = np.empty_like(images)
+        for index, image in enumerate(images):
+            top, left = cuts[index, 0], cuts[index, 1]
+            noise = self._sheets[sheets[index]][top : top + size, left : left + size]
+            exposed = cv2.LUT(_shift(image, int(moves[index, 0]), int(moves[index, 1])), gains[index])
+            cv2.add(exposed, noise, dst=changed[index], dtype=cv2.CV_8U)
+        return changed
+
+    def _draw_gains(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """For each picture, what becomes of each grey value, (B, 1, 256, 3) uint8."""
+        strength = self._strength
+        exposure = rng.uniform(1 - 0.25 * strength, 1 + 0.25 * strength, size=(count, 1, 1, 1))
+        balance = rng.uniform(1 - 0.08 * strength, 1 + 0.08 * strength, size=(count, 1, 1, 3))
+        values = np.arange(256.0)[None, None, :, None] * exposure * balance
+        return np.clip(values, 0, 255).astype(np.uint8)
 
 
 def add_vain_stops(
@@ -94,9 +125,14 @@ def drop_features(code: Code, share: float, rng: np.random.Generator) -> Code:
     return (dropped, *others)
 
 
+def _draw_noise(spread: float, side: int, rng: np.random.Generator) -> np.ndarray:
+    return np.asarray(np.rint(rng.normal(0.0, spread, (side, side, 3))), dtype=np.int16)
+
+
 def _shift(image: np.ndarray, down: int, right: int) -> np.ndarray:
     """Moved by whole pixels; the border is repeated."""
-    size = image.shape[0]
-    rows = np.clip(np.arange(size) - down, 0, size - 1)
-    columns = np.clip(np.arange(size) - right, 0, size - 1)
-    return image[rows[:, None], columns]
+    size, edge = image.shape[0], max(abs(down), abs(right))
+    if not edge:
+        return image
+    wide = cv2.copyMakeBorder(image, edge, edge, edge, edge, cv2.BORDER_REPLICATE)
+    return np.asarray(wide[edge - down : edge - down + size, edge - right : edge - right + size])

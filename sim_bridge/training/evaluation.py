@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 from collections.abc import Iterator, Sequence
@@ -10,12 +11,14 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
+
 from opc_ros.errors import ConfigError, EvaluationError
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.compute import limit_threads_here
 from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
-from sim_bridge.episodes import play_episode
+from sim_bridge.episodes import play_outcome
 from sim_bridge.training.greedy_policy import GreedyPolicy
 from sim_bridge.training.true_success import FIRST_SEED, OutcomeFile, Trial, TrueSuccess, summarise
 from sim_bridge.twin_arm import TwinArm
@@ -129,7 +132,9 @@ def _play_all(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[_Task, dic
 
 def _start_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which then ends its workers
-    limit_threads_here(1)
+    limit_threads_here(1)  # the workers are the threads
+    cv2.setNumThreads(1)
+    gc.freeze()  # torch's and the twin's modules stay for good: no need to look through them again and again
 
 
 class _Player:
@@ -161,8 +166,4 @@ _player = _Player()  # one for each process
 
 def _play(task: _Task) -> dict[int, bool]:
     policy, arm = _player.policy_for(task), _player.arm_for(task)
-    outcomes = {}
-    for seed in task.seeds:
-        episode = play_episode(arm, policy, seed, episode_id=f"trial-{seed}", object_set=arm.world.spec.object_set)
-        outcomes[seed] = bool(episode.label.is_success)
-    return outcomes
+    return {seed: play_outcome(arm, policy, seed) for seed in task.seeds}

@@ -43,6 +43,10 @@ class TrainingRecipe:
     checkpoints: tuple[int, ...] = described((), "steps to write a candidate at, beside the last")
     batch_size: int = described(64, "transitions in each batch", low=1)
     learning_rate: float = described(1e-3, "of Adam", low=1e-7, high=1.0)
+    final_rate: float = described(1.0, "share of it that is left at the last step; it falls evenly", low=0.0, high=1.0)
+    averaging: float = described(
+        0.0, "share of the past in the running average of weights that is written; 0: no average", low=0.0, high=0.9999
+    )
     target_every: int = described(50, "steps between copies to the target network", low=1)
     cem_samples: int = described(24, "actions tried for the best next Q in each round", low=1)
     cem_rounds: int = described(2, "rounds of that search", low=1)

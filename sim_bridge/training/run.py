@@ -24,7 +24,7 @@ from opc_ros.policies.weights import save_weights
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring import soft_opc
 from sim_bridge.camera import STANDARD_CAMERA, CameraModel
-from sim_bridge.training.augmentation import add_vain_closes, add_vain_stops, drop_features, jitter_pictures
+from sim_bridge.training.augmentation import PictureJitter, add_vain_closes, add_vain_stops, drop_features
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay, split_episodes
 from sim_bridge.training.targets import make_targets
@@ -72,6 +72,7 @@ class TrainingRun:
         self._learned, self._held_out = split_episodes(replay, recipe.held_out, recipe.seed)
         self._actions = self._learned.actions.copy()
         self._actions[:, :3] *= recipe.action_gain
+        self._jitter = PictureJitter(recipe.picture_jitter, recipe.image_size, recipe.seed)
         self._targets = make_targets(recipe, self._learned, self._device)
         self._spec = InputSpec(
             image_height=recipe.image_size,
@@ -80,6 +81,7 @@ class TrainingRun:
         )
         self._network = self._fresh_network().to(self._device)
         self._lagging = copy.deepcopy(self._network)
+        self._written = copy.deepcopy(self._network) if recipe.averaging else self._network
         self._optimiser = torch.optim.Adam(self._network.parameters(), lr=recipe.learning_rate)
         self._step = 0
         self._losses: list[float] = []  # since the last checkpoint
@@ -112,9 +114,11 @@ class TrainingRun:
         if self._step % recipe.target_every == 0:
             self._lagging.load_state_dict(self._network.state_dict())
             self._targets.follow(self._lagging)
+        for group in self._optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * (1 - (1 - recipe.final_rate) * self._step / recipe.steps)
         rng = np.random.default_rng((recipe.seed, _BATCH_STREAM, self._step))
         rows = rng.integers(len(self._learned), size=min(recipe.batch_size, len(self._learned)))
-        images = jitter_pictures(self._learned.images[rows], recipe.picture_jitter, rng)
+        images = self._jitter.apply(self._learned.images[rows], rng)
         tools, targets = self._learned.tools[rows], self._targets.targets(rows, self._step)
         actions, targets = add_vain_stops(
             tools, self._actions[rows], targets, share=recipe.vain_stops, shut_m=recipe.shut_m, rng=rng
@@ -128,21 +132,23 @@ class TrainingRun:
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         self._step += 1
+        if recipe.averaging:
+            _pull(self._written, self._network, 1 - min(recipe.averaging, self._step / (self._step + 10)))
         value = float(loss.detach())
         if not np.isfinite(value):
             raise TrainingError(f"run {recipe.name}: loss is {value} at step {self._step}; lower learning_rate")
         return value
 
     def score_held_out(self) -> float:
-        """SoftOPC of the present weights on the episodes kept back."""
-        self._network.eval()
+        """SoftOPC of what would be written now, on the episodes kept back."""
+        self._written.eval()
         held = self._held_out
         parts = []
         with torch.inference_mode():
             for start in range(0, len(held), _ROWS_AT_ONCE):
                 rows = slice(start, start + _ROWS_AT_ONCE)
                 inputs = (self._move(part[rows]) for part in (held.images, held.tools, held.actions))
-                parts.append(self._network(*inputs).cpu().numpy())
+                parts.append(self._written(*inputs).cpu().numpy())
         return soft_opc(np.concatenate(parts), held.lengths, held.success)
 
     def _write_checkpoint(self) -> Checkpoint:
@@ -166,7 +172,7 @@ class TrainingRun:
                 notes=self._describe(),
             ),
         )
-        candidate = write_candidate(self._out / name, manifest, save_weights(self._network))
+        candidate = write_candidate(self._out / name, manifest, save_weights(self._written))
         checkpoint = Checkpoint(step, name, candidate.id, float(np.mean(self._losses)), self.score_held_out())
         self._losses.clear()
         self._checkpoints.append(checkpoint)
@@ -195,6 +201,8 @@ class TrainingRun:
     def _identity(self) -> str:
         """What must be the same for a state to be of this run: recipe and data."""
         values = {k: v for k, v in dataclasses.asdict(self.recipe).items() if k not in _WITHOUT_EFFECT}
+        if self.recipe.final_rate < 1:
+            values["steps"] = self.recipe.steps  # the rate falls towards the last step
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
         for part in (self._learned.actions, self._learned.tools, self._learned.success):
             digest.update(np.ascontiguousarray(part).tobytes())
@@ -206,6 +214,7 @@ class TrainingRun:
             "step": self._step,
             "network": self._network.state_dict(),
             "lagging": self._lagging.state_dict(),
+            "written": self._written.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             "checkpoints": [dataclasses.asdict(checkpoint) for checkpoint in self._checkpoints],
         }
@@ -231,6 +240,7 @@ class TrainingRun:
         self._network.load_state_dict(state["network"])
         self._lagging.load_state_dict(state["lagging"])
         self._targets.follow(self._lagging)
+        self._written.load_state_dict(state["written"])
         self._optimiser.load_state_dict(state["optimiser"])
         self._step = state["step"]
         self._checkpoints = [Checkpoint(**values) for values in state["checkpoints"]]
@@ -240,6 +250,16 @@ class TrainingRun:
 
     def _move(self, values: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self._device)
+
+
+def _pull(follower: QNetwork, leader: QNetwork, share: float) -> None:
+    """Bring weights and running statistics a share of the way to the leader's."""
+    with torch.no_grad():
+        for own, other in zip(follower.state_dict().values(), leader.state_dict().values(), strict=True):
+            if own.is_floating_point():
+                own.lerp_(other, share)
+            else:
+                own.copy_(other)
 
 
 def camera_spec(camera: CameraModel) -> CameraSpec:

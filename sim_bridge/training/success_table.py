@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from opc_ros.policies.candidate import Candidate
@@ -23,18 +25,22 @@ def to_text(candidates: Sequence[Candidate], worlds: Sequence[str], results: Res
 
 
 def to_markdown(candidates: Sequence[Candidate], worlds: Sequence[str], results: Results) -> str:
-    """For a file: also what each candidate was made of."""
+    """For a file: also the family and how much data each candidate was made of."""
+    usual = Counter(found.episodes for found in results.values()).most_common(1)
     lines = [
-        "| candidate | family | architecture | made of | " + " | ".join(worlds) + " |",
+        f"True success in percent with its 95 % Wilson interval, over {usual[0][0] if usual else 0} episodes in each "
+        "world unless another n is given; the best on average first.",
+        "",
+        "| candidate | family | network | episodes (successes) | " + " | ".join(worlds) + " |",
         "|---" * (4 + len(worlds)) + "|",
     ]
     for candidate in _best_first(candidates, worlds, results):
         manifest = candidate.manifest
-        cells = (_cell(results.get((candidate.id, world))) for world in worlds)
-        made_of = manifest.provenance.notes.replace("|", "/")
+        found = (results.get((candidate.id, world)) for world in worlds)
+        cells = (_short_cell(one, usual[0][0] if usual else 0) for one in found)
         lines.append(
             f"| {candidate.name} | {manifest.provenance.family} | {manifest.architecture or manifest.format} "
-            f"| {made_of} | {' | '.join(cells)} |"
+            f"| {_data(manifest.provenance.notes)} | {' | '.join(cells)} |"
         )
     return "\n".join([*lines, ""])
 
@@ -53,3 +59,16 @@ def _cell(found: TrueSuccess | None) -> str:
     if found is None:
         return "not measured"
     return f"{found.share:.1%} ({found.low:.1%} to {found.high:.1%}), n={found.episodes}"
+
+
+def _short_cell(found: TrueSuccess | None, usual_episodes: int) -> str:
+    if found is None:
+        return "-"
+    episodes = f", n={found.episodes}" if found.episodes != usual_episodes else ""
+    return f"{100 * found.share:.1f} ({100 * found.low:.0f} to {100 * found.high:.0f}){episodes}"
+
+
+def _data(notes: str) -> str:
+    """`1620 episodes, 402 successes; ...`, as a training run writes it, in short."""
+    found = re.match(r"(\d+) episodes, (\d+) successes;", notes)
+    return f"{found[1]} ({found[2]})" if found else "?"

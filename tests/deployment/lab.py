@@ -47,6 +47,7 @@ def make_lab(
     rung_episodes: tuple[int, int, int] = (2, 2, 4),
     request_episodes: int = 4,
     batch_episodes: int = 2,
+    heartbeat_s: float = 3.0,
 ) -> list[Candidate]:
     """Everything the scheduler and the runners need below `folder`; robots maps names to rungs."""
     create_keys(folder / "deployment" / "keys")
@@ -66,7 +67,7 @@ def make_lab(
     rules = {
         "robots": {name: {"rungs": rungs} for name, rungs in robots.items()},
         "ladder": ladder,
-        "lease": {"heartbeat_s": 3.0, "grace_s": 5.0, "length_s": 600.0},
+        "lease": {"heartbeat_s": heartbeat_s, "grace_s": 5.0, "length_s": 600.0},
         "rest": {"after_episodes": 100_000, "pause_s": 0.0},
         "race": {"batch_episodes": batch_episodes, "budget_episodes": 100_000, "explore_every": 0},
         "request_episodes": request_episodes,

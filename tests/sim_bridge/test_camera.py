@@ -28,6 +28,26 @@ def test_the_point_looked_at_is_in_the_middle() -> None:
     )
 
 
+def test_the_pseudo_real_camera_is_off_by_what_a_calibration_leaves() -> None:
+    over_the_tray = np.stack(np.meshgrid(np.linspace(0.48, 0.72, 7), np.linspace(-0.12, 0.12, 7), [0.02, 0.1, 0.2]), -1)
+    points = over_the_tray.reshape(-1, 3)
+    seen = PSEUDO_REAL.camera.calibrate(96).project(points)
+    off = np.linalg.norm(seen - STANDARD_CAMERA.calibrate(96).project(points), axis=1)
+    assert 0.7 < off.mean() < 1.1
+    assert off.max() < 2.2
+
+
+def test_a_rough_world_looks_through_its_shifted_camera() -> None:
+    with World(find_world("train_rough"), image_size=64) as world:
+        world.lay_out(3)
+        shift = world._variation.camera_shift
+        through_shifted = world._pictures._view
+    moved = STANDARD_CAMERA.moved(shift).calibrate(64)
+    flip = np.diag([1.0, -1.0, -1.0, 1.0])  # OpenGL looks along -z with y up
+    np.testing.assert_allclose(np.reshape(through_shifted, (4, 4)).T, flip @ moved.camera_from_base)
+    assert np.abs(np.array(shift.eye_m)).max() > 1e-4
+
+
 @pytest.mark.parametrize("name", ["train", "pseudo_real"])
 def test_fingers_are_seen_where_they_are_projected(name: str) -> None:
     with World(find_world(name), image_size=472) as world:

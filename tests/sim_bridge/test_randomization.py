@@ -29,6 +29,7 @@ def varied_fields(level: Level) -> set[str]:
         (Level.NONE, set()),
         (Level.MILD, LOOK),
         (Level.HEAVY, LOOK | LAYOUT),
+        (Level.ROUGH, LOOK | {"home_offset", "tray_offset", "flaws", "touch", "camera_shift"}),
         (Level.PSEUDO_REAL, LOOK | HARDWARE | {"tray_offset"}),
     ],
 )

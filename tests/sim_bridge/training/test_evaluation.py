@@ -105,4 +105,9 @@ def test_the_table_has_the_best_first_and_says_what_is_not_measured(candidate: C
     assert lines[1].startswith("other")
     assert "50.0% (15.0% to 85.0%), n=4" in lines[1]
     assert lines[1].endswith("not measured")
-    assert to_markdown([candidate, other], ("train",), results).count("\n") == 4
+    results[other.id, "test"] = summarise([True])
+    markdown = to_markdown([candidate, other], ("train", "test"), results).splitlines()
+    assert "over 4 episodes" in markdown[0]
+    assert markdown[4].startswith("| other |")
+    assert markdown[4].endswith("| 50.0 (15 to 85) | 100.0 (21 to 100), n=1 |")
+    assert markdown[5].endswith("| 0.0 (0 to 49) | - |")

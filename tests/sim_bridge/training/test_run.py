@@ -81,6 +81,33 @@ def test_a_run_cut_off_goes_on_to_the_same_weights(replay: Replay, tmp_path: Pat
     assert [checkpoint.step for checkpoint in resumed.checkpoints] == [3, 6]
 
 
+def test_a_falling_rate_ends_at_its_share_and_an_average_resumes_too(replay: Replay, tmp_path: Path) -> None:
+    recipe = make_recipe(steps=4, checkpoints=(2,), learning_rate=0.01, final_rate=0.2, averaging=0.9)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    TrainingRun(recipe, replay, whole).train()
+    cut_off = TrainingRun(recipe, replay, parts)
+    for expected in (0.01, 0.008):  # 0.01 * (1 - 0.8 * step / 4)
+        cut_off.advance()
+        assert cut_off._optimiser.param_groups[0]["lr"] == pytest.approx(expected)
+    cut_off._losses.append(0.5)
+    cut_off._write_checkpoint()
+    TrainingRun(recipe, replay, parts).train()
+    assert weights(whole / "tiny-00004") == weights(parts / "tiny-00004")
+    with pytest.raises(TrainingError, match="is of another recipe"):
+        TrainingRun(make_recipe(steps=5, learning_rate=0.01, final_rate=0.2, averaging=0.9), replay, parts)
+
+
+def test_averaged_weights_lie_between_the_first_and_the_last(replay: Replay, tmp_path: Path) -> None:
+    run = TrainingRun(make_recipe(averaging=0.5, learning_rate=0.1), replay, tmp_path)
+    before = [w.clone() for w in run._network.parameters()]
+    run.advance()
+    for old, new, average in zip(before, run._network.parameters(), run._written.parameters(), strict=True):
+        # After step 1 the past weighs min(0.5, 1/11).
+        assert average.detach().numpy() == pytest.approx(((old + 10 * new) / 11).detach().numpy(), abs=1e-6)
+
+
 def test_a_state_of_another_recipe_is_refused(replay: Replay, tmp_path: Path) -> None:
     TrainingRun(make_recipe(steps=1), replay, tmp_path).train()
     with pytest.raises(TrainingError, match="is of another recipe or other data"):

@@ -1,0 +1,64 @@
+"""A candidate that plays for a store: its own episodes are data to score on, and to learn from its mistakes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.errors import CandidateError, ConfigError
+from opc_ros.policies.candidate import read_candidate
+from opc_ros.policies.compute import limit_threads_here
+from opc_ros.policies.greedy import CemSettings
+from sim_bridge.collecting import check_scene
+from sim_bridge.episodes import SeededPolicy
+from sim_bridge.training.greedy_policy import GreedyPolicy
+from sim_bridge.world import World
+
+SEARCH = CemSettings(samples=64, elites=6, rounds=3)  # as hard as it searches when its true success is measured
+_NAME_LENGTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlay:
+    """Which candidate plays in which world, and how often it acts at random instead."""
+
+    world: str
+    folder: Path
+    name: str
+    candidate_id: str
+    epsilon: float = 0.0
+    image_size: int = 472
+    robot: str = "twin"
+    allow_code: bool = False
+
+    def __post_init__(self) -> None:
+        check_scene(self.world, self.image_size)
+        if not 0.0 <= self.epsilon < 1.0:
+            raise ConfigError(f"epsilon: got {self.epsilon}, expected from 0 to below 1")
+
+    def episode_id(self, seed: int) -> str:
+        random = f"-random{self.epsilon:g}" if self.epsilon else ""
+        name = self.name[:_NAME_LENGTH].replace("+", "_")  # ids of episodes are file names, and bounded
+        return f"{self.world}-{name}-{self.candidate_id[:12]}{random}-{self.image_size}px-{seed:08d}"
+
+    def make_policy(self, world: World) -> SeededPolicy:
+        candidate = read_candidate(self.folder)
+        if candidate.id != self.candidate_id:
+            raise CandidateError(f"candidate {self.folder}: changed since the first episode; run again")
+        limit_threads_here(1)  # the workers are the threads
+        return GreedyPolicy(candidate, SEARCH, epsilon=self.epsilon, allow_code=self.allow_code)
+
+
+def plan_own_play(
+    folder: Path,
+    world: str,
+    *,
+    epsilon: float = 0.0,
+    image_size: int = 0,
+    robot: str = "twin",
+    allow_code: bool = False,
+) -> OwnPlay:
+    """A plan for a candidate's folder; pictures are as large as the candidate looks at unless told otherwise."""
+    candidate = read_candidate(folder)
+    size = image_size or max(candidate.manifest.input.image_size)
+    return OwnPlay(world, folder, candidate.name, candidate.id, epsilon, size, robot, allow_code)
