@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Protocol
 
@@ -118,19 +118,20 @@ class Supervisor:
             reader.join(timeout=1.0)
 
     def _start(self, node: Startable) -> None:
-        child = subprocess.Popen(
-            node.command(),
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # Ctrl-C reaches the supervisor alone, which then stops the nodes in order
-            preexec_fn=_end_with_parent,
-        )
+        with _signals_held_back():
+            child = subprocess.Popen(
+                node.command(),
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # Ctrl-C reaches the supervisor alone, which then stops the nodes in order
+                preexec_fn=_end_with_parent,
+            )
+            self._children.append((node, child))
         assert child.stdout is not None
-        self._children.append((node, child))
         reader = threading.Thread(target=self._stream, args=(node, child.stdout), daemon=True)
         reader.start()
         self._readers.append(reader)
@@ -142,6 +143,26 @@ class Supervisor:
 
     def _say(self, node: Startable, text: str) -> None:
         self._write(f"[{node.label:<{self._width}}] {text}")
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Deal with Ctrl-C after a fork: raised in what Python itself calls around one, it would be swallowed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    for signum, handler in before.items():
+        if callable(handler):
+            signal.signal(signum, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _end_with_parent() -> None:

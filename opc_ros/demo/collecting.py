@@ -38,7 +38,8 @@ class Recorded:
 
 def count_recorded(store: Path, robots: tuple[str, ...]) -> Recorded:
     with open_store(store) as opened:
-        mine = [episode for episode in opened.episodes() if not episode.permit_id and episode.is_labelled]
+        played = [episode for episode in opened.episodes() if episode.robot in robots and not episode.permit_id]
+        mine = [episode for episode in played if episode.is_labelled]
         set_aside = len(opened.quarantined()[0])
     return Recorded(
         by_robot={robot: sum(episode.robot == robot for episode in mine) for robot in robots},

@@ -17,7 +17,7 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
     """Everything is really done, by processes that talk over DDS in the ROS domain of the environment."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     arms = f"{len(plan.robots)} {plan.world.replace('_', '-')} arm{'s' if len(plan.robots) > 1 else ''}"
-    screen.head(f"1. {arms} behind KUKA topics, recorders, policy runners, scorer and scheduler come up")
+    screen.head(f"1. {arms} behind KUKA topics come up, with recorders, runners, scorer, scheduler")
     with DemoLab(plan) as lab:
         screen.line(
             f"  {lab.count} ROS 2 nodes are starting in domain {domain}; their logs are in {shorten(plan.logs)}"

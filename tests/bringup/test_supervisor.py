@@ -117,3 +117,23 @@ def test_no_node_outlives_its_supervisor(signum: signal.Signals) -> None:
         parent.kill()
     wait_for(lambda: not any(map(psutil.pid_exists, pids)))
     reader.join(timeout=5)
+
+
+def test_ctrl_c_while_a_node_is_being_started_is_not_lost() -> None:
+    # What Python calls around a fork drops exceptions; a signal that comes there must be raised later.
+    is_armed = [True]
+
+    def interrupt() -> None:
+        if is_armed:
+            is_armed.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    os.register_at_fork(after_in_parent=interrupt)
+    there = set(psutil.Process().children())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), Supervisor([Script("a", FOREVER), Script("b", FOREVER)], print):
+            pass
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert set(psutil.Process().children()) <= there
