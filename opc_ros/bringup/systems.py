@@ -14,7 +14,7 @@ from opc_ros.errors import SetupError
 
 SEEDS_APART = 1_000_000  # each twin has its own stretch of seeds
 # One machine that simulates arms, scores and schedules may leave a process waiting for seconds; a real arm's must not.
-COMMAND_TIMEOUT_S = 3.0
+COMMAND_TIMEOUT_S = 15.0
 PATIENCE_WITH_TWINS: Mapping[str, Parameter] = {"heartbeat_s": 15.0, "recorder_timeout_s": 60.0}
 
 
