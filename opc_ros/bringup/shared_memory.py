@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ FOLDER = Path("/dev/shm")
 PROCESSES = Path("/proc")
 # Segments and their lock files. Semaphores are left alone: DDS replaces one that stays locked by itself.
 NAME = re.compile(r"(fastrtps|fast_datasharing)_\w+")
+LOCKS = ("_el", "_sl")  # exclusive and shared; held by whoever lives
 MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (\d+) +(/\S+)", re.MULTILINE)  # inode and path in /proc/PID/maps
 
 
@@ -22,6 +24,7 @@ def sweep_shared_memory(folder: Path = FOLDER) -> list[str]:
         if left:
             used = set(_used_inodes(folder))
             left = {path: inode for path, inode in left.items() if inode not in used}
+    left = {path: inode for path, inode in left.items() if not _is_locked(path)}
     swept = []
     for path, inode in left.items():
         with contextlib.suppress(OSError):
@@ -53,6 +56,20 @@ def _used_inodes(folder: Path) -> Iterator[int]:
                     yield int(inode)
         with contextlib.suppress(OSError):
             yield from _open_inodes(process / "fd", folder)
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a node holds the lock of this segment: one in another container is not among our processes."""
+    segment = path.with_name(path.name.removesuffix("_el").removesuffix("_sl"))
+    for ending in LOCKS:
+        try:
+            with segment.with_name(segment.name + ending).open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            continue
+    return False
 
 
 def _open_inodes(descriptors: Path, folder: Path) -> Iterator[int]:

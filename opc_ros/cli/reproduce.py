@@ -63,9 +63,7 @@ def add_parser(verbs: Any) -> None:
     )
     published.set_defaults(run=run_published)
     reproduce_grasping.add_parser(experiments)
-    reproduce_pong.add_arguments(
-        _add_experiment(experiments, "pong", reproduce_pong.SUMMARY, reproduce_pong.EXAMPLES)
-    )
+    reproduce_pong.add_arguments(_add_experiment(experiments, "pong", reproduce_pong.SUMMARY, reproduce_pong.EXAMPLES))
 
 
 def _add_experiment(experiments: Any, name: str, summary: str, examples: str) -> argparse.ArgumentParser:

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     plots = draw_grasping(results, folder)
     if arguments.page:
         command = "opc " + " ".join(sys.argv[1:])
-        write_section(arguments.page, to_markdown(results, budget, plots, command=command, page=arguments.page))
+        write_section(arguments.page, to_markdown(results, plots, command=command, page=arguments.page))
     if arguments.json:
         print(json.dumps({"worlds": list(map(_to_json, results)), "plots": list(map(str, plots))}, indent=2))
     else:

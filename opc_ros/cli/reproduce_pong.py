@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opc_ros.cli.progress_bar import progress_bar
+from opc_ros.errors import ConfigError
 
 if TYPE_CHECKING:
     from opc_ros.experiments.pong.experiment import PongResult
@@ -34,6 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget", type=float, default=10.0, metavar="MINUTES", help="about how long it may take (default 10)"
     )
+    parser.add_argument(
+        "--sticky",
+        type=float,
+        nargs="+",
+        default=[0.0, 10.0, 25.0],
+        metavar="PERCENT",
+        help="how often the emulator repeats the action before (default 0 10 25)",
+    )
     parser.add_argument("--page", type=Path, metavar="DIR", help="write pong.md and its plot here")
     parser.set_defaults(run=run)
 
@@ -44,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.experiments.pong.experiment import PongPlan, run_pong
     from opc_ros.experiments.pong.page import draw_scatter, write_page
 
-    plan = PongPlan.for_budget(arguments.budget)
+    if not all(0 <= percent < 100 for percent in arguments.sticky):
+        raise ConfigError(f"sticky is {arguments.sticky}, expected percentages from 0 to below 100")
+    plan = PongPlan.for_budget(arguments.budget, tuple(percent / 100 for percent in arguments.sticky))
     out = arguments.out / f"pong-{arguments.budget:g}"
     open_folder(out)
 
@@ -56,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     result = run_pong(plan, out, open_report, lambda: datetime.datetime.now(datetime.UTC))
     plots = [draw_scatter(result, out)]
     if arguments.page:
-        command = shlex.join(["opc", "reproduce", "pong", "--budget", f"{arguments.budget:g}"])
+        sticky = [f"{percent:g}" for percent in arguments.sticky]
+        command = shlex.join(["opc", "reproduce", "pong", "--budget", f"{arguments.budget:g}", "--sticky", *sticky])
         plots += write_page(result, arguments.page, command)
     if arguments.json:
         print(json.dumps({**asdict(result), "files": list(map(str, plots))}, indent=2))
@@ -72,6 +84,9 @@ def _print(result: PongResult) -> None:
     first = result.levels[0]
     success = sorted(candidate.success for candidate in first.candidates)
     print("\n".join(scale_lines(result.plan, len(first.candidates))))
-    print(f"points won by the worst, the middle and the best: {success[0]:.2f}, {success[len(success) // 2]:.2f}, ", end="")
+    print(
+        f"points won by the worst, the middle and the best: {success[0]:.2f}, {success[len(success) // 2]:.2f}, ",
+        end="",
+    )
     print(f"{success[-1]:.2f}")
     print("\n".join(table_lines(result)))

@@ -16,7 +16,7 @@ from opc_ros.experiments.agreement_intervals import (
     measure_size_curve,
     noise_ceiling,
 )
-from opc_ros.experiments.validation_sets import MIXED, SCRIPTED, Budget, ValidationSet
+from opc_ros.experiments.validation_sets import MIXED, SCRIPTED, Budget, Part, ValidationSet
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
@@ -35,6 +35,16 @@ PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
         zip(METRICS, ((0.17, 0.48), (0.12, 0.50), (0.01, -0.15), (0.81, 0.87), (0.91, 0.94)), strict=True)
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PartCount:
+    """How many episodes one policy played for the mixed set, and how many succeeded."""
+
+    label: str
+    is_learned: bool
+    episodes: int
+    successes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,7 @@ class WorldResult:
     ceiling: float
     sets: tuple[SetResult, ...]
     size_curves: tuple[SizeCurve, ...]
+    parts: tuple[PartCount, ...]
     left_out: tuple[str, ...]  # candidates without enough trials, or that could not be scored
 
     def find(self, name: str) -> SetResult:
@@ -129,6 +140,7 @@ def run_world(
         ceiling=noise_ceiling(success, trials, rng),
         sets=tuple(results),
         size_curves=tuple(curves),
+        parts=tuple(_count_part(part, scored) for part in sets[0].parts),
         left_out=tuple(sorted(left_out)),
     )
 
@@ -194,6 +206,12 @@ def _score(
         report=report,
     )
     return scored, with_greedy
+
+
+def _count_part(part: Part, scored: ScoredSet) -> PartCount:
+    ids = set(part.episode_ids())
+    outcomes = [ref.is_success for ref in scored.refs if ref.id in ids]
+    return PartCount(part.label, part.is_learned, len(outcomes), sum(outcomes))
 
 
 def _choose(scored: ScoredSet, chosen: ValidationSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

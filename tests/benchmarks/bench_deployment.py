@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=500)
     parser.add_argument("--robots", type=int, default=7)
     parser.add_argument("--arms", choices=("scripted", "twin"), default="scripted")
-    parser.add_argument("--real-time-factor", type=float, default=4.0, help="of the twins (default: 4)")
+    parser.add_argument("--real-time-factor", type=float, default=2.0, help="of the twins (default: 2)")
     arguments = parser.parse_args()
     if arguments.runs:
         measure_race(arguments.runs)
@@ -101,7 +101,13 @@ class Fleet:
         ]
 
     def _twin(self, number: int, name: str) -> NodeSpec:
-        parameters: dict[str, Parameter] = {"image_size": 64, "camera_hz": 5.0, "joint_state_hz": 50.0, "seed": number}
+        parameters: dict[str, Parameter] = {
+            "image_size": 64,
+            "camera_hz": 5.0,
+            "joint_state_hz": 50.0,
+            "seed": number,
+            "niceness": 5,
+        }
         patience: dict[str, Parameter] = {"command_timeout_s": 2 * PATIENCE_S}
         return NodeSpec("twin", name, parameters | patience | {"real_time_factor": self.real_time_factor})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.bringup import shared_memory
 from opc_ros.bringup.shared_memory import FOLDER, sweep_shared_memory
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +44,19 @@ def test_a_mapping_counts_though_its_file_was_made_under_another_name(tmp_path: 
         (tmp_path / "fastrtps_3c").hardlink_to(made)
         made.unlink()
         assert sweep_shared_memory(tmp_path) == []
+
+
+def test_a_node_in_another_container_keeps_its_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes, folder = tmp_path / "proc", tmp_path / "shm"
+    (processes / "self").mkdir(parents=True)
+    folder.mkdir()
+    for name in ("fastrtps_4d", "fastrtps_4d_el", "fastrtps_5e", "fastrtps_5e_el"):
+        (folder / name).write_bytes(bytes(16))
+    monkeypatch.setattr(shared_memory, "PROCESSES", processes)  # nobody is to be seen
+    with (folder / "fastrtps_4d_el").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert sweep_shared_memory(folder) == ["fastrtps_5e", "fastrtps_5e_el"]
+    assert sweep_shared_memory(folder) == ["fastrtps_4d", "fastrtps_4d_el"]
 
 
 def test_a_folder_that_is_not_there_is_nothing_to_sweep(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ from opc_ros.policies.weights import save_weights
 BALL_BELOW_PADDLE = 14  # the feature: 4 presences, 4 rows, 4 columns, then row distances of pairs 01 02 03
 
 
-def make_follower(folder: Path, name: str = "follower", *, gain: float = 1.0, offset: float = 0.0, family: str = "DQN") -> Candidate:
+def make_follower(
+    folder: Path, name: str = "follower", *, gain: float = 1.0, offset: float = 0.0, family: str = "DQN"
+) -> Candidate:
     """Goes where the ball is (gain 1) or where it is not (gain -1): Q of down is max(0, d), of up max(0, -d).
 
-    d is how far the ball is below the paddle; with an offset of -0.5 the paddle hits the ball with its edge and wins more.
+    d is how far the ball is below the paddle; with an offset the paddle hits it with its edge, which wins more points.
     """
     network = build_network(ARCHITECTURE, INPUT, PARAMETERS)
     assert isinstance(network, RegionMoments)

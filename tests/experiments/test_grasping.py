@@ -200,7 +200,7 @@ def test_the_page_keeps_what_others_wrote_and_replaces_only_its_own_section(tmp_
     page = tmp_path / "README.md"
     page.write_text("# Experiments\n\nThe tree.\n")
     plots = draw_grasping([world], tmp_path)
-    text = to_markdown([world], BUDGET, plots, command="opc reproduce grasping", page=page)
+    text = to_markdown([world], plots, command="opc reproduce grasping", page=page)
     write_section(page, "## Grasping\n\nold")
     write_section(page, text)
     written = page.read_text()

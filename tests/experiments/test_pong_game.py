@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_up_moves_the_own_paddle_up_the_picture_and_down_moves_it_down(
 
 def test_a_picture_shows_the_ball_now_and_one_decision_ago(games: list[PongGame], starts: list[Any]) -> None:
     pictures = play(games[0], starts[1], 0.0, 0)
-    for before, after in zip(pictures, pictures[1:], strict=False):
+    for before, after in itertools.pairwise(pictures):
         np.testing.assert_array_equal(after[:, :, BALL_BEFORE], before[:, :, BALL])
     # The ball is 2 by 4 screen pixels, a cell 4 by 4: half a cell is ball.
     assert pictures[0][:, :, BALL].sum() == pytest.approx(255 / 2, abs=3)

@@ -117,3 +117,31 @@ def test_an_arm_cut_off_loses_its_lease_and_another_does_the_work(tmp_path: Path
         probe.until(lambda: journal.is_revoked(lease.permit_id), "arm1 does not hear of the revocation")
         counted = [row[0] for row in queue.rows("SELECT episode_id FROM results")]
     assert len(counted) == len(set(counted))
+
+
+def test_a_lease_whose_result_got_lost_is_asked_for_again(tmp_path: Path, start: Start, probe: Probe) -> None:
+    from opc_interfaces.action import RunEpisodes
+    from opc_interfaces.msg import RobotStatus
+    from opc_interfaces.srv import RequestDeployment
+    from rclpy.action import ActionServer
+
+    from opc_ros.ros import topics
+
+    make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
+    taken: list[str] = []
+    # A robot that takes every lease, says that it is idle, and whose results never arrive.
+    server = ActionServer(
+        probe.node,
+        RunEpisodes,
+        "/arm1/run_episodes",
+        execute_callback=lambda goal: RunEpisodes.Result(),
+        handle_accepted_callback=lambda goal: taken.append(goal.request.lease_id),
+    )
+    status = probe.node.create_publisher(RobotStatus, "/arm1/robot/status", topics.LATEST)
+    probe.node.create_timer(0.2, lambda: status.publish(RobotStatus(robot="arm1", state=RobotStatus.IDLE)))
+    start("scheduler", "/", **scheduler_parameters(tmp_path))
+    answer = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
+    assert answer.success, answer.message
+    probe.until(lambda: len(taken) >= 3, "the lease is not sent again")
+    assert len(set(taken)) == 1
+    server.destroy()

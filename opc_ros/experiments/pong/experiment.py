@@ -32,6 +32,7 @@ PUBLISHED: Mapping[float, Mapping[str, tuple[float, float]]] = {
     0.1: dict(zip(METRICS, ((0.05, -0.16), (0.04, -0.29), (0.02, -0.32), (0.48, 0.73), (0.33, 0.67)), strict=True)),
     0.25: dict(zip(METRICS, ((0.07, -0.15), (0.01, -0.22), (0.00, -0.18), (0.33, 0.66), (0.16, 0.58)), strict=True)),
 }
+STICKINESS = tuple(PUBLISHED)
 _TRAINING_STARTS, _TRUE_STARTS, _VALIDATION_STARTS = 11, 12, 13  # seeds
 
 OpenReport = Callable[[str], AbstractContextManager[Report]]  # a progress bar of this title
@@ -47,23 +48,26 @@ class PongPlan:
     recorded: int  # validation episodes at each stickiness
     training_starts: int = 200
     games: int = 16  # side by side
-    stickiness: tuple[float, ...] = (0.0, 0.1, 0.25)
+    stickiness: tuple[float, ...] = STICKINESS
 
     @classmethod
-    def for_budget(cls, minutes: float) -> PongPlan:
-        """What two cores of 2020 do in about this time; the same budget is the same experiment on every machine."""
+    def for_budget(cls, minutes: float, stickiness: tuple[float, ...] = STICKINESS) -> PongPlan:
+        """What one free core does in about this time, whatever this machine's cores do: sizes follow from the budget.
+
+        A third goes into training, half into true success, the rest into episodes and scores.
+        """
         if not minutes >= 2:
             raise ConfigError(f"budget is {minutes:g} minutes, expected at least 2")
-        decisions = int(min(200_000, max(1_600, 600 * minutes)))
-        schedule = Schedule(decisions=decisions, checkpoints=8, explored=max(800, min(8_000, decisions // 3)))
-        behaviour = Schedule(decisions=decisions, checkpoints=int(min(38, max(4, minutes / 2))), explored=schedule.explored)
-        recorded = int(min(30, max(4, minutes / 3)))
+        decisions = int(min(200_000, 1_900 * minutes))
+        policies = int(min(38, max(4, 1.2 * minutes)))
+        explored = min(8_000, decisions // 3)
         return cls(
-            schedule=schedule,
-            behaviour=behaviour,
-            points=int(min(3_000, max(10, 3 * minutes))),
-            recorded=behaviour.checkpoints * recorded,
-            training_starts=int(min(200, max(20, 4 * minutes))),
+            schedule=Schedule(decisions=decisions, explored=explored),
+            behaviour=Schedule(decisions=decisions, explored=explored, checkpoints=policies),
+            points=int(min(3_000, max(8, 2.8 * minutes))),
+            recorded=policies * int(min(30, max(6, 12 * minutes / policies))),
+            training_starts=int(min(200, max(20, 10 * minutes))),
+            stickiness=stickiness,
         )
 
 

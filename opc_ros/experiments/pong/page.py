@@ -35,7 +35,8 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
     """How this run differs from the paper's."""
     schedule = plan.schedule
     yield (
-        f"{candidates} candidates ({len(VARIANTS)} variants, {schedule.checkpoints} checkpoints each); the paper has 175"
+        f"{candidates} candidates, {len(VARIANTS)} variants with {schedule.checkpoints} checkpoints each; "
+        "the paper has 175"
     )
     yield f"{plan.points} points decide a candidate's true success at each stickiness; the paper plays 3,000"
     yield (
@@ -117,7 +118,7 @@ def _page_lines(result: PongResult, command: str, plot: str) -> Iterator[str]:
     first = result.levels[0]
     yield "# Pong"
     yield ""
-    yield "Score against the share of points truly won; R² of the line of best fit / Spearman ξ, the paper's in brackets."
+    yield "Score against the share of points truly won: R² of the line of best fit / Spearman ξ, the paper's behind."
     yield ""
     yield "| metric | " + " | ".join(f"sticky {level.stickiness:.0%}" for level in result.levels) + " |"
     yield "|---" * (1 + len(result.levels)) + "|"

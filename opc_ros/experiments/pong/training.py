@@ -172,9 +172,7 @@ class TrainingRun:
 class _Players:
     """Games side by side, each beginning anew at a random start when its point is over."""
 
-    def __init__(
-        self, games: list[PongGame], starts: list[Any], learner: Learner, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, games: list[PongGame], starts: list[Any], learner: Learner, rng: np.random.Generator) -> None:
         self._games = games
         self._starts = starts
         self._learner = learner

@@ -26,7 +26,7 @@ def measure_wins(
     stickiness: float,
     report: Report = ignore_progress,
 ) -> Wins:
-    """Points won by each candidate's greedy policy, one from each start; lines already in the file are taken from it."""
+    """Points that each candidate's greedy policy wins, one from each start; what the file knows is not played again."""
     known = _read(path)
     for done, candidate in enumerate(candidates):
         report(done, len(candidates), f"sticky {stickiness:.0%}, {candidate.name}")
@@ -63,5 +63,7 @@ def _read(path: Path) -> dict[tuple[str, float, int], int]:
             entry = json.loads(line)
             known[entry["candidate"], entry["stickiness"], entry["episodes"]] = int(entry["wins"])
         except (ValueError, KeyError, TypeError) as error:
-            raise EvaluationError(f"{path}, line {number}: got {line[:40]!r}, expected an outcome; remove it") from error
+            raise EvaluationError(
+                f"{path}, line {number}: got {line[:40]!r}, expected an outcome; remove it"
+            ) from error
     return known

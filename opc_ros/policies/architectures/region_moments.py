@@ -26,7 +26,7 @@ class RegionMomentsParameters:
         for index, (channel, left, right) in enumerate(self.regions):
             if channel not in (0, 1, 2) or not 0.0 <= left < right <= 1.0:
                 raise ValueError(
-                    f"regions[{index}] is {[channel, left, right]}, expected channel 0 to 2 and from left to right in 0..1"
+                    f"regions[{index}] is {[channel, left, right]}, expected channel 0 to 2 and 0 <= left < right <= 1"
                 )
 
 
