@@ -10,7 +10,6 @@ from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
 from opc_ros.bringup.twin_lab import furnish_twin_lab
 from opc_ros.config import load_config
-from opc_ros.config import load_config
 from opc_ros.errors import SetupError
 
 SEEDS_APART = 1_000_000  # each twin has its own stretch of seeds
