@@ -14,7 +14,7 @@ from opc_ros.errors import SetupError
 
 SEEDS_APART = 1_000_000  # each twin has its own stretch of seeds
 # One machine that simulates arms, scores and schedules may leave a process waiting for seconds; a real arm's must not.
-COMMAND_TIMEOUT_S = 3.0
+COMMAND_TIMEOUT_S = 15.0
 PATIENCE_WITH_TWINS: Mapping[str, Parameter] = {"heartbeat_s": 15.0, "recorder_timeout_s": 60.0}
 
 
@@ -67,7 +67,10 @@ def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
 
 
 def _office(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-    """What runs once for all robots: who scores, and who lends robots."""
+    """What runs once for all robots: who scores, by what the gate asks for, and who lends robots."""
+    from opc_ros.deployment.gate import GateRules
+
+    rules = load_config(Path(read_config(arguments, "gate_config")), GateRules)
     store, candidates = read_folder(arguments, "store"), read_folder(arguments, "candidates")
     scores = Path(read_folder(arguments, "scores"))
     scheduler = {
@@ -79,7 +82,7 @@ def _office(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
         "candidates": candidates,
     }
     scorer: dict[str, Parameter] = {"store": store, "candidates": candidates, "out": str(scores)}
-    scorer["rescore_s"] = read_number(arguments, "rescore_s")
+    scorer |= {"metric": rules.metric, "top_k": rules.top_k, "rescore_s": read_number(arguments, "rescore_s")}
     return (NodeSpec("scorer", "", scorer), NodeSpec("scheduler", "", scheduler))
 
 

@@ -32,7 +32,7 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
         screen.head("5. The scheduler lends the arms to those with permits, up the ladder: twin, reduced, full")
         ran = run_permitted(lab, screen)
         screen.waiting("the nodes to end")
-    page = write_report(plan, ran)
+    page = write_report(plan, ranking, ran)
     screen.head(f"What happened; everything is in {shorten(plan.folder)}")
     screen.lines(summarise(plan, recorded, ranking, judged, ran, page))
     screen.line("Next:")

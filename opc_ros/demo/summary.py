@@ -21,7 +21,7 @@ from opc_ros.ranking.store_run import StoreScoring, score_store
 from opc_ros.scoring.engines import NoEngine
 
 
-def write_report(plan: DemoPlan, ran: Ran) -> Path:
+def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
     """The scorer's report once more, now with the success that was seen on the arms."""
     measured = plan.folder / "measured.csv"
     with measured.open("w", newline="", encoding="utf-8") as file:
@@ -35,11 +35,11 @@ def write_report(plan: DemoPlan, ran: Ran) -> Path:
             store=plan.store,
             registry=plan.folder / "candidates",
             out=plan.folder / "report",
-            candidates=tuple(_ranked_ids(plan)),
+            candidates=tuple(candidate.candidate_id for candidate in ranking.candidates),
             snapshot=TAG,
             ledger=plan.folder / "scores" / "q.sqlite",
             known_success=measured if ran.tried else None,
-            options=RankingOptions(),
+            options=RankingOptions(metric=ranking.metric, top_k=ranking.top_k),
         ),
         NoEngine(),
         now=lambda: datetime.datetime.now(datetime.UTC),
@@ -71,12 +71,6 @@ def next_commands(plan: DemoPlan, ranking: Ranking) -> list[str]:
         "  opc ledger show",
         f"  opc up twin {given} scheduler_config:={plan.scheduler_config}",
     ]
-
-
-def _ranked_ids(plan: DemoPlan) -> list[str]:
-    from opc_ros.deployment.gatekeeper import read_ranking
-
-    return [candidate.candidate_id for candidate in read_ranking(plan.ranking).candidates]
 
 
 def _describe_runs(ran: Ran) -> list[str]:

@@ -170,7 +170,7 @@ class RosArm:
         self._link.hold()
         short = np.abs(reading.positions_rad - trajectory.goal_rad)
         line = f"joint {int(short.argmax()) + 1} stopped {math.degrees(short.max()):.2f} deg short of its goal"
-        is_creeping = self._link.joint_travel_rad(TREMBLE_S) < TREMBLE_RAD
+        is_creeping = min(short.max(), self._link.joint_travel_rad(TREMBLE_S)) < TREMBLE_RAD
         if must_arrive or not (has_ended or is_creeping):
             self._link.report(SafetyEvent.FAULT, line)
             raise ArmError(f"arm {self.name}: {line}: is something in the way, or the controller not active?")
