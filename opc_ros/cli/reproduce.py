@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   opc reproduce tree
   opc reproduce published --json
   opc reproduce grasping --budget 0.1
+  opc reproduce pong --budget 10
   opc reproduce tree --help                 its settings
 """
 TREE_EXAMPLES = """examples:

@@ -63,7 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.errors import ConfigError
     from opc_ros.experiments.figures import open_folder
     from opc_ros.experiments.grasping_figures import draw_grasping
-    from opc_ros.experiments.grasping_page import to_markdown, write_section
+    from opc_ros.experiments.grasping_page import to_markdown
+    from opc_ros.experiments.page_section import write_section
     from opc_ros.experiments.validation_sets import COLUMNS, Budget
 
     names = tuple(dict.fromkeys(arguments.world or COLUMNS))
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     plots = draw_grasping(results, folder)
     if arguments.page:
         command = "opc " + " ".join(sys.argv[1:])
-        write_section(arguments.page, to_markdown(results, plots, command=command, page=arguments.page))
+        write_section(arguments.page, "grasping", to_markdown(results, plots, command=command, page=arguments.page))
     if arguments.json:
         print(json.dumps({"worlds": list(map(_to_json, results)), "plots": list(map(str, plots))}, indent=2))
     else:

@@ -24,7 +24,7 @@ EXAMPLES = """examples:
   opc reproduce pong --budget 3             a sanity run: does everything work here?
   opc reproduce pong --budget 60            enough training for good and bad candidates
   opc reproduce pong --budget 60            again: goes on where it was interrupted
-  opc reproduce pong --budget 60 --page opc_ros/experiments   also write pong.md and its plot
+  opc reproduce pong --budget 60 --page opc_ros/experiments/README.md
 
 The same budget is the same experiment on every machine: sizes follow from it, not from a clock.
 """
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="how often the emulator repeats the action before (default 0 10 25)",
     )
-    parser.add_argument("--page", type=Path, metavar="DIR", help="write pong.md and its plot here")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write results and plot into this Markdown page")
     parser.set_defaults(run=run)
 
 
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, record, measure, score; print the table beside the paper's."""
     from opc_ros.experiments.figures import open_folder
     from opc_ros.experiments.pong.experiment import PongPlan, run_pong
-    from opc_ros.experiments.pong.page import draw_scatter, write_page
+    from opc_ros.experiments.pong.page import draw_scatter
 
     if not all(0 <= percent < 100 for percent in arguments.sticky):
         raise ConfigError(f"sticky is {arguments.sticky}, expected percentages from 0 to below 100")
@@ -65,17 +65,26 @@ def run(arguments: argparse.Namespace) -> int:
         return progress_bar(title, is_shown=not arguments.json)
 
     result = run_pong(plan, out, open_report, lambda: datetime.datetime.now(datetime.UTC))
-    plots = [draw_scatter(result, out)]
+    folder = arguments.page.parent / "plots" if arguments.page else out
+    open_folder(folder)
+    plot = draw_scatter(result, folder)
     if arguments.page:
-        sticky = [f"{percent:g}" for percent in arguments.sticky]
-        command = shlex.join(["opc", "reproduce", "pong", "--budget", f"{arguments.budget:g}", "--sticky", *sticky])
-        plots += write_page(result, arguments.page, command)
+        _write_page(result, plot, arguments)
     if arguments.json:
-        print(json.dumps({**asdict(result), "files": list(map(str, plots))}, indent=2))
+        print(json.dumps({**asdict(result), "plot": str(plot)}, indent=2))
         return 0
     _print(result)
-    print("\n".join(f"file: {plot}" for plot in plots))
+    print(f"plot: {plot}")
     return 0
+
+
+def _write_page(result: PongResult, plot: Path, arguments: argparse.Namespace) -> None:
+    from opc_ros.experiments.page_section import write_section
+    from opc_ros.experiments.pong.page import to_markdown
+
+    sticky = [f"{percent:g}" for percent in arguments.sticky]
+    command = shlex.join(["opc", "reproduce", "pong", "--budget", f"{arguments.budget:g}", "--sticky", *sticky])
+    write_section(arguments.page, "pong", to_markdown(result, f"{plot.parent.name}/{plot.name}", command))
 
 
 def _print(result: PongResult) -> None:

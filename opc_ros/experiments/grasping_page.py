@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from opc_ros.errors import SetupError
 from opc_ros.experiments.agreement_intervals import METRICS, SCALE_FREE, Figure
 from opc_ros.experiments.figures import LABELS
 from opc_ros.experiments.grasping import PUBLISHED, WorldResult, find_misranked, training_runs
@@ -24,27 +23,6 @@ _HOW = (
     "Scenes of training data, validation data and trials have seeds of their own. Trials count a candidate's own",
     "greedy play; the pseudo-real world stands for hardware.",
 )
-
-_BEGIN, _END = "<!-- grasping: made by the command below -->", "<!-- end of grasping -->"
-
-
-def write_section(page: Path, text: str) -> None:
-    """Put the section into the page, in place of the last one; the rest of the page stays."""
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        before, after = "", ""
-        if page.exists():
-            before = page.read_text(encoding="utf-8")
-            if _BEGIN in before and _END in before:
-                before, _, rest = before.partition(_BEGIN)
-                after = rest.partition(_END)[2]
-            elif before and not before.endswith("\n\n"):
-                before = before.rstrip("\n") + "\n\n"
-        part = page.with_name(f".{page.name}.part")
-        part.write_text(f"{before}{_BEGIN}\n{text.rstrip()}\n{_END}{after or chr(10)}", encoding="utf-8")
-        part.replace(page)
-    except OSError as error:
-        raise SetupError(f"cannot write {page}: {error.strerror or error}") from None
 
 
 def to_markdown(worlds: Sequence[WorldResult], plots: Sequence[Path], *, command: str, page: Path) -> str:

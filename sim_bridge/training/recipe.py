@@ -42,6 +42,12 @@ class TrainingRecipe:
     steps: int = described(1000, "batches in all; far more than needed over-trains", low=1)
     checkpoints: tuple[int, ...] = described((), "steps to write a candidate at, beside the last")
     batch_size: int = described(64, "transitions in each batch", low=1)
+    closing_share: float = described(
+        0.0,
+        "share of a batch drawn only from steps that close the gripper, where place matters most",
+        low=0.0,
+        high=1.0,
+    )
     learning_rate: float = described(1e-3, "of Adam", low=1e-7, high=1.0)
     final_rate: float = described(1.0, "share of it that is left at the last step; it falls evenly", low=0.0, high=1.0)
     averaging: float = described(

@@ -72,6 +72,7 @@ class TrainingRun:
         self._learned, self._held_out = split_episodes(replay, recipe.held_out, recipe.seed)
         self._actions = self._learned.actions.copy()
         self._actions[:, :3] *= recipe.action_gain
+        self._closing = np.flatnonzero(self._actions[:, 6] > 0.5)
         self._jitter = PictureJitter(recipe.picture_jitter, recipe.image_size, recipe.seed)
         self._targets = make_targets(recipe, self._learned, self._device)
         self._spec = InputSpec(
@@ -117,7 +118,7 @@ class TrainingRun:
         for group in self._optimiser.param_groups:
             group["lr"] = recipe.learning_rate * (1 - (1 - recipe.final_rate) * self._step / recipe.steps)
         rng = np.random.default_rng((recipe.seed, _BATCH_STREAM, self._step))
-        rows = rng.integers(len(self._learned), size=min(recipe.batch_size, len(self._learned)))
+        rows = self._draw_rows(rng)
         images = self._jitter.apply(self._learned.images[rows], rng)
         tools, targets = self._learned.tools[rows], self._targets.targets(rows, self._step)
         actions, targets = add_vain_stops(
@@ -138,6 +139,15 @@ class TrainingRun:
         if not np.isfinite(value):
             raise TrainingError(f"run {recipe.name}: loss is {value} at step {self._step}; lower learning_rate")
         return value
+
+    def _draw_rows(self, rng: np.random.Generator) -> np.ndarray:
+        """Which transitions make the next batch, in random order."""
+        rows = rng.integers(len(self._learned), size=min(self.recipe.batch_size, len(self._learned)))
+        closing = round(self.recipe.closing_share * len(rows)) if len(self._closing) else 0
+        if closing:
+            rows[:closing] = rng.choice(self._closing, size=closing)
+            rng.shuffle(rows)  # both ends of a batch may be given to vain actions
+        return rows
 
     def score_held_out(self) -> float:
         """SoftOPC of what would be written now, on the episodes kept back."""

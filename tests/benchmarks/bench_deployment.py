@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 from domain_coordinator import domain_id
 
-from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.cli.deploy import published_table
 from opc_ros.deployment.decision import Decision, Finding, Verdict
@@ -33,13 +32,10 @@ from opc_ros.deployment.ledger_check import read_ledger
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.simulation import simulate_races
-from tests.deployment.lab import make_lab, runner_parameters, scheduler_parameters
+from tests.deployment.lab import make_lab, runner_parameters, scheduler_parameters, write_patient_arm
 
 # What is counted is who runs what, not how long a busy machine takes for it.
 PATIENCE_S = 30.0
-PATIENT = (
-    "measurement_timeout_s: 30.0\nconnect_timeout_s: 120.0\ncamera: {timeout_s: 120.0}\nmotion: {patience: 50.0}\n"
-)
 PAPER_EPISODES = 10_710
 
 
@@ -91,7 +87,7 @@ class Fleet:
         changes: dict[str, object] = {"heartbeat_s": PATIENCE_S}
         if self.arms == "twin":
             config = self.folder / "arm.yaml"
-            config.write_text(find_config("arm_twin.yaml").read_text() + PATIENT)
+            write_patient_arm(config, 4 * PATIENCE_S)
             changes |= {"arm": "ros", "arm_config": str(config)}
         runners = [(name, runner_parameters(self.folder, name, ["full"], **changes)) for name in self.names]
         return [

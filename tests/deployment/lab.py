@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from opc_ros.bringup.config_files import find_config
 from opc_ros.deployment.keys import create_keys, export_public_keys
 from opc_ros.grasp import Episode
 from opc_ros.policies.candidate import Candidate
@@ -74,6 +75,14 @@ def make_lab(
     }
     (folder / "scheduler.yaml").write_text(yaml.safe_dump(rules))
     return made
+
+
+def write_patient_arm(path: Path, patience_s: float) -> None:
+    """How the twin's arm is reached, so patient that a busy machine does not look like a dead one."""
+    arm = yaml.safe_load(find_config("arm_twin.yaml").read_text())
+    patience = {"measurement_timeout_s": patience_s, "connect_timeout_s": patience_s}
+    slow = {"camera": {"timeout_s": patience_s}, "motion": {"patience": 50.0}}
+    path.write_text(yaml.safe_dump(arm | patience | {key: arm.get(key, {}) | value for key, value in slow.items()}))
 
 
 def scheduler_parameters(folder: Path) -> dict[str, object]:

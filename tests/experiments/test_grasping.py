@@ -12,7 +12,8 @@ from opc_ros.errors import ConfigError, ScoreError
 from opc_ros.experiments.agreement_intervals import measure_figures, measure_size_curve, noise_ceiling
 from opc_ros.experiments.grasping import WorldResult, find_misranked, run_world, training_runs
 from opc_ros.experiments.grasping_figures import draw_grasping
-from opc_ros.experiments.grasping_page import to_markdown, write_section
+from opc_ros.experiments.grasping_page import to_markdown
+from opc_ros.experiments.page_section import write_section
 from opc_ros.experiments.validation_sets import Budget, Part, ValidationSet, plan_sets
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.loading import load_q_function
@@ -201,8 +202,8 @@ def test_the_page_keeps_what_others_wrote_and_replaces_only_its_own_section(tmp_
     page.write_text("# Experiments\n\nThe tree.\n")
     plots = draw_grasping([world], tmp_path)
     text = to_markdown([world], plots, command="opc reproduce grasping", page=page)
-    write_section(page, "## Grasping\n\nold")
-    write_section(page, text)
+    write_section(page, "grasping", "## Grasping\n\nold")
+    write_section(page, "grasping", text)
     written = page.read_text()
     assert written.startswith("# Experiments\n\nThe tree.\n")
     assert "old" not in written

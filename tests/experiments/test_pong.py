@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from opc_ros.cli.main import main
+from opc_ros.experiments.page_section import write_section
 from opc_ros.experiments.pong.emulator import make_starts
 from opc_ros.experiments.pong.experiment import METRICS, PUBLISHED, PongPlan, PongResult, compare
-from opc_ros.experiments.pong.page import table_lines, write_page
+from opc_ros.experiments.pong.page import draw_scatter, table_lines, to_markdown
 from opc_ros.experiments.pong.playing import open_games
 from opc_ros.experiments.pong.training import Schedule, TrainingRun
 from opc_ros.experiments.pong.variants import Variant
@@ -92,19 +93,32 @@ def test_a_second_call_plays_and_scores_nothing_again(result: PongResult, folder
 
 
 def test_the_page_sets_our_figures_beside_the_papers(result: PongResult, tmp_path: Path) -> None:
-    page, plot = write_page(result, tmp_path, "opc reproduce pong --budget 3")
-    text = page.read_text()
+    plot = draw_scatter(result, tmp_path)
     assert plot.read_bytes().startswith(b"\x89PNG")
-    assert f"]({plot.name})" in text
-    ours = result.levels[0].agreement["soft_opc"]
+    text = to_markdown(result, f"plots/{plot.name}", "opc reproduce pong --budget 3")
+    assert "](plots/pong_scatter.png)" in text
+    (level,) = result.levels
+    ours = level.agreement["soft_opc"]
     assert ours is not None
     assert f"| SoftOPC | {ours[0]:.2f} / {ours[1]:.2f} (0.16 / 0.58) |" in text
-    assert "    opc reproduce pong --budget 3" in text
-    for level in result.levels:
-        assert level.snapshot_id in text
-        assert level.ranking_id in text
-    assert result.candidates_digest in text
+    assert "Made by `opc reproduce pong --budget 3`" in text
+    for digest in (level.snapshot_id, level.ranking_id, result.candidates_digest):
+        assert digest in text
     assert len(list(table_lines(result))) == 1 + len(METRICS)
+
+
+def test_each_experiment_replaces_its_own_section_of_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("# Experiments\n")
+    write_section(page, "grasping", "grasps\n")
+    write_section(page, "pong", "first points")
+    write_section(page, "pong", "other points")
+    text = page.read_text()
+    assert text.startswith("# Experiments\n\n<!-- grasping")
+    assert "grasps" in text
+    assert "other points" in text
+    assert "first points" not in text
+    assert text.count("<!-- pong") == 1
 
 
 def test_the_published_figures_are_the_papers() -> None:

@@ -29,12 +29,11 @@ from opc_ros.deployment.ledger_check import read_ledger
 from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit
 from opc_ros.ros import convert, topics
 from opc_ros.ros.permit_messages import permit_to_msg
-from tests.deployment.lab import SECOND, make_lab, runner_parameters, scheduler_parameters
+from tests.deployment.lab import SECOND, make_lab, runner_parameters, scheduler_parameters, write_patient_arm
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher
 
 RUNGS = ["reduced", "full"]
 STILL_RAD = 1e-3
-PATIENT = "measurement_timeout_s: 20.0\nconnect_timeout_s: 40.0\ncamera: {timeout_s: 40.0}\n"
 
 
 class Rig:
@@ -47,7 +46,7 @@ class Rig:
         self.clock_offset_ns = 0
         self._processes: list[subprocess.Popen[str]] = []
         self._twin = TwinProcess(real_time_factor=1.0, command_timeout_s=20.0)
-        (folder / "arm.yaml").write_text((ROOT / "config" / "arm_twin.yaml").read_text() + PATIENT)
+        write_patient_arm(folder / "arm.yaml", PATIENCE_S)
         # So slow that whatever moves is seen to move, and a stop comes in mid motion.
         runner = runner_parameters(folder, ROBOT, RUNGS, arm="ros", arm_config=folder / "arm.yaml", reduced_speed=0.02)
         self.start("policy_runner", f"/{ROBOT}", runner | {"use_sim_time": True})

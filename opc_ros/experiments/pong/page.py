@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opc_ros.experiments.figures import LABELS, open_folder, save_figure
+from opc_ros.experiments.figures import LABELS, draw_line, new_figure, save_figure
 from opc_ros.experiments.pong.emulator import HEIGHT, MOST_DECISIONS, WIDTH
 from opc_ros.experiments.pong.experiment import METRICS, PUBLISHED, LevelResult, PongPlan, PongResult
 from opc_ros.experiments.pong.validation import EPSILON
@@ -58,21 +58,10 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
     yield "other batch sizes (64, 128; paper 32, 64) and learning rates (1e-3, 4e-4; paper 2.5e-4, 1e-4)"
 
 
-def write_page(result: PongResult, folder: Path, command: str) -> list[Path]:
-    """`pong.md` and its plots."""
-    open_folder(folder)
-    plot = draw_scatter(result, folder)
-    page = folder / "pong.md"
-    page.write_text("\n".join(_page_lines(result, command, plot.name)) + "\n", encoding="utf-8")
-    return [page, plot]
-
-
 def draw_scatter(result: PongResult, folder: Path) -> Path:
     """True success against OPC and SoftOPC at each stickiness, one colour for each variant."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.2 * len(result.levels), 8.0), layout="constrained")
-    grid = np.atleast_2d(figure.subplots(2, len(result.levels), sharey=True, squeeze=False))
+    figure = new_figure(4.2 * len(result.levels), 8.0)
+    grid = figure.subplots(2, len(result.levels), sharey=True, squeeze=False)
     for row, metric in zip(grid, ("soft_opc", "opc"), strict=True):
         for axes, level in zip(row, result.levels, strict=True):
             _draw_level(axes, level, metric)
@@ -96,11 +85,7 @@ def _draw_level(axes: Axes, level: LevelResult, metric: str) -> None:
     agreement = level.agreement[metric]
     title = f"{LABELS[metric]}, sticky {level.stickiness:.0%}"
     if agreement is not None:
-        line = fit_line(scores, [one.success for one in level.candidates])
-        across = np.linspace(scores.min(), scores.max(), 50)
-        low, high = line.band(across)
-        axes.fill_between(across, low, high, color="black", alpha=0.1, linewidth=0)
-        axes.plot(across, line.predict(across), color="black", linewidth=1.0)
+        draw_line(axes, fit_line(scores, [one.success for one in level.candidates]), scores, "black")
         title += f"\nR² = {agreement[0]:.2f}, ξ = {agreement[1]:.2f}"
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(LABELS[metric])
@@ -114,39 +99,35 @@ def _cell(level: LevelResult, metric: str) -> str:
     return ("all alike" if ours is None else f"{ours[0]:.2f} / {ours[1]:.2f}") + paper
 
 
-def _page_lines(result: PongResult, command: str, plot: str) -> Iterator[str]:
+def to_markdown(result: PongResult, plot: str, command: str) -> str:
+    """The page's section; `plot` is where the page finds it."""
     first = result.levels[0]
-    yield "# Pong"
-    yield ""
-    yield "Score against the share of points truly won: R² of the line of best fit / Spearman ξ, the paper's behind."
-    yield ""
-    yield "| metric | " + " | ".join(f"sticky {level.stickiness:.0%}" for level in result.levels) + " |"
-    yield "|---" * (1 + len(result.levels)) + "|"
-    for metric in METRICS:
-        yield f"| {LABELS[metric]} | " + " | ".join(_cell(level, metric) for level in result.levels) + " |"
-    yield ""
-    yield f"![Score against points won, one colour for each variant]({plot})"
-    yield ""
-    yield "## Scale"
-    yield ""
-    for line in scale_lines(result.plan, len(first.candidates)):
-        yield f"- {line}"
-    yield ""
-    yield "## How good the candidates are"
-    yield ""
-    yield "Share of points won by the checkpoints of each variant, from first to last, without stickiness:"
-    yield ""
+    lines = [
+        "## Pong",
+        "",
+        "Score against the share of points truly won: R² of the line of best fit / Spearman ξ, the paper's behind.",
+        "",
+        "| metric | " + " | ".join(f"sticky {level.stickiness:.0%}" for level in result.levels) + " |",
+        "|---" * (1 + len(result.levels)) + "|",
+    ]
+    lines += [
+        f"| {LABELS[metric]} | " + " | ".join(_cell(level, metric) for level in result.levels) + " |"
+        for metric in METRICS
+    ]
+    lines += ["", f"![Score against points won, one colour for each variant]({plot})", "", "How it differs:", ""]
+    lines += [f"- {line}" for line in scale_lines(result.plan, len(first.candidates))]
+    lines += ["", f"Points won by the checkpoints of each variant, first to last, sticky {first.stickiness:.0%}:", ""]
     for variant in VARIANTS:
         chosen = sorted((one for one in first.candidates if one.variant == variant.name), key=lambda one: one.step)
-        yield f"- `{variant.name}`: " + ", ".join(f"{one.success:.2f}" for one in chosen)
+        lines.append(f"- `{variant.name}`: " + ", ".join(f"{one.success:.2f}" for one in chosen))
+    return "\n".join([*lines, "", *_origin_lines(result, command)])
+
+
+def _origin_lines(result: PongResult, command: str) -> Iterator[str]:
+    yield f"Made by `{command}` with:"
     yield ""
-    yield "## Made by"
-    yield ""
-    yield f"    {command}"
-    yield ""
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("ale-py", "torch", "numpy"))
-    yield f"- {versions}"
-    yield f"- candidates: {len(first.candidates)}, sha256 over their ids {result.candidates_digest}"
+    yield "- " + ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("ale-py", "torch", "numpy"))
+    yield f"- {len(result.levels[0].candidates)} candidates, sha256 over their ids {result.candidates_digest}"
     for level in result.levels:
         yield (
             f"- sticky {level.stickiness:.0%}: {level.episodes} episodes, {level.successes} won, "

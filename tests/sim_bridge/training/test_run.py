@@ -99,6 +99,19 @@ def test_a_falling_rate_ends_at_its_share_and_an_average_resumes_too(replay: Rep
         TrainingRun(make_recipe(steps=5, learning_rate=0.01, final_rate=0.2, averaging=0.9), replay, parts)
 
 
+def test_closing_steps_take_their_share_of_a_batch(replay: Replay, tmp_path: Path) -> None:
+    closes = replay.actions[:, 6] > 0.5
+    assert 0 < closes.mean() < 0.5
+    shares = []
+    for share in (0.0, 0.75):
+        run = TrainingRun(make_recipe(closing_share=share), replay, tmp_path)
+        is_closing = run._actions[:, 6] > 0.5
+        drawn = [is_closing[run._draw_rows(np.random.default_rng(seed))].mean() for seed in range(20)]
+        shares.append(np.mean(drawn))
+    assert shares[0] == pytest.approx(closes.mean(), abs=0.1)
+    assert shares[1] >= 0.75
+
+
 def test_averaged_weights_lie_between_the_first_and_the_last(replay: Replay, tmp_path: Path) -> None:
     run = TrainingRun(make_recipe(averaging=0.5, learning_rate=0.1), replay, tmp_path)
     before = [w.clone() for w in run._network.parameters()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,10 @@ def candidates() -> list[Candidate]:
     return [read_candidate(folder) for folder in CandidateRegistry(ZOO / "candidates").folders()]
 
 
-def test_the_zoo_has_at_least_sixteen_candidates_below_twenty_megabytes(candidates: list[Candidate]) -> None:
-    assert len(candidates) >= 16
-    assert sum(len(candidate.artifact_bytes) for candidate in candidates) < 20e6
+def test_the_zoo_has_many_small_candidates_of_every_network_family(candidates: list[Candidate]) -> None:
+    assert len(candidates) >= 45
+    assert sum(len(candidate.artifact_bytes) for candidate in candidates) < 16e6
+    assert {candidate.manifest.architecture for candidate in candidates} == {"target_crop", "tool_crop", "whole_image"}
 
 
 def test_every_candidate_comes_from_a_recipe_and_loads(candidates: list[Candidate]) -> None:
@@ -41,3 +43,15 @@ def test_every_candidate_comes_from_a_recipe_and_loads(candidates: list[Candidat
 def test_the_table_is_what_the_outcomes_say(candidates: list[Candidate]) -> None:
     known = read_outcomes(candidates, PLAN, ZOO / "outcomes")
     assert (ZOO / "TABLE.md").read_text(encoding="utf-8") == to_markdown(candidates, PLAN.worlds, known)
+
+
+@pytest.mark.parametrize("world", ["test", "pseudo_real"])
+def test_true_success_goes_from_a_tenth_to_three_quarters_in_steps(candidates: list[Candidate], world: str) -> None:
+    known = read_outcomes(candidates, PLAN, ZOO / "outcomes")
+    measured = [known[candidate.id, world] for candidate in candidates if (candidate.id, world) in known]
+    shares = sorted(found.share for found in measured if found.episodes >= 200)
+    assert len(shares) >= 16
+    assert shares[0] <= 0.10
+    assert shares[-1] >= 0.75
+    between = [0.10, *(share for share in shares if 0.10 < share < 0.75), 0.75]
+    assert max(after - before for before, after in itertools.pairwise(between)) < 0.15
