@@ -7,12 +7,15 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from opc_interfaces.msg import RobotStatus
+
 from opc_ros.arm_settings import ArmSettings
 from opc_ros.bringup.config_files import find_config
 from opc_ros.config import described, load_config
 from opc_ros.errors import OpcError
 from opc_ros.grasp import MAX_STEPS
 from opc_ros.recording.episode_id import make_episode_id
+from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_rack import scale_speed
 from opc_ros.ros.episode_topics import EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
@@ -65,6 +68,11 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
         self._topics = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
         self.held.callback(self._topics.close)
         self._stopping = threading.Event()
+        self._runner_state = RobotStatus.IDLE
+        runner = self.create_subscription(RobotStatus, "robot/status", self._on_runner, topics.LATEST)
+        self.held.callback(self.destroy_subscription, runner)
+        self._status = self.create_publisher(RobotStatus, topics.BEHAVIOUR_STATUS, topics.LATEST)
+        self.held.callback(self.destroy_publisher, self._status)
 
     def start(self) -> None:
         self._stopping.clear()
@@ -81,6 +89,8 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
         seed = self._settings.seed
         played = successes = failed_in_a_row = 0
         while not self._stopping.is_set() and (played < self._settings.episodes or not self._settings.episodes):
+            self._let_candidate_finish()
+            self._tell(RobotStatus.RUNNING)
             reason = self._recorder.wait(self._settings.recorder_timeout_s, self._why_to_stop)
             try:
                 if reason is not None:
@@ -111,8 +121,8 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
             steps = 0
             while True:
                 action = self._policy.choose(seen)
-                if self._stopping.is_set():
-                    raise OpcError("the behaviour policy was stopped")
+                if reason := self._why_to_stop():
+                    raise OpcError(reason)
                 motion = self._arm.apply(action)
                 self._topics.step(episode_id, steps, seen, action, motion)
                 steps += 1
@@ -127,7 +137,25 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
         return is_success
 
     def _why_to_stop(self) -> str | None:
-        return "the behaviour policy was stopped" if self._stopping.is_set() else None
+        if self._stopping.is_set():
+            return "the behaviour policy was stopped"
+        return "a candidate with a permit drives this arm" if self._is_candidate_running() else None
+
+    def _let_candidate_finish(self) -> None:
+        """Who has a permit goes first; the runner takes no new one while a behaviour policy is there."""
+        if self._is_candidate_running():
+            self._tell(RobotStatus.HOLDING)
+        while self._is_candidate_running() and not self._stopping.wait(0.1):
+            pass
+
+    def _is_candidate_running(self) -> bool:
+        return self._runner_state == RobotStatus.RUNNING
+
+    def _on_runner(self, msg: RobotStatus) -> None:
+        self._runner_state = msg.state
+
+    def _tell(self, state: int) -> None:
+        self._status.publish(RobotStatus(header=convert.header(self.now_ns()), robot=self._robot, state=state))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

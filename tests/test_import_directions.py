@@ -21,6 +21,7 @@ GROUND = {
     "trajectory",
     "arm_settings",
     "action_limits",
+    "guard",
 }
 CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment"}
 # Room -> the rooms it may import, beside itself and the ground.
@@ -31,10 +32,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scoring": {"policies"},
     "ranking": {"scoring", "policies", "store"},
     "deployment": {"ranking", "scoring"},
-    "bringup": set(),
+    "bringup": {"deployment", "store"},
     "experiments": {*CORE, "sim_bridge"},
     "ros": {*CORE, "bringup"},
-    "cli": {*CORE, "bringup", "experiments", "ros", "sim_bridge"},
+    "demo": {*CORE, "bringup", "ros"},
+    "cli": {*CORE, "bringup", "demo", "experiments", "ros", "sim_bridge"},
     "sim_bridge": set(),
     "sim_bridge/training": {"policies", "scoring"},
     "sim_bridge/behaviour_node": {"ros", "recording", "bringup"},
@@ -48,7 +50,13 @@ KEPT_IN: dict[str, tuple[str, ...]] = {
     "opc_interfaces": ROS_SHELLS,
     "sensor_msgs": ROS_SHELLS,
     "launch": ("opc_ros/ros/", "launch/"),
-    "torch": ("opc_ros/policies/", "sim_bridge/training/"),
+    "torch": (
+        "opc_ros/policies/",
+        "sim_bridge/training/",
+        "opc_ros/experiments/pong/learner.py",
+        "opc_ros/experiments/pong/training.py",
+    ),
+    "ale_py": ("opc_ros/experiments/pong/emulator.py",),
     "pybullet": ("sim_bridge/",),
     "ray": ("opc_ros/scoring/",),
 }

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Protocol
+
+from opc_ros.bringup.shared_memory import sweep_shared_memory
 
 # Each signal has this long before the next, harder one.
 PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
@@ -54,8 +56,13 @@ class Supervisor:
         self._width = max((len(node.label) for node in self._nodes), default=0)
 
     def __enter__(self) -> Supervisor:
-        for node in self._nodes:
-            self._start(node)
+        sweep_shared_memory()
+        try:
+            for node in self._nodes:
+                self._start(node)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(
@@ -80,6 +87,17 @@ class Supervisor:
             time.sleep(0.05)
         return int(has_failed)
 
+    @property
+    def failed(self) -> dict[str, str]:
+        """Nodes that have ended otherwise than with exit 0, by their labels, and how."""
+        codes = {node.label: child.poll() for node, child in self._children}
+        return {label: _describe_exit(code) for label, code in codes.items() if code}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every node has ended."""
+        return all(child.poll() is not None for _, child in self._children)
+
     def stop(self) -> None:
         """Ask every node to end, then insist."""
         for signum, patience_s in PATIENCE:
@@ -100,19 +118,20 @@ class Supervisor:
             reader.join(timeout=1.0)
 
     def _start(self, node: Startable) -> None:
-        child = subprocess.Popen(
-            node.command(),
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # Ctrl-C reaches the supervisor alone, which then stops the nodes in order
-            preexec_fn=_end_with_parent,
-        )
+        with _signals_held_back():
+            child = subprocess.Popen(
+                node.command(),
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # Ctrl-C reaches the supervisor alone, which then stops the nodes in order
+                preexec_fn=_end_with_parent,
+            )
+            self._children.append((node, child))
         assert child.stdout is not None
-        self._children.append((node, child))
         reader = threading.Thread(target=self._stream, args=(node, child.stdout), daemon=True)
         reader.start()
         self._readers.append(reader)
@@ -124,6 +143,26 @@ class Supervisor:
 
     def _say(self, node: Startable, text: str) -> None:
         self._write(f"[{node.label:<{self._width}}] {text}")
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Deal with Ctrl-C after a fork: raised in what Python itself calls around one, it would be swallowed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    for signum, handler in before.items():
+        if callable(handler):
+            signal.signal(signum, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _end_with_parent() -> None:

@@ -28,14 +28,22 @@ class System:
     summary: str
     arguments: tuple[Argument, ...]
     build: Callable[[Mapping[str, str]], tuple[NodeSpec, ...]]
+    furnish: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda arguments: ()
 
     def nodes(self, given: Mapping[str, str]) -> tuple[NodeSpec, ...]:
         """The nodes to start; what is not given has its default, and what is not known is refused."""
+        return self.build(self._complete(given))
+
+    def prepare(self, given: Mapping[str, str]) -> tuple[str, ...]:
+        """Make what the nodes need on disk, just before they start; one line for each thing made."""
+        return self.furnish(self._complete(given))
+
+    def _complete(self, given: Mapping[str, str]) -> dict[str, str]:
         known = {argument.name: argument.default for argument in self.arguments}
         for name in given:
             if name not in known:
                 raise SetupError(f"{self.name}: unknown argument {name!r}, expected one of {', '.join(known)}")
-        return self.build({**known, **given})
+        return {**known, **given}
 
 
 def parse_arguments(words: Sequence[str]) -> dict[str, str]:

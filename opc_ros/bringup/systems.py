@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from opc_ros.arm_settings import ArmSettings
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
+from opc_ros.bringup.twin_lab import furnish_twin_lab
+from opc_ros.config import load_config
 from opc_ros.errors import SetupError
+
+SEEDS_APART = 1_000_000  # each twin has its own stretch of seeds
+# One machine that simulates arms, scores and schedules may leave a process waiting for seconds; a real arm's must not.
+COMMAND_TIMEOUT_S = 15.0
+PATIENCE_WITH_TWINS: Mapping[str, Parameter] = {"heartbeat_s": 15.0, "recorder_timeout_s": 60.0}
 
 
 def find_system(name: str) -> System:
@@ -32,38 +40,37 @@ def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = [*_office(arguments)]
     for robot in read_robots(arguments):
         nodes += _robot_side(arguments, robot, rungs="reduced,full")
-        nodes.append(NodeSpec("arm_guard", robot))
+        nodes.append(_guard(arguments, robot))
     return tuple(nodes)
 
 
 def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+    episodes = read_integer(arguments, "collect")
     nodes = [*_office(arguments)]
     for number, robot in enumerate(read_robots(arguments)):
-        nodes += _robot_side(arguments, robot, rungs="twin,reduced,full")
+        nodes += _robot_side(arguments, robot, rungs="twin,reduced,full", patience=PATIENCE_WITH_TWINS)
         nodes.append(_twin_arm(arguments, robot, number))
+        if episodes:
+            nodes.append(_behaviour(arguments, robot, number, episodes))
     return tuple(nodes)
 
 
 def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = []
     for number, robot in enumerate(read_robots(arguments)):
-        behaviour: dict[str, Parameter] = {
-            "arm_config": read_config(arguments, "arm_config"),
-            "world": arguments["world"],
-            "policy": arguments["policy"],
-            "seed": read_integer(arguments, "seed") + 1_000_000 * number,
-            "episodes": read_integer(arguments, "episodes"),
-        }
         nodes += [
-            NodeSpec("recorder", robot, {"store": read_folder(arguments, "store")}),
+            _recorder(arguments, robot),
             _twin_arm(arguments, robot, number),
-            NodeSpec("behaviour", robot, behaviour),
+            _behaviour(arguments, robot, number, read_integer(arguments, "episodes")),
         ]
     return tuple(nodes)
 
 
 def _office(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-    """What runs once for all robots: who scores, and who lends robots."""
+    """What runs once for all robots: who scores, by what the gate asks for, and who lends robots."""
+    from opc_ros.deployment.gate import GateRules
+
+    rules = load_config(Path(read_config(arguments, "gate_config")), GateRules)
     store, candidates = read_folder(arguments, "store"), read_folder(arguments, "candidates")
     scores = Path(read_folder(arguments, "scores"))
     scheduler = {
@@ -74,35 +81,65 @@ def _office(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
         "store": store,
         "candidates": candidates,
     }
-    return (
-        NodeSpec("scorer", "", {"store": store, "candidates": candidates, "out": str(scores)}),
-        NodeSpec("scheduler", "", scheduler),
-    )
+    scorer: dict[str, Parameter] = {"store": store, "candidates": candidates, "out": str(scores)}
+    scorer |= {"metric": rules.metric, "top_k": rules.top_k, "rescore_s": read_number(arguments, "rescore_s")}
+    return (NodeSpec("scorer", "", scorer), NodeSpec("scheduler", "", scheduler))
 
 
-def _robot_side(arguments: Mapping[str, str], robot: str, rungs: str) -> list[NodeSpec]:
+def _robot_side(
+    arguments: Mapping[str, str], robot: str, rungs: str, patience: Mapping[str, Parameter] | None = None
+) -> list[NodeSpec]:
     """What runs for each robot: who records, and who checks permits and runs candidates."""
     state = Path(read_folder(arguments, "state")) / robot
-    runner = {
+    runner: dict[str, Parameter] = {
         "arm_config": read_config(arguments, "arm_config"),
         "rungs": rungs,
         "keys": str(state / "keys"),
         "state": str(state),
+        **(patience or {}),
     }
-    return [
-        NodeSpec("recorder", robot, {"store": read_folder(arguments, "store")}),
-        NodeSpec("policy_runner", robot, runner),
-    ]
+    return [_recorder(arguments, robot), NodeSpec("policy_runner", robot, runner)]
+
+
+def _recorder(arguments: Mapping[str, str], robot: str) -> NodeSpec:
+    """It looks through the same camera as whoever drives the arm."""
+    camera = load_config(read_config(arguments, "arm_config"), ArmSettings).with_full_names().camera
+    parameters: dict[str, Parameter] = {
+        "store": read_folder(arguments, "store"),
+        "image_topic": camera.topic,
+        "image_kind": "compressed" if camera.is_compressed else "raw",
+    }
+    return NodeSpec("recorder", robot, parameters)
+
+
+def _guard(arguments: Mapping[str, str], robot: str) -> NodeSpec:
+    return NodeSpec("arm_guard", robot, {"arm_config": read_config(arguments, "arm_config")})
 
 
 def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec:
     parameters: dict[str, Parameter] = {
         "world": arguments["world"],
-        "seed": read_integer(arguments, "seed") + 1_000_000 * number,
+        "seed": read_integer(arguments, "seed") + SEEDS_APART * number,
         "image_size": read_integer(arguments, "image_size"),
         "real_time_factor": read_number(arguments, "real_time_factor"),
+        "camera_hz": read_number(arguments, "camera_hz"),
+        "joint_state_hz": read_number(arguments, "joint_state_hz"),
+        "command_timeout_s": COMMAND_TIMEOUT_S,
     }
     return NodeSpec("twin", robot, parameters)
+
+
+def _behaviour(arguments: Mapping[str, str], robot: str, number: int, episodes: int) -> NodeSpec:
+    """Who drives an arm while there is no candidate to drive it."""
+    parameters: dict[str, Parameter] = {
+        "arm_config": read_config(arguments, "arm_config"),
+        "world": arguments["world"],
+        "policy": arguments["policy"],
+        "seed": read_integer(arguments, "seed") + SEEDS_APART * number,
+        "episodes": episodes,
+        "recorder_timeout_s": PATIENCE_WITH_TWINS["recorder_timeout_s"],
+    }
+    return NodeSpec("behaviour", robot, parameters)
 
 
 ROBOTS = Argument("robots", "arm1", "names of the robots, with commas between; each gets a namespace")
@@ -111,17 +148,19 @@ TWIN = (
     Argument("world", "pseudo_real", "world of the twins; sim_bridge/worlds.py names them"),
     Argument("image_size", "472", "width and height of the pictures in pixels"),
     Argument("real_time_factor", "1", "simulated seconds for each second"),
+    Argument("camera_hz", "10", "pictures each second"),
+    Argument("joint_state_hz", "100", "joint states each second; fewer spare a busy machine"),
     Argument("seed", "0", "of the first layout of the first robot"),
 )
 LOOP = (
-    ROBOTS,
     STORE,
     Argument("candidates", "candidates", "folder of registered candidates"),
     Argument("scores", "scores/latest", "folder of the newest ranking and its report"),
     Argument("deployment", "deployment", "folder of keys, queue and ledger, where the scheduler runs"),
     Argument("state", "robots", "folder with one folder for each robot: its public keys and journal"),
-    Argument("gate_config", "gate.yaml", "rules of the gate: a path, or a file of config/"),
+    Argument("rescore_s", "0", "how often the scorer looks for new episodes and candidates; 0: only when asked"),
 )
+POLICY = Argument("policy", "better", "behaviour policy that collects; sim_bridge/behaviour.py names them")
 
 SYSTEMS: tuple[System, ...] = (
     System(
@@ -142,7 +181,7 @@ SYSTEMS: tuple[System, ...] = (
             ROBOTS,
             STORE,
             *TWIN,
-            Argument("policy", "better", "behaviour policy; sim_bridge/behaviour.py names them"),
+            POLICY,
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
             Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
         ),
@@ -152,7 +191,9 @@ SYSTEMS: tuple[System, ...] = (
         name="hardware",
         summary="Recorder, arm guard and policy runner for each real arm; scorer and scheduler once.",
         arguments=(
+            ROBOTS,
             *LOOP,
+            Argument("gate_config", "gate.yaml", "rules of the gate: a path, or a file of config/"),
             Argument("scheduler_config", "scheduler.yaml", "rules of the scheduler: a path, or a file of config/"),
             Argument("arm_config", "arm.yaml", "how the arm is reached: a path, or a file of config/"),
         ),
@@ -160,13 +201,18 @@ SYSTEMS: tuple[System, ...] = (
     ),
     System(
         name="twin",
-        summary="The same with a twin behind KUKA topics for each arm.",
+        summary="The same with a twin behind KUKA topics for each arm; what it needs on disk is made.",
         arguments=(
+            Argument("robots", "arm1,arm2", "names of the robots, with commas between; each gets a namespace"),
             *LOOP,
+            Argument("collect", "0", "how many episodes a behaviour policy plays on each arm first"),
+            POLICY,
+            Argument("gate_config", "gate_demo.yaml", "rules of the gate: a path, or a file of config/"),
             Argument("scheduler_config", "scheduler_twin.yaml", "rules of the scheduler: a path, or a file of config/"),
             Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
             *TWIN,
         ),
         build=_twin,
+        furnish=furnish_twin_lab,
     ),
 )

@@ -1,116 +1,97 @@
-"""`opc demo`: the main job from end to end on this machine, as the commands a person would type."""
+"""`opc demo`: the whole loop from end to end on this machine, with real ROS 2 processes."""
 
 from __future__ import annotations
 
 import argparse
-import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 EXAMPLES = """examples:
   opc demo
-  opc demo --episodes 20 --more 400 --folder /tmp/opc-demo
+  opc demo --episodes 100 --candidates ./candidates --folder /tmp/opc-demo
 
 What it shows is what happened: nothing is prepared but the candidates, which were trained on other objects in another
 world. The pseudo-real world stands for hardware where there is none. Ctrl-C stops it at any point and leaves no
-process."""
+process. It takes a ROS domain that is free, or the one in ROS_DOMAIN_ID."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "demo",
-        help="run the main job from end to end on this machine",
-        description="Record on two pseudo-real arms over ROS 2, score the shipped candidates on it, and ask the gate.",
+        help="run the whole loop from end to end on this machine",
+        description="Record on two pseudo-real arms over ROS 2, score the shipped candidates on it, ask the gate, "
+        "run those that pass on the arms, and name a champion.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--folder", type=Path, default=Path("demo"), help="where its runs go (default: ./demo)")
-    parser.add_argument("--episodes", type=int, default=8, help="recorded over ROS, on two arms (default 8)")
-    parser.add_argument("--more", type=int, default=80, help="played in process, so that a score says something")
+    parser.add_argument("--episodes", type=int, default=48, help="recorded, on both arms together (default 48)")
     parser.add_argument("--candidates", type=Path, help="folders of candidates are in here (default: the shipped zoo)")
+    parser.add_argument("--most", type=int, default=17, metavar="N", help="at most so many of them (default 17)")
+    parser.add_argument("--robots", default="arm1,arm2", help="names, with commas between (default arm1,arm2)")
+    parser.add_argument("--policy", default="better", help="behaviour policy that collects (default better)")
+    parser.add_argument("--image-size", type=int, default=96, metavar="PIXELS", help="of the cameras (default 96)")
+    parser.add_argument("--real-time-factor", type=float, default=3.0, help="simulated seconds a second (default 3)")
+    parser.add_argument("--seed", type=int, default=0, help="of what lies in the bins (default 0)")
+    parser.add_argument("--gate", default="gate_demo.yaml", help="rules of the gate (default gate_demo.yaml)")
+    parser.add_argument("--scheduler", default="scheduler_demo.yaml", help="of the scheduler (scheduler_demo.yaml)")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import os
     import time
 
+    from opc_ros.bringup.checks import require_ros
     from opc_ros.bringup.supervisor import heed_signals
+    from opc_ros.demo.plan import DemoPlan
+    from opc_ros.demo.screen import Screen
 
-    candidates = (arguments.candidates or _zoo()).resolve()
-    folder = (arguments.folder / time.strftime("run-%Y%m%d-%H%M%S")).absolute()
-    folder.mkdir(parents=True)
-    os.chdir(folder)
+    plan = DemoPlan(
+        folder=(arguments.folder / time.strftime("run-%Y%m%d-%H%M%S")).absolute(),
+        zoo=(arguments.candidates or _zoo()).resolve(),
+        robots=tuple(arguments.robots.split(",")),
+        episodes=arguments.episodes,
+        most_candidates=arguments.most,
+        policy=arguments.policy,
+        image_size=arguments.image_size,
+        real_time_factor=arguments.real_time_factor,
+        seed=arguments.seed,
+        gate_config=arguments.gate,
+        scheduler_config=arguments.scheduler,
+    )
+    require_ros()
     heed_signals()
-    for act in (_record, _score, _ask_the_gate):
-        code = act(arguments, candidates)
-        if code != 0:
-            return code
-    print(f"\nEverything is in {folder}. The report: {folder / 'scores' / 'latest' / 'report.html'}")
-    print(f"Next, after `cd {folder}`:")
-    print("  opc store show $(ls store/episodes/arm1 | head -1 | sed s/.json//) --picture sheet.png")
-    print("  opc score --metric opc --baselines --out scores/baselines")
-    print("  opc deploy simulate --runs 200")
+    plan.folder.mkdir(parents=True)
+    screen = Screen()
+    with _domain():
+        from opc_ros.demo.loop import run_loop
+
+        try:
+            run_loop(plan, screen)
+        finally:
+            screen.clear()
     return 0
 
 
-def _record(arguments: argparse.Namespace, candidates: Path) -> int:
-    _head("1. Two pseudo-real arms behind KUKA topics, each with a recorder: real ROS 2 processes over DDS")
-    world = ["--store", "store", "--world", "pseudo_real", "--policy", "better", "--image-size", "96"]
-    ros = ["--through-ros", "--robot", "arm1,arm2", "--real-time-factor", "3"]
-    code = _type(["collect", "--episodes", str(arguments.episodes), *ros, *world])
-    if code == 0 and arguments.more:
-        code = _type(["collect", "--episodes", str(arguments.more), *world])
-    return code or _type(["store", "stats"]) or _type(["store", "snapshot", "--tag", "demo"])
+@contextmanager
+def _domain() -> Iterator[None]:
+    """The domain in the environment, or else a free one; nodes started from here are kept to this machine."""
+    import os
 
+    from opc_ros.bringup.domain import claim_domain, claim_free_domain, read_domain
 
-def _score(arguments: argparse.Namespace, candidates: Path) -> int:
-    _head("2. Candidates trained in simulation, scored on that snapshot")
-    folders = sorted(str(path.parent) for path in candidates.glob("*/candidate.yaml"))
-    code = _type(["candidate", "add", *folders], shown=f"candidate add {candidates}/*")
-    return code or _type(["score", "--snapshot", "demo"])
-
-
-def _ask_the_gate(arguments: argparse.Namespace, candidates: Path) -> int:
-    """The best, the worst, and the best with one byte changed after it was scored."""
-    import shutil
-
-    from opc_ros.ranking import Ranking
-
-    _head("3. The gate: the best, the worst, and the best after somebody touched its file")
-    ranked = Ranking.from_json(Path("scores/latest/ranking.json").read_text()).candidates
-    best = next(Path("candidates").glob(f"*{ranked[0].candidate_id[:12]}"))
-    tampered = Path("tampered")
-    shutil.copytree(best, tampered)
-    weights = next(path for path in tampered.iterdir() if path.name != "candidate.yaml")
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
-    for candidate in (ranked[0].name, ranked[-1].name, str(tampered)):
-        code = _type(["gate", "explain", candidate, "--gate", "gate_demo.yaml"])
-        if code not in (0, 1):
-            return code
-    return 0
-
-
-def _type(words: list[str], shown: str = "") -> int:
-    """Run one opc command here, showing it as it would be typed."""
-    from opc_ros.cli.main import main
-
-    _say(f"$ opc {shown or shlex.join(words)}", style="2")
-    return main(words)
+    if os.environ.get("ROS_DOMAIN_ID"):
+        with claim_domain(read_domain(os.environ), "opc demo"):
+            os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+            yield
+        return
+    with claim_free_domain("opc demo") as environment:
+        os.environ.update(environment)
+        yield
 
 
 def _zoo() -> Path:
     import sim_bridge
 
     return Path(sim_bridge.__file__).parent / "zoo" / "candidates"
-
-
-def _head(text: str) -> None:
-    _say(f"\n{text}", style="1")
-
-
-def _say(text: str, *, style: str) -> None:
-    import sys
-
-    print(f"\033[{style}m{text}\033[0m" if sys.stdout.isatty() else text, flush=True)

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opc_ros.cli import reproduce_grasping, reproduce_pong
 from opc_ros.cli.progress_bar import progress_bar
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   opc reproduce tree
   opc reproduce published --json
+  opc reproduce grasping --budget 0.1
+  opc reproduce pong --budget 10
   opc reproduce tree --help                 its settings
 """
 TREE_EXAMPLES = """examples:
@@ -60,6 +63,8 @@ def add_parser(verbs: Any) -> None:
         "--safe-percent", type=float, default=50.0, metavar="P", help="success that counts as safe (default 50)"
     )
     published.set_defaults(run=run_published)
+    reproduce_grasping.add_parser(experiments)
+    reproduce_pong.add_arguments(_add_experiment(experiments, "pong", reproduce_pong.SUMMARY, reproduce_pong.EXAMPLES))
 
 
 def _add_experiment(experiments: Any, name: str, summary: str, examples: str) -> argparse.ArgumentParser:

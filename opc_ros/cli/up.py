@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opc_ros.bringup.nodes import NodeSpec
+    from opc_ros.bringup.system import System
 
 EXAMPLES = """examples:
   opc up scripted
@@ -47,17 +47,18 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.system is None:
         arguments.parser.error("name a system, or --list")
-    nodes = find_system(arguments.system).nodes(parse_arguments(arguments.arguments))
+    system, given = find_system(arguments.system), parse_arguments(arguments.arguments)
+    nodes = system.nodes(given)
     if arguments.dry_run:
         import shlex
 
         for node in nodes:
             print(shlex.join(node.command()))
         return 0
-    return _supervise(arguments, nodes)
+    return _supervise(arguments, system, given)
 
 
-def _supervise(arguments: argparse.Namespace, nodes: tuple[NodeSpec, ...]) -> int:
+def _supervise(arguments: argparse.Namespace, system: System, given: dict[str, str]) -> int:
     import os
     import signal
 
@@ -67,11 +68,14 @@ def _supervise(arguments: argparse.Namespace, nodes: tuple[NodeSpec, ...]) -> in
 
     require_ros()
     heed_signals()
-    with claim_domain(read_domain(os.environ), f"opc up {arguments.system}"), Supervisor(nodes, write_line) as running:
-        try:
-            return running.wait(keep_going=arguments.keep_going)
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            write_line("stopping all nodes")
-            return 130
+    with claim_domain(read_domain(os.environ), f"opc up {arguments.system}"):
+        for line in system.prepare(given):
+            write_line(line)
+        with Supervisor(system.nodes(given), write_line) as running:
+            try:
+                return running.wait(keep_going=arguments.keep_going)
+            except KeyboardInterrupt:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                write_line("stopping all nodes")
+                return 130

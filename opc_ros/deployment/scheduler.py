@@ -65,10 +65,14 @@ class Scheduler:
             for robot in rules.robots:
                 queue.execute("INSERT OR IGNORE INTO robots (name) VALUES (?)", robot)
 
-    def hear(self, robot: str, *, is_ready: bool = True) -> None:
-        """A robot's heartbeat; not ready means that it lives but may not move."""
-        if robot in self._rules.robots:
-            self._heard[robot] = (self._now(), is_ready)
+    def hear(self, robot: str, *, is_ready: bool = True) -> bool:
+        """A robot's heartbeat; not ready means that it lives but may not move. Tells whether it has become ready."""
+        if robot not in self._rules.robots:
+            return False
+        heard_ns, was_ready = self._heard.get(robot, (0, False))
+        was_fresh = self._now() - heard_ns <= self._rules.lease.heartbeat_s * SECOND_NS
+        self._heard[robot] = (self._now(), is_ready)
+        return is_ready and not (was_ready and was_fresh)
 
     def tick(self) -> Orders:
         """Do what time and news ask for: end lost leases, settle races, lend free robots."""

@@ -43,13 +43,15 @@ class PermitVerifier:
         self._ledger = ledger
         self._now = now
 
-    def check(self, signed: Signed | None, candidate_id: str, rung: Rung) -> Permit:
-        """The permit, if it allows the bytes with this digest on this robot at this rung now."""
+    def check(self, signed: Signed | None, candidate_id: str, rung: Rung, lease_id: str | None = None) -> Permit:
+        """The permit, if it allows the bytes with this digest on this robot at this rung now, in the lease if given."""
         try:
             if signed is None or not signed.payload:
                 raise PermitRefused(f"robot {self._robot}: no permit, no motion; ask with `opc deploy request`")
             permit = open_permit(signed, self._load_keys())
             self._check_meant_for(permit, candidate_id, rung)
+            if lease_id not in (None, permit.lease_id):
+                raise PermitRefused(f"permit {permit.permit_id}: is for another lease")
             self._check_moment(permit)
         except DeploymentError as error:
             self._record_refusal(str(error), signed)
@@ -89,6 +91,14 @@ class PermitVerifier:
 
     def episodes_left(self, permit: Permit) -> int:
         return max(0, permit.episodes - self._journal.spent(permit.permit_id))
+
+    def note_refusal(self, reason: str) -> None:
+        """What was refused for another reason than its permit, as files that cannot be loaded."""
+        self._record_refusal(reason, None)
+
+    def note_repeat(self, lease_id: str) -> None:
+        """A lease that was run to its end was sent again: it is answered from the journal, and nothing moves."""
+        self._ledger.append("asked_again", {"robot": self._robot, "lease_id": lease_id}, self._now())
 
     def revoke(self, permit_id: str) -> None:
         """At once and for good, on whoever's word: stopping needs no signature."""

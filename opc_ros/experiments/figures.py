@@ -47,19 +47,19 @@ def draw_tree(results: Sequence[TreeResult], folder: Path) -> list[Path]:
     swept = [result for result in results if result.variant.is_swept]
     published = [result for result in results if result.variant.published]
     return [
-        _save(_draw_scatter(results[0]), folder / "tree_scatter.png"),
-        _save(_draw_priors(swept), folder / "tree_prior.png"),
-        _save(_draw_against_paper(published), folder / "tree_spearman.png"),
+        save_figure(_draw_scatter(results[0]), folder / "tree_scatter.png"),
+        save_figure(_draw_priors(swept), folder / "tree_prior.png"),
+        save_figure(_draw_against_paper(published), folder / "tree_spearman.png"),
     ]
 
 
 def draw_published(line: Line, folder: Path) -> list[Path]:
     """SoftOPC against real grasp success of the published models, as a PNG file."""
-    figure = _new_figure(7.0, 5.0)
+    figure = new_figure(7.0, 5.0)
     axes = figure.subplots()
     scores = np.array([model.soft_opc for model in MODELS])
     success = np.array([model.success_percent for model in MODELS])
-    _draw_line(axes, line, scores, COLOURS["soft_opc"])
+    draw_line(axes, line, scores, COLOURS["soft_opc"])
     families = (("Sim", "o"), ("Randomized", "s"), ("Heavy", "D"), ("RCAN", "^"))
     for (family, marker), label in zip(
         families, ("Sim", "Randomized Sim (+ Real)", "Heavy Randomized Sim", "RCAN (+ Real, variants)"), strict=True
@@ -70,18 +70,18 @@ def draw_published(line: Line, folder: Path) -> list[Path]:
     axes.set_ylabel("real grasp success (%)")
     axes.set_title(f"15 real-world models: R² = {line.r_squared:.3f}, line with 95 % band")
     axes.legend(loc="lower right", frameon=False)
-    return [_save(figure, folder / "published_scatter.png")]
+    return [save_figure(figure, folder / "published_scatter.png")]
 
 
 def _draw_scatter(result: TreeResult) -> Figure:
     """True success against each score, for the functions of the first seed."""
-    figure = _new_figure(15.0, 3.4)
+    figure = new_figure(15.0, 3.4)
     success = result.first.success
     for axes, metric in zip(figure.subplots(1, len(METRICS), sharey=True), METRICS, strict=True):
         scores = result.first.scores[metric].reshape(success.size, -1)[:, -1]
         axes.scatter(scores, success, s=6, alpha=0.3, color=COLOURS[metric], linewidths=0)
         line = fit_line(scores, success)
-        _draw_line(axes, line, scores, "black")
+        draw_line(axes, line, scores, "black")
         xi = result.first.spearman[metric][-1]
         axes.set_title(f"{LABELS[metric]}\nR² = {line.r_squared:.2f}, ξ = {xi:.2f}", fontsize=10)
         axes.set_xlabel("score")
@@ -89,7 +89,7 @@ def _draw_scatter(result: TreeResult) -> Figure:
     return figure
 
 
-def _draw_line(axes: Axes, line: Line, scores: np.ndarray, colour: str) -> None:
+def draw_line(axes: Axes, line: Line, scores: np.ndarray, colour: str) -> None:
     across = np.linspace(scores.min(), scores.max(), 100)
     low, high = line.band(across)
     axes.fill_between(across, low, high, color=colour, alpha=0.2, linewidth=0)
@@ -98,7 +98,7 @@ def _draw_line(axes: Axes, line: Line, scores: np.ndarray, colour: str) -> None:
 
 def _draw_priors(results: Sequence[TreeResult]) -> Figure:
     """Spearman correlation against the prior, mean over seeds with one standard deviation either way."""
-    figure = _new_figure(3.6 * len(results), 3.6)
+    figure = new_figure(3.6 * len(results), 3.6)
     for axes, result in zip(figure.subplots(1, len(results), sharey=True), results, strict=True):
         for metric in METRICS:
             values = np.broadcast_to(result.spearman[metric], (len(result.spearman[metric]), len(result.priors)))
@@ -117,7 +117,7 @@ def _draw_priors(results: Sequence[TreeResult]) -> Figure:
 
 def _draw_against_paper(results: Sequence[TreeResult]) -> Figure:
     """Spearman correlation of each metric in each variant, ours with its spread over seeds and the paper's."""
-    figure = _new_figure(9.0, 4.0)
+    figure = new_figure(9.0, 4.0)
     axes = figure.subplots()
     width = 0.8 / len(METRICS)
     for index, metric in enumerate(METRICS):
@@ -135,13 +135,13 @@ def _draw_against_paper(results: Sequence[TreeResult]) -> Figure:
     return figure
 
 
-def _new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", dpi=120)
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def save_figure(figure: Figure, path: Path) -> Path:
     part = path.with_name(path.name + ".part")
     try:
         figure.savefig(part, format="png")

@@ -53,9 +53,18 @@ def read_candidate(folder: Path | str) -> Candidate:
     )
 
 
-def read_candidate_id(folder: Path | str) -> str:
-    """The id of what lies in the folder now."""
-    return read_candidate(folder).id
+def find_change(candidate: Candidate) -> str:
+    """What has become of its files since it was read; empty where they still are this candidate."""
+    try:
+        if _read_bytes(candidate.folder / MANIFEST_NAME, MAX_MANIFEST_BYTES) == candidate.manifest_bytes:
+            found = _read_bytes(candidate.folder / candidate.manifest.artifact, MAX_ARTIFACT_BYTES)
+            if found == candidate.artifact_bytes:
+                return ""
+        now = read_candidate(candidate.folder).id
+    except CandidateError as error:
+        return str(error)
+    # Another layout of the same manifest is still the same candidate.
+    return "" if now == candidate.id else f"id was {candidate.id[:12]}, is {now[:12]}"
 
 
 def candidate_id(canonical: bytes, artifact: bytes) -> str:

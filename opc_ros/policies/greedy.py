@@ -1,4 +1,4 @@
-"""Greedy actions by the cross-entropy method: sample, keep the best, sample closer, within the action bounds."""
+"""Greedy actions: the best of a few, or the best that the cross-entropy method finds within bounds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from opc_ros.grasp import ACTION_SIZE, ActionBounds
+from opc_ros.policies.action_space import ActionChoices, ActionSpace
 from opc_ros.policies.loading import check_values
 from opc_ros.policies.q_function import FactoredQFunction, Observations, QFunction
 
@@ -43,22 +44,37 @@ class CemSettings:
 def greedy_actions(
     q_function: QFunction,
     observations: Observations,
-    bounds: ActionBounds,
+    space: ActionSpace,
     settings: CemSettings | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best action found in each state (B, 8), and its Q (B,).
+    """The best action in each state (B, 8), and its Q (B,): exact among choices, the best found within bounds.
 
     Every state meets the same random numbers, so its answer does not depend on who else is in the batch.
     """
     settings = settings or CemSettings()
     if not len(observations):
         return np.zeros((0, ACTION_SIZE), dtype=np.float32), np.zeros(0, dtype=np.float32)
-    states_at_once = _states_at_once(q_function, observations, settings.samples)
-    parts = [
-        _search(q_function, _rows(observations, start, start + states_at_once), bounds, settings)
-        for start in range(0, len(observations), states_at_once)
-    ]
+    asked = len(space.vectors) if isinstance(space, ActionChoices) else settings.samples
+    states_at_once = _states_at_once(q_function, observations, asked)
+    parts = []
+    for start in range(0, len(observations), states_at_once):
+        rows = _rows(observations, start, start + states_at_once)
+        if isinstance(space, ActionChoices):
+            parts.append(_compare(q_function, rows, space))
+        else:
+            parts.append(_search(q_function, rows, space, settings))
     return np.concatenate([actions for actions, _ in parts]), np.concatenate([values for _, values in parts])
+
+
+def _compare(
+    q_function: QFunction, observations: Observations, choices: ActionChoices
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ask about every choice; of equally good ones the first is taken."""
+    vectors, states = choices.to_array(), len(observations)
+    judge = _judge_of(q_function, observations, len(vectors))
+    values = judge(np.tile(vectors, (states, 1))).reshape(states, len(vectors))
+    best = np.argmax(values, axis=1)
+    return vectors[best], values[np.arange(states), best]
 
 
 def _search(

@@ -21,7 +21,7 @@ def make_greedy_policy(
 
     def choose(seen: Observation) -> GraspAction:
         observations = Observations.from_sequence([seen], spec.image_size)
-        actions, _ = greedy_actions(q_function, observations, spec.action_bounds, settings)
+        actions, _ = greedy_actions(q_function, observations, spec.action_space, settings)
         return GraspAction.from_vector(actions[0])
 
     return choose

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from opc_ros.grasp import ACTION_SIZE, ActionBounds
+from opc_ros.policies.action_space import ActionChoices, ActionSpace
 
 Row = tuple[float, float, float, float]
 
@@ -40,6 +41,7 @@ class InputSpec:
     image_layout: Literal["bhwc", "bchw"] = "bchw"
     image_values: Literal["bytes", "unit"] = "unit"  # 0..255 as uint8, or 0..1 as float32
     arguments: tuple[Literal["image", "tool", "action"], ...] = ("image", "tool", "action")  # in this order
+    action_choices: tuple[tuple[float, ...], ...] | None = None  # the only actions there are; None: all within bounds
 
     def __post_init__(self) -> None:
         if not (1 <= self.image_height <= 4096 and 1 <= self.image_width <= 4096):
@@ -57,10 +59,17 @@ class InputSpec:
             raise ValueError(
                 f"arguments are {list(self.arguments)}, expected image and action, tool if used, once each"
             )
+        if self.action_choices is not None:
+            ActionChoices(self.action_choices)
 
     @property
     def image_size(self) -> tuple[int, int]:
         return self.image_height, self.image_width
+
+    @property
+    def action_space(self) -> ActionSpace:
+        """What the greedy action is looked for in."""
+        return self.action_bounds if self.action_choices is None else ActionChoices(self.action_choices)
 
     def scale_by_bounds(self) -> tuple[float, ...]:
         """Factors that bring an action at its bounds to about one; given factors win."""

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import rclpy
-from opc_interfaces.msg import SafetyEvent
+from opc_interfaces.msg import RobotStatus, SafetyEvent
 from opc_interfaces.srv import LayOutBin
 from rclpy.context import Context
 from rclpy.duration import Duration
@@ -34,6 +35,7 @@ from opc_ros.trajectory import Trajectory, plan_hold
 
 HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when a picture was taken
 FAREWELL = Duration(seconds=0.5)  # what was said last must not die with this process
+GUARD_S = 2.0  # a guard tells its state twice a second
 PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
 
 
@@ -48,8 +50,8 @@ class Received:
 class ArmLink:
     """A node of its own, spun by a thread of its own, so that callers may block wherever they are."""
 
-    def __init__(self, settings: ArmSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: ArmSettings, episode: Callable[[], str] | None = None) -> None:
+        settings = self.settings = settings.with_full_names()
         self.switch = StopSwitch(settings.robot)
         self._limits = settings.joint_limits()
         self._changed = threading.Condition()
@@ -57,18 +59,20 @@ class ArmLink:
         self._apertures: deque[tuple[float, float]] = deque(maxlen=HISTORY)
         self._newest: Received | None = None
         self._watchdog = Watchdog("joint states", settings.measurement_timeout_s, time.monotonic)
+        self._guard_watchdog = Watchdog("word of the arm's guard", GUARD_S, time.monotonic)
+        self._guard: RobotStatus | None = None
         self._lost = ""
         self._fault = ""
         self._context = Context()
         rclpy.init(args=[], context=self._context)
         self._node = Node(
             "arm",
-            namespace=settings.namespace or settings.robot,
+            namespace=settings.robot,
             context=self._context,
             use_global_arguments=False,
             start_parameter_services=False,
         )
-        self.safety = SafetyReporter(self._node, settings.robot)
+        self.safety = SafetyReporter(self._node, settings.robot, episode)
         self.stop = StopChannel(self._node, self.switch, self.safety, self.hold)
         try:
             self.gripper = make_gripper(self._node, settings.gripper)
@@ -157,6 +161,16 @@ class ArmLink:
             return float("inf")
         return float(max(abs(positions - recent[-1]).max() for positions in recent))
 
+    def joint_drift_rad(self, seconds: float) -> float:
+        """How far the joint that drifted most has got on average, between two halves of the last seconds."""
+        now_s = time.monotonic()
+        recent = [(at_s, r.positions_rad) for at_s, r in self._readings if at_s >= now_s - seconds]
+        older = [positions for at_s, positions in recent if at_s < now_s - seconds / 2]
+        newer = [positions for at_s, positions in recent if at_s >= now_s - seconds / 2]
+        if not older or not newer:
+            return float("inf")
+        return float(abs(np.mean(newer, axis=0) - np.mean(older, axis=0)).max())
+
     def aperture_m(self) -> float:
         """The gripper's opening as measured last."""
         return self._apertures[-1][1]
@@ -229,6 +243,8 @@ class ArmLink:
         picture = CompressedImage if settings.camera.is_compressed else Image
         quality = topics.pictures(is_reliable=settings.camera.is_reliable)
         node.create_subscription(picture, settings.camera.topic, self._on_frame, quality)
+        if settings.guard:
+            node.create_subscription(RobotStatus, settings.guard, self._on_guard, topics.LATEST)
         self._lay_out = node.create_client(LayOutBin, settings.lay_out or "lay_out")
         node.create_timer(1.0 / settings.heartbeat_hz, self._on_timer)
 
@@ -240,8 +256,25 @@ class ArmLink:
             (bool(self._apertures), f"no {settings.gripper.joint} on {settings.gripper.state}"),
             (self.gripper.is_connected, f"nobody listens on {settings.gripper.command}"),
             (self._newest is not None, f"no pictures on {settings.camera.topic}"),
+            (
+                not settings.guard or self._is_guarded(),
+                f"no guard on {settings.guard} that hears us{self._guard_says()}",
+            ),
         )
         return [line for is_there, line in wanted if not is_there]
+
+    def _is_guarded(self) -> bool:
+        is_fresh = self._guard_watchdog.is_awake and not self._guard_watchdog.is_expired
+        return is_fresh and self._guard is not None and self._guard.state == RobotStatus.RUNNING
+
+    def _guard_says(self) -> str:
+        return f" ({self._guard.reason})" if self._guard is not None and self._guard.reason else ""
+
+    def _on_guard(self, msg: RobotStatus) -> None:
+        with self._changed:
+            self._guard_watchdog.feed()
+            self._guard = msg
+            self._changed.notify_all()
 
     def _on_joints(self, msg: JointState) -> None:
         try:
@@ -282,10 +315,11 @@ class ArmLink:
 
     def _look_after_driver(self) -> None:
         with self._changed:
-            if silence := self._watchdog.bark():
-                self._lost = silence
-                self.report(SafetyEvent.WATCHDOG, silence)
-                self._changed.notify_all()
+            for watchdog in (self._watchdog, self._guard_watchdog):
+                if silence := watchdog.bark():
+                    self._lost = silence
+                    self.report(SafetyEvent.WATCHDOG, silence)
+                    self._changed.notify_all()
 
     def _note_fault(self, line: str) -> None:
         if line != self._fault:

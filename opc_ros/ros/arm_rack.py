@@ -20,7 +20,14 @@ class ArmRack:
     """Holds one connection at a time; another speed is another connection."""
 
     def __init__(
-        self, robot: str, kind: ArmKind, config: str, reduced_speed: float, image_size: int, now: Callable[[], int]
+        self,
+        robot: str,
+        kind: ArmKind,
+        config: str,
+        reduced_speed: float,
+        image_size: int,
+        now: Callable[[], int],
+        episode: Callable[[], str],
     ) -> None:
         self._robot = robot
         self._kind = kind
@@ -28,6 +35,7 @@ class ArmRack:
         self._reduced_speed = reduced_speed
         self._image_size = image_size
         self._now = now
+        self._episode = episode
         self._taken: tuple[Rung, Arm] | None = None
 
     def take(self, rung: Rung) -> Arm:
@@ -37,9 +45,8 @@ class ArmRack:
         if self._kind == "scripted":
             made: Arm = ScriptedArm(self._robot, image_size=self._image_size, now=self._now)
         else:
-            made = RosArm(
-                scale_speed(load_config(find_config(self._config), ArmSettings), self._robot, self._share(rung))
-            )
+            settings = load_config(find_config(self._config), ArmSettings)
+            made = RosArm(scale_speed(settings, self._robot, self._share(rung)), episode=self._episode)
         self._taken = (rung, made)
         return made
 

@@ -36,6 +36,7 @@ class EpisodeTopics:
         self._robot = robot
         self._now = now
         self._on_step = on_step
+        self.episode_id = ""  # the one that runs
         self._events = node.create_publisher(EpisodeEvent, "episode/event", topics.RECORDED)
         self._actions = node.create_publisher(GraspActionMsg, "grasp/action", topics.RECORDED)
         self._steps = node.create_publisher(GraspStepMsg, "grasp/step", topics.RECORDED)
@@ -92,5 +93,6 @@ class EpisodeTopics:
         self._tell(EpisodeEvent.ABORT, episode_id, reason=reason)
 
     def _tell(self, kind: int, episode_id: str, **fields: object) -> None:
+        self.episode_id = episode_id if kind == EpisodeEvent.BEGIN else ""
         header = convert.header(self._now())
         self._events.publish(EpisodeEvent(header=header, robot=self._robot, episode_id=episode_id, kind=kind, **fields))

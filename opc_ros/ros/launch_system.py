@@ -7,6 +7,7 @@ from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction, Reg
 from launch.event_handlers import OnProcessExit
 from launch.events import Shutdown
 from launch.events.process import ProcessExited
+from launch.logging import get_logger
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
@@ -24,6 +25,8 @@ def describe_system(name: str) -> LaunchDescription:
 
 def _actions(system: System, context: LaunchContext) -> list[LaunchDescriptionEntity]:
     given = {a.name: LaunchConfiguration(a.name).perform(context) for a in system.arguments}
+    for line in system.prepare(given):
+        get_logger("opc_ros").info(line)
     return [*map(_node, system.nodes(given)), RegisterEventHandler(OnProcessExit(on_exit=_end_after_failure))]
 
 

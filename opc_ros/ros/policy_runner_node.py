@@ -28,6 +28,7 @@ from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
 from opc_ros.deployment.verifier import PermitVerifier
 from opc_ros.errors import ArmError, ConfigError, OpcError, PermitRefused
 from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.policies.compute import choose_device
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_rack import ArmRack
 from opc_ros.ros.episode_topics import EpisodeTopics
@@ -104,6 +105,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             settings.reduced_speed,
             settings.image_size,
             self.now_ns,
+            lambda: self._sink.episode_id,
         )
         self.held.callback(self._rack.close)
         self._goal: ServerGoalHandle | None = None
@@ -113,6 +115,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._heard_s = 0.0
         self._is_arm_stopped = False
         self._refused = 0
+        choose_device()  # loads torch, which takes seconds: better now than with a permit in hand
         self._connect()
 
     def start(self) -> None:
@@ -180,27 +183,31 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         request = goal.request
         known = self._runner.known(request.lease_id)
         if known and len(known) >= request.permit.episodes:
+            self._verifier.note_repeat(request.lease_id)
             return LeaseReport(End.DONE, "", known)
         try:
-            candidate, reason = self._read(request.candidate_path)
+            candidate = self._read(request.candidate_path)
             digest = candidate.id if candidate else ""
-            permit = self._verifier.check(permit_from_msg(request.permit), digest, rung_of(request.permit))
-            if candidate is None or permit.lease_id != request.lease_id:
-                raise PermitRefused(reason or f"permit {permit.permit_id}: is for another lease")
+            signed, rung = permit_from_msg(request.permit), rung_of(request.permit)
+            permit = self._verifier.check(signed, digest, rung, request.lease_id)
+            assert candidate is not None  # no permit is for files without a digest
             self._permit = permit
             choose = self._load(candidate)
             return self._runner.run(permit, self._rack.take(permit.rung), choose, int(request.seed))
         except ArmError as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)
         except OpcError as error:
+            if not isinstance(error, PermitRefused):
+                self._verifier.note_refusal(str(error))
             self._tell_refusal(str(error))
             return LeaseReport(End.REFUSED, str(error), known)
 
-    def _read(self, path: str) -> tuple[Candidate | None, str]:
+    def _read(self, path: str) -> Candidate | None:
         try:
-            return read_candidate(path), ""
+            return read_candidate(path)
         except OpcError as error:
-            return None, str(error)
+            self.get_logger().error(str(error))
+            return None
 
     def _load(self, candidate: Candidate) -> Any:
         from opc_ros.policies.greedy_policy import make_greedy_policy
@@ -256,7 +263,11 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self.get_logger().error(f"refused: {reason}")
         self._safety.publish(
             SafetyEvent(
-                header=convert.header(self.now_ns()), robot=self._robot, kind=SafetyEvent.REFUSED, detail=reason
+                header=convert.header(self.now_ns()),
+                robot=self._robot,
+                episode_id=self._sink.episode_id,
+                kind=SafetyEvent.REFUSED,
+                detail=reason,
             )
         )
 
@@ -264,12 +275,17 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         if self._is_stopping:
             return
         permit = self._permit
-        state = RobotStatus.RUNNING if permit else RobotStatus.IDLE
+        state, reason = RobotStatus.RUNNING if permit else RobotStatus.IDLE, ""
+        if self._is_arm_stopped:
+            state, reason = RobotStatus.STOPPED, "a stop is in force"
+        elif not permit and self.count_publishers(topics.BEHAVIOUR_STATUS):
+            state, reason = RobotStatus.HOLDING, "a behaviour policy drives this arm"
         self._status.publish(
             RobotStatus(
                 header=convert.header(self.now_ns()),
                 robot=self._robot,
-                state=RobotStatus.STOPPED if self._is_arm_stopped else state,
+                state=state,
+                reason=reason,
                 candidate_id=permit.candidate_id if permit else "",
                 permit_id=permit.permit_id if permit else "",
                 episode_id=self._progress[0],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from opc_interfaces.msg import SafetyEvent
@@ -21,6 +22,8 @@ STILL_S = 0.25  # an arm or a gripper that has not moved for so long does not go
 STILL_RAD = 0.002
 STILL_M = 0.0005
 MARGIN_S = 2.0  # on top of a motion's planned duration
+TREMBLE_S = 1.0  # an arm that leans on something may tremble or creep without ever being still
+TREMBLE_RAD = math.radians(3.0)  # so far at the most within that time; one that goes further is out of control
 UPRIGHT_RAD = 0.1  # a tool tilted more than this is not lifted in a straight line
 SMALLEST_MOVE = 1e-5  # metres or radians; less is no motion
 
@@ -32,12 +35,13 @@ class RosArm:
     present one. After a loss only `begin` starts anew. An instance is for one thread; `stop` may come from any.
     """
 
-    def __init__(self, settings: ArmSettings) -> None:
+    def __init__(self, settings: ArmSettings, *, episode: Callable[[], str] | None = None) -> None:
+        """`episode` names the running one in safety events; without it, what `episode/event` tells does."""
         self._settings = settings
         self._kinematics = settings.kinematics()
         self._limits = settings.joint_limits()
         self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
-        self._link = ArmLink(settings)
+        self._link = ArmLink(settings, episode)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
         self._has_closed = False  # the gripper, since it was last opened
         self._looked_ns = 0  # pictures up to here show what was before
@@ -151,7 +155,11 @@ class RosArm:
         self._link.send(trajectory)
         sent_ns = self._link.now_ns()
         has_ended = self._link.wait_for(
-            lambda: self._has_arrived() or self._is_stuck(sent_ns, trajectory.duration_s),
+            lambda: (
+                self._has_arrived()
+                or self._is_stuck(sent_ns, trajectory.duration_s)
+                or self._is_trembling(sent_ns, trajectory.duration_s)
+            ),
             timeout_s=motion.patience * trajectory.duration_s + MARGIN_S,
         )
         reading = self._link.reading()
@@ -162,7 +170,8 @@ class RosArm:
         self._link.hold()
         short = np.abs(reading.positions_rad - trajectory.goal_rad)
         line = f"joint {int(short.argmax()) + 1} stopped {math.degrees(short.max()):.2f} deg short of its goal"
-        if must_arrive or not has_ended:
+        is_creeping = min(short.max(), self._link.joint_travel_rad(TREMBLE_S)) < TREMBLE_RAD
+        if must_arrive or not (has_ended or is_creeping):
             self._link.report(SafetyEvent.FAULT, line)
             raise ArmError(f"arm {self.name}: {line}: is something in the way, or the controller not active?")
 
@@ -177,6 +186,12 @@ class RosArm:
     def _is_stuck(self, sent_ns: int, duration_s: float) -> bool:
         elapsed_s = (self._link.now_ns() - sent_ns) * 1e-9
         return elapsed_s > duration_s + STILL_S and self._link.joint_travel_rad(STILL_S) < STILL_RAD
+
+    def _is_trembling(self, sent_ns: int, duration_s: float) -> bool:
+        elapsed_s = (self._link.now_ns() - sent_ns) * 1e-9
+        if elapsed_s <= duration_s + TREMBLE_S or self._link.joint_travel_rad(TREMBLE_S) >= TREMBLE_RAD:
+            return False
+        return self._link.joint_drift_rad(TREMBLE_S) < STILL_RAD
 
     def _is_near(self, joints_rad: np.ndarray, goal_rad: np.ndarray) -> bool:
         return bool(np.abs(joints_rad - goal_rad).max() < self._settings.motion.arrival_rad)

@@ -23,6 +23,7 @@ from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 
+from opc_ros.bringup.shared_memory import sweep_shared_memory
 from opc_ros.errors import OpcError
 from opc_ros.ros.lifecycle import OpcNode, describe_settings
 
@@ -46,6 +47,8 @@ def run_node(kind: type[OpcNode], argv: Sequence[str] | None = None, *, threads:
     with _caught_signals() as stopping:
         try:
             _parse_usage(kind, remove_ros_args(words)[1:])
+            # The one before may have been killed while it made its shared memory.
+            sweep_shared_memory()
             rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
             return _run(kind, threads, stopping)
         except OpcError as error:

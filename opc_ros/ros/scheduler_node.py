@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +60,12 @@ class SchedulerSettings:
     ranking: str = described("scores/latest/ranking.json", "ranking that the gate goes by; read anew when it changes")
     store: str = described("store", "validation store that the ranking rests on")
     candidates: str = described("candidates", "folder of registered candidates")
-    tick_s: float = described(0.5, "how often to look for work; results are acted on at once", low=0.01, high=60.0)
+    tick_s: float = described(
+        0.5,
+        "how often to look around; results, requests and robots that come are acted on at once",
+        low=0.01,
+        high=60.0,
+    )
 
 
 class SchedulerNode(OpcNode[SchedulerSettings]):
@@ -87,6 +93,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             load_trusted_keys(folder.keys),
         )
         self._goals: dict[str, Any] = {}  # lease id -> goal handle; None while the goal is on its way
+        self._sent_s: dict[str, float] = {}  # lease id -> when its goal was sent last
+        self._running: dict[str, str] = {}  # robot -> permit it says it is running
         self._arms = {name: self._connect_robot(name) for name in self._rules.robots}
         self._heartbeat = self._publish_on("/deployment/heartbeat", topics.RECORDED)
         self._revocations = self._publish_on("/deployment/revocations", topics.LATEST)
@@ -128,6 +136,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
 
     def _tick(self) -> None:
         """A scheduler that was shut out, or whose ledger is damaged, must not go on: robots then hold by themselves."""
+        if not self.is_active:
+            return
         try:
             self._follow(self._scheduler.tick())
         except DeploymentError as error:
@@ -145,8 +155,14 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
                 handle.cancel_goal_async()
         # A revoked lease whose goal handle died with an earlier scheduler is sent too: the robot's refusal confirms it.
         for lease in (*orders.send, *orders.cancel):
-            if lease.id not in self._goals:
+            if lease.id not in self._goals or self._is_unanswered(lease):
                 self._send(lease)
+
+    def _is_unanswered(self, lease: Lease) -> bool:
+        """An answer may be lost on its way; the robot gives it again from its journal, goes on, or says it is busy."""
+        patience_s = self._rules.lease.heartbeat_s
+        is_long_ago = time.monotonic() - self._sent_s[lease.id] > patience_s
+        return is_long_ago and self._running.get(lease.robot) != lease.permit_id
 
     def _send(self, lease: Lease) -> None:
         client = self._arms[lease.robot]
@@ -161,6 +177,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             lease_id=lease.id,
         )
         self._goals[lease.id] = None
+        self._sent_s[lease.id] = time.monotonic()
         client.send_goal_async(goal).add_done_callback(partial(self._on_accepted, lease.id))
 
     def _on_accepted(self, lease_id: str, future: Future) -> None:
@@ -196,7 +213,9 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self.finish(1)
 
     def _on_robot(self, name: str, status: RobotStatus) -> None:
-        self._scheduler.hear(name, is_ready=status.state in READY)
+        self._running[name] = status.permit_id
+        if self._scheduler.hear(name, is_ready=status.state in READY):
+            self._tick()
 
     def _on_safety(self, name: str, event: SafetyEvent) -> None:
         if event.kind == SafetyEvent.REFUSED:
@@ -222,6 +241,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         response.request_id = filed.id
         response.message = f"{filed.state}: {filed.reason}"
         response.decision = decision_to_msg(decision, filed.id, self.now_ns())
+        self._tick()
 
     def _on_decide(self, request: Any, response: Any) -> None:
         word: Any = WORDS.get(request.decision, "")
@@ -229,6 +249,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             raise OpcError(f"decision {request.decision}, expected one of {', '.join(WORDS.values())}")
         decided = decide_request(self._queue, request.request_id, word, request.person, request.reason, self.now_ns())
         response.message = f"{decided.state}: {decided.reason}"
+        self._tick()
 
     def _on_halt(self, request: Any, response: Any) -> None:
         act = halt if request.halt else resume

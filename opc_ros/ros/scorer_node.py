@@ -22,7 +22,7 @@ from rclpy.duration import Duration
 
 from opc_ros.errors import ConfigError, OpcError
 from opc_ros.policies.candidate import read_candidate
-from opc_ros.policies.compute import EPISODES_PER_PASS_ON_GPU, choose_device
+from opc_ros.policies.compute import EPISODES_PER_PASS_ON_GPU, choose_device, give_way
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.run import RankingOptions, ScoringRun
@@ -171,6 +171,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
         report_scoring: Report = ignore_progress,
         report_ranking: Report = ignore_progress,
     ) -> ScoringRun:
+        give_way()
         run = score_store(
             request,
             LocalEngine(workers=self._settings.workers or None, allow_code=self._settings.allow_code),

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from opc_interfaces.msg import SafetyEvent
+from opc_interfaces.msg import EpisodeEvent, SafetyEvent
 from rclpy.duration import Duration
 from rclpy.node import Node
 from std_msgs.msg import Bool
@@ -27,11 +27,14 @@ KINDS = {
 
 
 class SafetyReporter:
-    """Publishes what a limit, a watchdog or a person did, on `safety/event` and in the log."""
+    """Publishes what a limit, a watchdog or a person did in which episode, on `safety/event` and in the log."""
 
-    def __init__(self, node: Node, robot: str) -> None:
+    def __init__(self, node: Node, robot: str, episode: Callable[[], str] | None = None) -> None:
+        """`episode` gives the id of the one that runs, or nothing; without it, what `hear_episode` was told counts."""
         self._node = node
         self._robot = robot
+        self._heard_episode = ""
+        self._episode = episode or (lambda: self._heard_episode)
         self._events = node.create_publisher(SafetyEvent, "safety/event", topics.RECORDED)
 
     @property
@@ -44,8 +47,19 @@ class SafetyReporter:
 
     def report(self, kind: int, detail: str) -> None:
         stamp_ns = int(self._node.get_clock().now().nanoseconds)
-        self._events.publish(SafetyEvent(header=convert.header(stamp_ns), robot=self._robot, kind=kind, detail=detail))
+        self._events.publish(
+            SafetyEvent(
+                header=convert.header(stamp_ns),
+                robot=self._robot,
+                episode_id=self._episode(),
+                kind=kind,
+                detail=detail,
+            )
+        )
         self._node.get_logger().warning(f"{KINDS[kind]}: {detail}")
+
+    def hear_episode(self, msg: EpisodeEvent) -> None:
+        self._heard_episode = msg.episode_id if msg.kind == EpisodeEvent.BEGIN else ""
 
 
 class StopChannel:
@@ -64,9 +78,12 @@ class StopChannel:
         self._publisher = node.create_publisher(Bool, TOPIC, topics.LATEST)
         self._subscription = node.create_subscription(Bool, TOPIC, self._on_topic, topics.LATEST)
         self._service = node.create_service(SetBool, "~/stop", self._on_service)
+        # After the stop, for what came at the same time is dealt with in this order: a stop belongs to what it ends.
+        self._episodes = node.create_subscription(EpisodeEvent, "episode/event", reporter.hear_episode, topics.RECORDED)
 
     def close(self) -> None:
         self._node.destroy_service(self._service)
+        self._node.destroy_subscription(self._episodes)
         self._node.destroy_subscription(self._subscription)
         self._node.destroy_publisher(self._publisher)
 

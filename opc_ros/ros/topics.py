@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
+# A behaviour policy says here that it drives an arm; as long as it does, no candidate is lent that arm.
+BEHAVIOUR_STATUS = "behaviour/status"
+
 # Steps, events and labels: none may be lost, and a burst of them is small.
 RECORDED = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,

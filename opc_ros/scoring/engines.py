@@ -10,7 +10,7 @@ from typing import Protocol
 
 from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.compute import available_cores, limit_threads_here
+from opc_ros.policies.compute import available_cores, give_way, limit_threads_here
 from opc_ros.scoring.evaluation import (
     Chunk,
     ChunkResult,
@@ -21,6 +21,7 @@ from opc_ros.scoring.evaluation import (
     evaluate_chunk,
     load_candidates,
 )
+from opc_ros.scoring.freed_memory import keep_freed_memory
 from opc_ros.scoring.source import EpisodeSource
 
 
@@ -62,15 +63,14 @@ class LocalEngine:
         if failures:
             yield ChunkResult(Chunk((), ()), failed_candidates=failures)
         survivors = _Survivors(loaded)
+        keep_freed_memory()
 
         def work(chunk: Chunk) -> ChunkResult:
             result = evaluate_chunk(source, chunk, survivors.all(), plan)
             survivors.drop(result)
             return result
 
-        pool = ThreadPoolExecutor(
-            self._workers, thread_name_prefix="opc-score", initializer=limit_threads_here, initargs=(1,)
-        )
+        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="opc-score", initializer=_become_worker)
         queue = iter(chunks)
         try:
             running: set[Future[ChunkResult]] = {
@@ -83,6 +83,11 @@ class LocalEngine:
                     yield future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _become_worker() -> None:
+    limit_threads_here(1)
+    give_way()
 
 
 class _Survivors:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from opc_ros.errors import CandidateError, OpcError
-from opc_ros.grasp import ActionBounds, Episode
+from opc_ros.grasp import Episode
+from opc_ros.policies.action_space import ActionSpace
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import CemSettings, greedy_actions
 from opc_ros.policies.loading import check_values, load_q_function, probe
@@ -70,7 +71,7 @@ class LoadedCandidate:
     id: str
     q_function: QFunction
     image_size: tuple[int, int]
-    bounds: ActionBounds
+    space: ActionSpace
 
 
 def load_candidates(
@@ -86,7 +87,7 @@ def load_candidates(
         except Exception as error:  # a candidate may raise anything, and the others are still to be scored
             failures.append(Failure(candidate.id, _reason(error)))
         else:
-            loaded[candidate.id] = LoadedCandidate(candidate.id, q_function, spec.image_size, spec.action_bounds)
+            loaded[candidate.id] = LoadedCandidate(candidate.id, q_function, spec.image_size, spec.action_space)
     return loaded, tuple(failures)
 
 
@@ -173,7 +174,7 @@ def _evaluate_candidate(
         try:
             found = {LOGGED: check_values(candidate.q_function.q(observations, actions), len(actions))}
             if plan.greedy is not None:
-                _, best = greedy_actions(candidate.q_function, observations, candidate.bounds, plan.greedy)
+                _, best = greedy_actions(candidate.q_function, observations, candidate.space, plan.greedy)
                 # The recorded action is one more the policy could take, so greedy is never below it.
                 found[plan.greedy_quantity] = np.maximum(best, found[LOGGED])
         except CandidateError as error:

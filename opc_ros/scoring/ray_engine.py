@@ -8,7 +8,7 @@ from typing import Any
 
 from opc_ros.errors import ScoreError, SetupError
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.compute import limit_threads_here
+from opc_ros.policies.compute import give_way, limit_threads_here
 from opc_ros.scoring.evaluation import (
     Chunk,
     ChunkResult,
@@ -19,6 +19,7 @@ from opc_ros.scoring.evaluation import (
     evaluate_chunk,
     load_candidates,
 )
+from opc_ros.scoring.freed_memory import keep_freed_memory
 from opc_ros.scoring.source import EpisodeSource
 
 _CHUNKS_PER_CORE = 3  # in flight: enough that no worker waits for the next
@@ -84,6 +85,8 @@ def _work(
 ) -> ChunkResult:
     """Runs in a worker process: load what this worker has not loaded yet, then evaluate as the local engine does."""
     limit_threads_here(1)
+    keep_freed_memory()
+    give_way()
     known: dict[str, LoadedCandidate] = {}
     failures: list[Failure] = []
     for candidate in candidates:

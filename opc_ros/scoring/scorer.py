@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opc_ros.errors import EmptyValidationSet, OpcError, ScoreError
-from opc_ros.policies.candidate import Candidate, read_candidate_id
+from opc_ros.errors import EmptyValidationSet, ScoreError
+from opc_ros.policies.candidate import Candidate, find_change
 from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
@@ -59,7 +59,8 @@ def score_candidates(
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
     plan = EvaluationPlan(greedy=greedy, episodes_per_pass=episodes_per_pass)
-    present = _find_present(source.refs, candidates, ledger, plan)
+    values = _Values(ledger, candidates, plan)
+    present = np.array([values.find_present(candidate.id, source.refs) for candidate in candidates])  # (C, E) bool
     lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
     run = _Run(source.refs, candidates, present, report)
     if lacking:
@@ -67,23 +68,43 @@ def score_candidates(
         with closing(engine.run(source, lacking, run.chunks(episodes_per_pass, is_cancelled), plan)) as results:
             for result in results:
                 ledger.append(result.entries, result.facts)
+                values.add(result)
                 run.note(result)
     if is_cancelled():
         raise ScoreError("scoring was cancelled; what was computed is kept")
     run.failed_candidates |= _find_changed(candidates)
-    return _collect(source, candidates, ledger, plan, run)
+    return _collect(source, candidates, values, plan, run)
 
 
-def _find_present(
-    refs: Sequence[EpisodeRef], candidates: Sequence[Candidate], ledger: QLedger, plan: EvaluationPlan
-) -> np.ndarray:
-    """Whether the ledger has all that the plan wants, (C, E) bool."""
-    present = np.ones((len(candidates), len(refs)), dtype=bool)
-    for row, candidate in zip(present, candidates, strict=True):
-        for quantity in plan.quantities:
-            known = ledger.read(candidate.id, quantity)
-            row &= [(ref.id, ref.file_sha256) in known for ref in refs]
-    return present
+class _Values:
+    """What the ledger knew at the start, read once, and what was computed since."""
+
+    def __init__(self, ledger: QLedger, candidates: Sequence[Candidate], plan: EvaluationPlan) -> None:
+        self._quantities = plan.quantities
+        self._facts = ledger.facts()
+        self._rows = {(c.id, quantity): ledger.read(c.id, quantity) for c in candidates for quantity in plan.quantities}
+
+    def find_present(self, candidate_id: str, refs: Sequence[EpisodeRef]) -> list[bool]:
+        """Whether everything the plan wants is there, for each episode."""
+        rows = [self._rows[candidate_id, quantity] for quantity in self._quantities]
+        return [all(ref.key in row for row in rows) for ref in refs]
+
+    def add(self, result: ChunkResult) -> None:
+        self._facts |= {(facts.id, facts.file_sha256): facts for facts in result.facts}
+        for entry in result.entries:
+            self._rows[entry.candidate_id, entry.quantity][entry.episode] = entry.values
+
+    def facts_of(self, refs: Sequence[EpisodeRef]) -> tuple[EpisodeFacts, ...]:
+        return tuple(self._facts[ref.key] for ref in refs)
+
+    def join(self, candidates: Sequence[Candidate], quantity: str, facts: Sequence[EpisodeFacts]) -> np.ndarray:
+        """One row for each candidate, (C, N) float32, the episodes one behind the other."""
+        keys = [(fact.id, fact.file_sha256) for fact in facts]
+        joined = np.empty((len(candidates), sum(fact.steps for fact in facts)), dtype=np.float32)
+        for row, candidate in zip(joined, candidates, strict=True):
+            found = self._rows[candidate.id, quantity]
+            np.concatenate([found[key] for key in keys], out=row)
+        return joined
 
 
 class _Run:
@@ -147,22 +168,14 @@ def _refuse_twins(candidates: Sequence[Candidate]) -> None:
 
 def _find_changed(candidates: Sequence[Candidate]) -> dict[str, str]:
     """Candidates whose files are no longer those that were scored: their place is not to be trusted."""
-    changed = {}
-    for candidate in candidates:
-        try:
-            now = read_candidate_id(candidate.folder)
-        except OpcError as error:
-            changed[candidate.id] = f"its files changed while it was scored: {error}"
-            continue
-        if now != candidate.id:
-            changed[candidate.id] = f"its files changed while it was scored: id was {candidate.id[:12]}, is {now[:12]}"
-    return changed
+    changes = {candidate.id: find_change(candidate) for candidate in candidates}
+    return {name: f"its files changed while it was scored: {change}" for name, change in changes.items() if change}
 
 
 def _collect(
     source: EpisodeSource,
     candidates: Sequence[Candidate],
-    ledger: QLedger,
+    values: _Values,
     plan: EvaluationPlan,
     run: _Run,
 ) -> ScoredSet:
@@ -170,26 +183,16 @@ def _collect(
     refs = tuple(ref for ref in source.refs if ref.id not in run.failed_episodes)
     if not refs:
         raise ScoreError(f"none of {len(source.refs)} episodes can be read: {next(iter(run.failed_episodes.values()))}")
-    known = ledger.facts()
-    facts = tuple(known[ref.id, ref.file_sha256] for ref in refs)
-    lengths = np.array([fact.steps for fact in facts], dtype=np.int64)
-
-    def matrix(quantity: str) -> np.ndarray:
-        values = np.empty((len(kept), int(lengths.sum())), dtype=np.float32)
-        for row, candidate in zip(values, kept, strict=True):
-            found = ledger.read(candidate.id, quantity)
-            np.concatenate([found[ref.id, ref.file_sha256] for ref in refs], out=row)
-        return values
-
+    facts = values.facts_of(refs)
     return ScoredSet(
         snapshot_id=source.snapshot_id,
         candidates=tuple(kept),
         refs=refs,
         facts=facts,
-        lengths=lengths,
+        lengths=np.array([fact.steps for fact in facts], dtype=np.int64),
         success=np.array([ref.is_success for ref in refs], dtype=bool),
-        q=matrix(LOGGED),
-        q_greedy=matrix(plan.greedy_quantity) if plan.greedy else None,
+        q=values.join(kept, LOGGED, facts),
+        q_greedy=values.join(kept, plan.greedy_quantity, facts) if plan.greedy else None,
         failed_candidates=_named(run.failed_candidates),
         failed_episodes=_named(run.failed_episodes),
         frames_decoded=run.frames,

@@ -21,6 +21,11 @@ class EpisodeRef:
     robot: str = ""
     label_revision: int = 0
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What the ledger knows it by."""
+        return self.id, self.file_sha256
+
 
 class EpisodeSource(Protocol):
     """A fixed set of labelled episodes; one that can be pickled can be read on many machines."""

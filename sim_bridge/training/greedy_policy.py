@@ -47,5 +47,5 @@ class GreedyPolicy:
         if self._epsilon and self._rng.random() < self._epsilon:
             return act_at_random(self._rng, spec.action_bounds)
         seen = Observations.from_sequence([observation], spec.image_size)
-        actions, _ = greedy_actions(self._q_function, seen, spec.action_bounds, settings)
+        actions, _ = greedy_actions(self._q_function, seen, spec.action_space, settings)
         return GraspAction.from_vector(actions[0])

@@ -1,6 +1,7 @@
 """Robot time the race saves, and seven arms under one scheduler: idle time and double runs.
 
 python -m tests.benchmarks.bench_deployment --episodes 500
+python -m tests.benchmarks.bench_deployment --arms twin --episodes 500   # physics of seven twins: half an hour and more
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from domain_coordinator import domain_id
 
-from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.cli.deploy import published_table
 from opc_ros.deployment.decision import Decision, Finding, Verdict
 from opc_ros.deployment.desk import Asked, file_request
@@ -29,7 +32,10 @@ from opc_ros.deployment.ledger_check import read_ledger
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.simulation import simulate_races
+from tests.deployment.lab import make_lab, runner_parameters, scheduler_parameters, write_patient_arm
 
+# What is counted is who runs what, not how long a busy machine takes for it.
+PATIENCE_S = 30.0
 PAPER_EPISODES = 10_710
 
 
@@ -38,11 +44,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--episodes", type=int, default=500)
     parser.add_argument("--robots", type=int, default=7)
+    parser.add_argument("--arms", choices=("scripted", "twin"), default="scripted")
+    parser.add_argument("--real-time-factor", type=float, default=2.0, help="of the twins (default: 2)")
     arguments = parser.parse_args()
-    measure_race(arguments.runs)
+    if arguments.runs:
+        measure_race(arguments.runs)
     with tempfile.TemporaryDirectory(prefix="bench_deployment_") as folder, domain_id() as domain:
         os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
-        measure_fleet(Path(folder), arguments.robots, arguments.episodes)
+        fleet = Fleet(Path(folder), arguments.robots, arguments.arms, arguments.real_time_factor)
+        measure_fleet(fleet, arguments.episodes)
 
 
 def measure_race(runs: int) -> None:
@@ -60,11 +70,46 @@ def measure_race(runs: int) -> None:
         print(f"  equal testing for the same quality: {ratio:.1f} times the episodes ({result.equal_episodes})")
 
 
-def measure_fleet(folder: Path, robots: int, episodes: int) -> None:
-    """Scripted arms in processes of their own, policies that think with real networks, real DDS."""
-    from tests.deployment.lab import make_lab, runner_parameters, scheduler_parameters
+@dataclass(frozen=True)
+class Fleet:
+    """Arms in processes of their own, policies that think with real networks, real DDS."""
 
-    names = [f"arm{number}" for number in range(1, robots + 1)]
+    folder: Path
+    robots: int
+    arms: str
+    real_time_factor: float
+
+    @property
+    def names(self) -> list[str]:
+        return [f"arm{number}" for number in range(1, self.robots + 1)]
+
+    def nodes(self) -> list[NodeSpec]:
+        changes: dict[str, object] = {"heartbeat_s": PATIENCE_S}
+        if self.arms == "twin":
+            config = self.folder / "arm.yaml"
+            write_patient_arm(config, 4 * PATIENCE_S)
+            changes |= {"arm": "ros", "arm_config": str(config)}
+        runners = [(name, runner_parameters(self.folder, name, ["full"], **changes)) for name in self.names]
+        return [
+            *(NodeSpec("policy_runner", name, _plain(parameters)) for name, parameters in runners),
+            *(self._twin(number, name) for number, name in enumerate(self.names) if self.arms == "twin"),
+            NodeSpec("scheduler", "", _plain(scheduler_parameters(self.folder))),
+        ]
+
+    def _twin(self, number: int, name: str) -> NodeSpec:
+        parameters: dict[str, Parameter] = {
+            "image_size": 64,
+            "camera_hz": 5.0,
+            "joint_state_hz": 50.0,
+            "seed": number,
+            "niceness": 5,
+        }
+        patience: dict[str, Parameter] = {"command_timeout_s": 2 * PATIENCE_S}
+        return NodeSpec("twin", name, parameters | patience | {"real_time_factor": self.real_time_factor})
+
+
+def measure_fleet(fleet: Fleet, episodes: int) -> None:
+    folder, names = fleet.folder, fleet.names
     each = -(-episodes // 5)
     candidates = make_lab(
         folder,
@@ -73,9 +118,9 @@ def measure_fleet(folder: Path, robots: int, episodes: int) -> None:
         rung_episodes=(0, 0, each),
         request_episodes=each,
         batch_episodes=5,
+        heartbeat_s=PATIENCE_S,
     )
-    specs = [NodeSpec("policy_runner", name, _plain(runner_parameters(folder, name, ["full"]))) for name in names]
-    specs.append(NodeSpec("scheduler", "", _plain(scheduler_parameters(folder))))
+    specs = fleet.nodes()
     nodes = [_start(spec, folder) for spec in specs]
     try:
         from opc_ros.config import load_config
@@ -89,6 +134,7 @@ def measure_fleet(folder: Path, robots: int, episodes: int) -> None:
                 file_request(queue, rules, asked, decision, f"r{rank}", time.time_ns())
             while queue.requests("queued"):
                 time.sleep(0.5)
+                _show(queue.rows("SELECT count(*) FROM results")[0][0], episodes)
                 for spec, node in zip(specs, nodes, strict=True):
                     if node.poll() is not None:
                         sys.exit(f"{spec.label} ended by itself: {_log(spec, folder).read_text()[-500:]}")
@@ -98,12 +144,17 @@ def measure_fleet(folder: Path, robots: int, episodes: int) -> None:
         for node in nodes:
             node.send_signal(signal.SIGINT)
         for node in nodes:
-            node.wait(timeout=30)
+            node.wait(timeout=60)
     journals = [RobotJournal(folder / name / "journal.db", 0) for name in names]
     begun = [run.episode_id for journal in journals for lease in leases for run in journal.episodes_of(lease)]
     doubles = len(begun) - len(set(begun))
-    print(f"episodes run on {robots} arms: {len(begun)}, counted {ran[0]}, run twice: {doubles} (goal 0)")
+    broken = sum(run.outcome == "aborted" for journal in journals for id in leases for run in journal.episodes_of(id))
+    print(
+        f"episodes run on {fleet.robots} {fleet.arms} arms: {len(begun)}, counted {ran[0]}, broken off {broken}, "
+        f"run twice: {doubles} (goal 0)"
+    )
     _print_idle(folder / "deployment" / "ledger.jsonl", names)
+    _print_handover(folder, names)
 
 
 def _print_idle(ledger: Path, names: list[str]) -> None:
@@ -126,6 +177,34 @@ def _print_idle(ledger: Path, names: list[str]) -> None:
     )
     span_ns = sum(last - begun for begun in first.values())
     print(f"idle while work was queued: {gaps.sum() / span_ns:.2%} of arm time, longest {gaps.max() / 1e6:.0f} ms")
+
+
+def _print_handover(folder: Path, names: list[str]) -> None:
+    """From the end of an arm's last episode of a lease to the runner's word that it has the next lease."""
+    began: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for entry in read_ledger(folder / "deployment" / "ledger.jsonl"):
+        if entry.kind == "began":
+            began[entry.body["robot"]].append((entry.at_ns, entry.body["lease_id"]))
+    gaps, span_ns = [], 0
+    for name in names:
+        ended: dict[str, int] = {}
+        for entry in read_ledger(folder / name / "ledger.jsonl"):
+            if entry.kind == "episode":
+                ended[entry.body["episode_id"].rpartition("-")[0]] = entry.at_ns
+        for (_, before), (after_ns, _) in pairwise(began[name]):
+            if before in ended:
+                gaps.append(after_ns - ended[before])
+        span_ns += max(ended.values()) - began[name][0][0]
+    middle, high = np.percentile(gaps, (50, 99)) / 1e6
+    print(
+        f"from an episode's end to the next lease: {sum(gaps) / span_ns:.2%} of arm time, median {middle:.0f} ms, "
+        f"99th percentile {high:.0f} ms, longest {max(gaps) / 1e6:.0f} ms"
+    )
+
+
+def _show(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done}/{total} episodes", end="", file=sys.stderr)
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, bool | int | float | str]:

@@ -27,7 +27,8 @@ from opc_ros.store import Store, open_store
 from tests.policies.making import make_candidate, make_episode
 
 CANDIDATES = 15
-EPISODES = 100
+EPISODES = 400  # for increments: a smaller set would measure how long networks take to load
+OVERHEAD_EPISODES = 100
 KINDS = ("whole_image", "tool_crop", "target_crop")
 
 
@@ -48,14 +49,14 @@ def main() -> None:
 
 
 def _bench_overhead(store: Store, candidates: Sequence[Candidate], folder: Path) -> None:
-    """The bare work and the scorer take turns on a tenth of the episodes each, so that both meet the same machine."""
-    snapshot = store.take_snapshot()
+    """The bare work and the scorer take turns on a few of the episodes each, so that both meet the same machine."""
+    chosen = store.take_snapshot().entries[:OVERHEAD_EPISODES]
     networks = [load_q_function(candidate) for candidate in candidates]
     loaded = {candidate.id: network for candidate, network in zip(candidates, networks, strict=True)}
     engine = LocalEngine(workers=1, load=lambda candidate: loaded[candidate.id])
     bare, scored = np.zeros(2), np.zeros(2)
     for part in range(10):
-        entries = snapshot.entries[part::10]
+        entries = chosen[part::10]
         episodes = [store.read_entry(entry) for entry in entries]
         bare += _measure(partial(_decode_and_pass, episodes, networks))
         source = SnapshotSource(f"part {part}", entries, store.read_entry)

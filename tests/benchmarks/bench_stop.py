@@ -1,16 +1,19 @@
-"""Time from a stop to an arm at rest, on the twin: real processes, real DDS, full pictures, with and without load."""
+"""Time from a stop to hold and rest, on the twin: real processes, real DDS, full pictures, while `opc score` runs."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import multiprocessing
+import itertools
 import os
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 from opc_interfaces.msg import RobotStatus
@@ -21,7 +24,9 @@ from opc_ros.errors import ArmStopped
 from opc_ros.grasp import GraspAction
 from opc_ros.ros import convert, topics
 from opc_ros.ros.ros_arm import RosArm
-from tests.ros.twin_rig import SETTINGS, TwinProcess, Watcher, own_domain
+from opc_ros.store import open_store
+from tests.policies.making import make_candidate, make_episodes
+from tests.ros.twin_rig import ROOT, SETTINGS, TwinProcess, Watcher, own_domain
 
 AT_REST_RAD_S = 0.01
 MOVING_RAD_S = 0.1
@@ -39,12 +44,14 @@ PATIENT = dataclasses.replace(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stops", type=int, default=60, help="how many to measure in each case (default: 60)")
-    parser.add_argument("--load", type=int, default=2, help="processes that multiply matrices meanwhile (default: 2)")
+    parser.add_argument("--load", type=int, nargs="+", default=[0, 2], help="workers of `opc score` (default: 0 2)")
     parser.add_argument("--niceness", type=int, default=0, help="of the twin; below 0 wants leave (default: 0)")
     arguments = parser.parse_args()
-    for load in sorted({0, arguments.load}):
-        with own_domain(), busy(load):
-            measure(arguments.stops, load, arguments.niceness)
+    with tempfile.TemporaryDirectory(prefix="bench_stop_") as folder:
+        lab = make_lab(Path(folder))
+        for load in arguments.load:
+            with own_domain(), scoring(lab, load):
+                measure(arguments.stops, load, arguments.niceness)
     return 0
 
 
@@ -67,7 +74,7 @@ def measure(stops: int, load: int, niceness: int) -> None:
                 side = 1 - 2 * (len(times) % 2)
                 taken = stop_once(arm, watcher, stop, release, side, float(rng.uniform(0.1, 0.35)))
                 times += [taken] if taken is not None else []
-            case = f"{load} busy processes beside a load of {others:.1f}, niceness {niceness}"
+            case = f"{load} scoring workers beside a load of {others:.1f}, niceness {niceness}"
             for state, column in zip(("hold", "rest"), zip(*times, strict=True), strict=True):
                 report(f"stop {name} to {state}, {case}", column)
     finally:
@@ -94,7 +101,7 @@ def stop_once(
     held_ns = min(stamp_ns(status) for status in watcher.statuses if status.state == RobotStatus.STOPPED)
     states = [state for state in watcher.joints if stamp_ns(state) > stopped_ns]
     release()
-    watcher.wait_until(lambda: arm._link.switch.reason is None)
+    watcher.wait_until(lambda: arm._link.switch.reason is None and watcher.statuses[-1].state != RobotStatus.STOPPED)
     if speed(states[0]) < MOVING_RAD_S:
         return None
     last_moving = max(index for index, state in enumerate(states) if speed(state) >= AT_REST_RAD_S)
@@ -127,26 +134,43 @@ def report(what: str, times_ms: Sequence[float]) -> None:
     )
 
 
+def make_lab(folder: Path) -> Path:
+    """A store with full pictures and candidates of the usual size: some minutes of scoring."""
+    with open_store(folder / "store", create=True) as store:
+        for episode in make_episodes(100, image_size=472):
+            store.append(episode)
+    for seed in range(6):
+        make_candidate(folder / "candidates" / f"c{seed}", seed=seed, image_size=96)
+    return folder
+
+
 @contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Processes that compute as scoring does."""
-    context = multiprocessing.get_context("spawn")
-    children = [context.Process(target=multiply, daemon=True) for _ in range(count)]
-    for child in children:
-        child.start()
+def scoring(lab: Path, workers: int) -> Iterator[None]:
+    """`opc score`, again and again from nothing, in a process of its own."""
+    is_over = threading.Event()
+
+    def keep_scoring() -> None:
+        for number in itertools.count():
+            out = lab / f"scores{workers}-{number}" / "latest"
+            words = ["score", "--store", lab / "store", "--candidates", lab / "candidates", "--out", out]
+            command = [sys.executable, "-m", "opc_ros.cli.main", *map(str, words), "--workers", str(workers)]
+            with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+                while child.poll() is None and not is_over.wait(0.1):
+                    pass
+                child.kill()
+            if is_over.is_set():
+                return
+            assert child.returncode == 0, "scoring failed"
+
+    keeper = threading.Thread(target=keep_scoring)
+    if workers:
+        keeper.start()
     try:
         yield
     finally:
-        for child in children:
-            child.kill()
-            child.join()
-
-
-def multiply() -> None:
-    matrix = np.random.default_rng(0).standard_normal((600, 600))
-    while True:
-        matrix = matrix @ matrix
-        matrix /= np.abs(matrix).max()
+        is_over.set()
+        if workers:
+            keeper.join()
 
 
 if __name__ == "__main__":

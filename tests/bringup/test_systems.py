@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
+from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.domain import claim_domain, read_domain
 from opc_ros.bringup.nodes import PROGRAMS, NodeSpec
 from opc_ros.bringup.system import parse_arguments
@@ -31,6 +33,45 @@ def test_command_line_carries_namespace_remappings_and_parameters() -> None:
         *("--remap", "image:=/cam", "--remap", "__ns:=/arm1"),
         *("--param", 'robot:="arm1"', "--param", "rate_hz:=2.5", "--param", "autostart:=true"),
     ]
+
+
+def test_behaviour_policies_play_in_a_twin_lab_only_where_asked_for() -> None:
+    twin = find_system("twin")
+    assert not any(node.program == "behaviour" for node in twin.nodes({}))
+    players = [node for node in twin.nodes({"collect": "7"}) if node.program == "behaviour"]
+    assert [(node.namespace, node.parameters["episodes"]) for node in players] == [("arm1", 7), ("arm2", 7)]
+    assert players[0].parameters["seed"] != players[1].parameters["seed"]
+
+
+def test_the_scorer_ranks_by_what_the_gate_asks_for(tmp_path: Path) -> None:
+    gate = tmp_path / "gate.yaml"
+    gate.write_text(find_config("gate.yaml").read_text().replace("top_k: 3", "top_k: 5"))
+    scorer = next(node for node in find_system("twin").nodes({"gate_config": str(gate)}) if node.program == "scorer")
+    assert (scorer.parameters["top_k"], scorer.parameters["metric"]) == (5, "soft_opc")
+
+
+def test_a_real_arms_guard_and_recorder_go_by_the_arms_own_file(tmp_path: Path) -> None:
+    arm = tmp_path / "arm.yaml"
+    given = find_config("arm.yaml").read_text().replace('namespace: ""', "namespace: lbr")
+    arm.write_text(given)
+    nodes = find_system("hardware").nodes({"arm_config": str(arm)})
+    by_label = {node.label: node.parameters for node in nodes}
+    assert by_label["arm1/arm_guard"]["arm_config"] == str(arm)
+    topic = by_label["arm1/recorder"]["image_topic"]
+    assert str(topic).startswith("/lbr/camera/")
+
+
+def test_a_twin_lab_is_furnished_once_and_a_deleted_key_stays_deleted(tmp_path: Path) -> None:
+    given = {name: str(tmp_path / name) for name in ("store", "candidates", "deployment", "state")}
+    twin = find_system("twin")
+    assert [line.split()[1].rstrip(",") for line in twin.prepare(given)] == [
+        *(given["store"], given["candidates"], f"{given['deployment']}/keys")
+    ]
+    (trusted,) = (tmp_path / "state" / "arm2" / "keys").iterdir()
+    trusted.unlink()
+    assert twin.prepare(given) == ()
+    assert not trusted.exists()
+    assert find_system("hardware").prepare({}) == ()
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda s: s.name)

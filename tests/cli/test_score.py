@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from opc_ros.cli.main import main
-from opc_ros.policies.candidate import read_candidate
+from opc_ros.policies.candidate import read_candidate, write_candidate
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations
 from opc_ros.store import open_store
@@ -98,6 +100,23 @@ def test_a_damaged_episode_and_an_unreadable_candidate_are_named_and_the_rest_is
     assert f"candidate {broken.relative_to(lab)} left out" in printed.err
     page = (lab / "scores" / "latest" / "report.html").read_text()
     assert "Left out: 1 episode" in page
+
+
+def test_a_candidate_that_answers_nan_is_named_the_rest_is_scored_and_the_exit_code_says_so(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = make_candidate(lab / "sound", seed=7, image_size=32, **SMALL)
+    weights = safetensors.numpy.load(sound.artifact_bytes)
+    spoilt = {k: v * np.float32(np.nan) if v.dtype == np.float32 else v for k, v in weights.items()}
+    write_candidate(lab / "spoilt", dataclasses.replace(sound.manifest, name="spoilt"), safetensors.numpy.save(spoilt))
+    assert main(["candidate", "add", "spoilt"]) == 0
+    capsys.readouterr()
+    assert main(["score"]) == 1
+    printed = capsys.readouterr()
+    assert "left out: returned NaN or infinity for 2 of 2 actions" in printed.err
+    assert "whole_image-0" in printed.out
+    assert "whole_image-1" in printed.out
+    assert "spoilt" not in printed.out
 
 
 def test_known_success_reaches_the_report(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`opc up` and `opc demo` with real nodes."""
+"""`opc up` with real nodes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-
-from opc_ros.ranking import Ranking
-from opc_ros.store import open_store
 
 pytestmark = pytest.mark.ros
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,21 +76,3 @@ def test_second_system_in_the_same_domain_is_refused(ros_domain: int, tmp_path: 
     finally:
         first.process.send_signal(signal.SIGINT)
         first.end()
-
-
-def test_demo_records_scores_and_asks_the_gate(tmp_path: Path) -> None:
-    demo = Running("demo", "--folder", str(tmp_path), "--episodes", "2", "--more", "16")
-    assert demo.end(deadline_s=180) == 0, "".join(demo.lines)
-    (folder,) = tmp_path.iterdir()
-    with open_store(folder / "store") as store:
-        robots = [episode.robot for episode in store.episodes()]
-        assert sorted(robots) == ["arm1", "arm2", *["twin"] * 16]
-        snapshot = store.snapshot("demo")
-    ranking = Ranking.from_json((folder / "scores" / "latest" / "ranking.json").read_text())
-    assert ranking.snapshot_id == snapshot.id
-    text = "".join(demo.lines)
-    assert ranking.candidates[0].name in text
-    assert (folder / "scores" / "latest" / "report.html").is_file()
-    verdicts = [line for line in demo.lines if line.startswith("candidate ") and ": " in line]
-    assert len(verdicts) == 3
-    assert "fail" in verdicts[2], "the gate lets nothing pass whose bytes were not scored"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from opc_ros.bringup.config_files import find_config
 from opc_ros.deployment.keys import create_keys, export_public_keys
 from opc_ros.grasp import Episode
 from opc_ros.policies.candidate import Candidate
@@ -47,6 +48,7 @@ def make_lab(
     rung_episodes: tuple[int, int, int] = (2, 2, 4),
     request_episodes: int = 4,
     batch_episodes: int = 2,
+    heartbeat_s: float = 3.0,
 ) -> list[Candidate]:
     """Everything the scheduler and the runners need below `folder`; robots maps names to rungs."""
     create_keys(folder / "deployment" / "keys")
@@ -66,13 +68,21 @@ def make_lab(
     rules = {
         "robots": {name: {"rungs": rungs} for name, rungs in robots.items()},
         "ladder": ladder,
-        "lease": {"heartbeat_s": 3.0, "grace_s": 5.0, "length_s": 600.0},
+        "lease": {"heartbeat_s": heartbeat_s, "grace_s": 5.0, "length_s": 600.0},
         "rest": {"after_episodes": 100_000, "pause_s": 0.0},
         "race": {"batch_episodes": batch_episodes, "budget_episodes": 100_000, "explore_every": 0},
         "request_episodes": request_episodes,
     }
     (folder / "scheduler.yaml").write_text(yaml.safe_dump(rules))
     return made
+
+
+def write_patient_arm(path: Path, patience_s: float) -> None:
+    """How the twin's arm is reached, so patient that a busy machine does not look like a dead one."""
+    arm = yaml.safe_load(find_config("arm_twin.yaml").read_text())
+    patience = {"measurement_timeout_s": patience_s, "connect_timeout_s": patience_s}
+    slow = {"camera": {"timeout_s": patience_s}, "motion": {"patience": 50.0}}
+    path.write_text(yaml.safe_dump(arm | patience | {key: arm.get(key, {}) | value for key, value in slow.items()}))
 
 
 def scheduler_parameters(folder: Path) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from opc_ros.deployment.ledger import Ledger
 from opc_ros.deployment.ledger_check import check_ledger, read_ledger
 from opc_ros.deployment.queue import Queue
 from tests.deployment.fleet import Fleet, make_shortest_rules, play
+from tests.deployment.troubles import play_troubled
 
 
 class Killed(BaseException):
@@ -37,9 +39,8 @@ def assert_all_ran_once(folder: Path, queue: Queue) -> None:
     assert [kinds.count(kind) for kind in ("request", "climbed", "episode", "champion")] == [1, 2, 4, 1]
 
 
-def play_with_deaths(folder: Path, die_at: set[int]) -> list[str]:
+def play_dying(fleet: Fleet, die_at: set[int], play_on: Callable[[Fleet], None]) -> list[str]:
     """Play to the end, dying at the given moments; gives all moments passed."""
-    fleet = Fleet(folder, make_shortest_rules())
     moments: list[str] = []
 
     def probe(moment: str) -> None:
@@ -50,10 +51,15 @@ def play_with_deaths(folder: Path, die_at: set[int]) -> list[str]:
     fleet.probe = probe
     while True:
         try:
-            play(fleet)
-            break
+            play_on(fleet)
+            return moments
         except Killed:
             continue
+
+
+def play_with_deaths(folder: Path, die_at: set[int]) -> list[str]:
+    fleet = Fleet(folder, make_shortest_rules())
+    moments = play_dying(fleet, die_at, play)
     assert fleet.queue is not None
     executed = fleet.executed()
     assert len(executed) == len(set(executed)) == 4
@@ -69,6 +75,36 @@ def test_killed_at_every_moment_in_turn(folder: Path) -> None:
     assert seen >= {"claim", "request", "robot", "grant", "begin", "report", "end", "race"}
     for die_at in range(1, len(moments) + 1):
         play_with_deaths(folder / f"{die_at}", {die_at})
+
+
+def play_through_troubles(folder: Path, die_at: set[int]) -> list[str]:
+    fleet = Fleet(folder, make_shortest_rules())
+    moments = play_dying(fleet, die_at, play_troubled)
+    assert fleet.queue is not None
+    executed = fleet.executed()
+    assert len(executed) == len(set(executed))
+    counted = [row[0] for row in fleet.queue.rows("SELECT episode_id FROM results")]
+    assert sorted(counted) == sorted(executed)
+    assert [request.state for request in fleet.queue.requests()] == ["done", "rejected"]
+    assert not fleet.queue.open_leases()
+    ledger = folder / "state" / "ledger.jsonl"
+    assert check_ledger(ledger, load_trusted_keys(folder / "keys")).is_whole
+    changes = [entry.body["change"] for entry in read_ledger(ledger)]
+    assert changes == list(range(1, fleet.queue.rows("SELECT count(*) FROM events")[0][0] + 1))
+    fleet.kill()
+    return moments
+
+
+def test_killed_in_the_middle_of_any_trouble(folder: Path) -> None:
+    """Every change that goes well was seen above; these are the others, but for a damaged ledger, which ends it all."""
+    moments = play_through_troubles(folder / "whole", set())
+    names = [moment.partition(" ")[2] for moment in moments]
+    troubles = {"approve", "halt", "resume", "lost", "gate closed", "override", "reject", "refusal", "odd report"}
+    troubles |= {"clock", "accept clock", "second scheduler"}
+    assert troubles <= set(names)
+    for die_at, name in enumerate(names, start=1):
+        if name in troubles:
+            play_through_troubles(folder / f"{die_at}", {die_at})
 
 
 @pytest.mark.parametrize("stride", [5, 7])

@@ -14,7 +14,7 @@ from sensor_msgs.msg import Image
 def main(count: int, rate_hz: float) -> None:
     rclpy.init()
     node = Node("image_source")
-    publisher = node.create_publisher(Image, "image", QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE))
+    publisher = node.create_publisher(Image, "image", QoSProfile(depth=150, reliability=ReliabilityPolicy.RELIABLE))
     pixels = np.random.default_rng(0).integers(0, 256, 472 * 472 * 3, dtype=np.uint8).tobytes()
     message = Image(height=472, width=472, encoding="rgb8", step=472 * 3)
     message.data.frombytes(pixels)

@@ -16,6 +16,9 @@ from opc_ros.policies.input_spec import CameraSpec, InputSpec
 from opc_ros.policies.manifest import CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
 
+# Stay, up and down.
+CHOICES = tuple((0.0, 0.0, dz, 0.0, 1.0, 0.0, 0.0, 0.0) for dz in (0.0, 0.05, -0.05))
+
 
 def scripted_camera(image_size: int = 472) -> CameraSpec:
     """ScriptedArm looks straight down on 0.6 m: column (y + 0.3), row (0.85 - x), in picture widths of 0.6 m."""
@@ -74,7 +77,8 @@ def make_candidate(
     **hyper_parameters: Any,
 ) -> Candidate:
     torch.manual_seed(seed)
-    spec = InputSpec(image_size, image_size, camera=scripted_camera())
+    choices = CHOICES if architecture == "region_moments" else None
+    spec = InputSpec(image_size, image_size, camera=scripted_camera(), action_choices=choices)
     manifest = CandidateManifest(
         format_version=1,
         name=name or f"{architecture}-{seed}",

@@ -11,9 +11,9 @@ from opc_ros.arm import ScriptedArm
 from opc_ros.policies.architectures import ARCHITECTURES, QT_OPT_PARAMETERS, build_network
 from opc_ros.policies.architectures.patch import PatchSampler, pose_after
 from opc_ros.policies.input_spec import CameraSpec, InputSpec
-from tests.policies.making import scripted_camera
+from tests.policies.making import CHOICES, scripted_camera
 
-SPEC = InputSpec(96, 96, camera=scripted_camera())
+SPEC = InputSpec(96, 96, camera=scripted_camera(), action_choices=CHOICES)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from opc_ros.grasp import ActionBounds, GraspAction
+from opc_ros.policies.action_space import ActionChoices
 from opc_ros.policies.greedy import CemSettings, greedy_actions
+from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations, ScriptedQFunction
-from tests.policies.making import make_candidate
+from tests.policies.making import CHOICES, make_candidate
 
 BOUNDS = ActionBounds(displacement_m=0.05, rotation_rad=0.6)
 
@@ -101,3 +105,45 @@ def test_no_states_give_no_actions() -> None:
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="expected at least one round"):
         CemSettings(**wrong)
+
+
+def test_the_best_of_a_few_choices_is_exact_and_of_equals_the_first() -> None:
+    """Q is 3 for up in bright pictures, 2 for down in dark ones; stay and whatever else is worth 1."""
+
+    def judge(images: np.ndarray, tools: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        is_bright, dz = images[:, 0, 0, 0] > 127, actions[:, 2]
+        return 1.0 + 2.0 * (is_bright & (dz > 0)) + 1.0 * (~is_bright & (dz < 0)) * (tools[:, 0] > 0)
+
+    images = np.zeros((3, 8, 8, 3), dtype=np.uint8)
+    images[0] = 255
+    tools = np.zeros((3, 5), dtype=np.float32)
+    tools[1, 0] = 1.0  # the third state is indifferent
+    actions, values = greedy_actions(ScriptedQFunction(judge), Observations(images, tools), ActionChoices(CHOICES))
+    assert actions.tolist() == np.array([CHOICES[1], CHOICES[2], CHOICES[0]], dtype=np.float32).tolist()
+    assert values.tolist() == [3.0, 2.0, 1.0]
+
+
+def test_a_network_over_choices_is_asked_about_each_and_takes_others_for_the_nearest(tmp_path: Path) -> None:
+    candidate = make_candidate(tmp_path, architecture="region_moments", image_size=40)
+    q_function, observations = load_q_function(candidate), states(50, size=40)
+    space = candidate.manifest.input.action_space
+    each = np.stack([q_function.q(observations, np.tile(np.float32(choice), (50, 1))) for choice in CHOICES], axis=1)
+    actions, values = greedy_actions(q_function, observations, space)
+    np.testing.assert_allclose(values, each.max(axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(actions, np.float32(CHOICES)[each.argmax(axis=1)])
+    nearly_up = np.tile(np.float32([0, 0, 0.04, 0, 1, 0, 0, 0]), (50, 1))
+    np.testing.assert_array_equal(q_function.q(observations, nearly_up), each[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("choices", "complaint"),
+    [
+        (CHOICES[:1], "1 different actions, expected 2 or more"),
+        ((CHOICES[0], CHOICES[0]), "1 different actions, expected 2 or more"),
+        ((CHOICES[0], (1.0, 2.0)), r"action_choices\[1\] has 2 numbers, expected 8"),
+        ((CHOICES[0], (*CHOICES[0][:7], float("nan"))), "expected finite numbers"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused(choices: tuple[tuple[float, ...], ...], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        InputSpec(40, 40, action_choices=choices)

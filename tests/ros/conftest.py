@@ -29,6 +29,10 @@ class Process:
                 [sys.executable, "-m", module, *arguments], stdout=sink, stderr=subprocess.STDOUT, env=environment
             )
 
+    def said(self) -> list[str]:
+        """Its lines, without those of DDS about ports that other nodes of this machine have."""
+        return [line for line in self.log.read_text().splitlines() if "RTPS_" not in line]
+
     def signal(self, signum: signal.Signals) -> None:
         self._child.send_signal(signum)
 

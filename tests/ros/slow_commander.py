@@ -1,10 +1,9 @@
-"""A process that begins an episode, starts one slow motion and says so; it is there to be killed."""
+"""A process that begins an episode and starts one slow motion when told to; it is there to be killed."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-import threading
 
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.ros_arm import RosArm
@@ -17,7 +16,6 @@ def main() -> int:
     arm.begin(seed=1)
     print("ready", flush=True)
     sys.stdin.readline()
-    threading.Timer(0.5, lambda: print("moving", flush=True)).start()
     arm.apply(GraspAction(displacement_m=(0.0, 0.08, 0.0)))
     print("arrived", flush=True)
     arm.close()

@@ -26,16 +26,16 @@ def test_wrong_parameters_end_the_program_with_one_line(
 ) -> None:
     arm = start("scripted_arm", "/arm1", **parameters)
     assert arm.wait() == code
-    assert arm.log.read_text().startswith(complaint)
-    assert arm.log.read_text().count("\n") == 1
+    (line,) = arm.said()
+    assert line.startswith(complaint)
 
 
 def test_a_recorder_that_cannot_write_says_so_and_ends(start: Callable, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     recorder = start("recorder", "/arm1", store=tmp_path / "file" / "store")
     assert recorder.wait() == 1
-    assert recorder.log.read_text().startswith(f"recorder: {tmp_path}/file/store: ")
-    assert recorder.log.read_text().count("\n") == 1
+    (line,) = recorder.said()
+    assert line.startswith(f"recorder: {tmp_path}/file/store: ")
 
 
 def test_values_of_a_config_file_go_for_defaults_and_parameters_win(start: Callable, probe, tmp_path: Path) -> None:
@@ -51,14 +51,19 @@ def test_values_of_a_config_file_go_for_defaults_and_parameters_win(start: Calla
 
 def test_one_seed_gives_one_sequence_of_actions_however_long_the_arm_waits(start: Callable, probe) -> None:
     from opc_interfaces.msg import GraspStep, RecorderStatus
+    from sensor_msgs.msg import CompressedImage
 
     from opc_ros.ros import convert, topics
+    from opc_ros.ros.topics import pictures
 
     robots = {"/arm1": 5, "/arm2": 5, "/arm3": 6}
     told = {robot: probe.listen(GraspStep, f"{robot}/grasp/step", topics.RECORDED) for robot in robots}
+    # Listened to after the steps: an arm whose pictures are heard knows that its steps are listened to.
+    seen = {robot: probe.listen(CompressedImage, f"{robot}/camera/image/compressed", pictures()) for robot in robots}
     for robot, seed in robots.items():
         start("scripted_arm", robot, seed=seed, rate_hz=100, image_size=32)
     for robot, steps in told.items():
+        probe.until(lambda robot=robot: seen[robot], f"{robot} shows no picture")
         # One after the other, so that each has waited for a different time.
         recorder = probe.publisher(RecorderStatus, f"{robot}/recorder/status", topics.LATEST)
         recorder.publish(RecorderStatus(state=RecorderStatus.WAITING, frames_received=1))

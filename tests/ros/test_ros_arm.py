@@ -31,7 +31,7 @@ from sim_bridge.kuka import KINEMATICS
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 from tests.contracts.arm_contract import ArmContract
-from tests.ros.twin_rig import SETTINGS, TwinProcess, Watcher, own_domain
+from tests.ros.twin_rig import PATIENCE_S, SETTINGS, TwinProcess, Watcher, own_domain
 
 pytestmark = pytest.mark.ros
 START = (SETTINGS.start.x_m, SETTINGS.start.y_m, SETTINGS.start.z_m)
@@ -152,22 +152,32 @@ def test_a_sure_hand_lifts_an_object_and_the_gripper_tells(arm: RosArm):
 
 def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(arm: RosArm, watcher: Watcher):
     arm.begin(seed=8)
-    publisher = watcher.node.create_publisher(Bool, "stop", topics.LATEST)
-    watcher.wait_until(lambda: publisher.get_subscription_count() >= 2)
-    slow = dataclasses.replace(SETTINGS, motion=dataclasses.replace(SETTINGS.motion, tool_speed_m_s=0.01))
+    slow = dataclasses.replace(SETTINGS, motion=dataclasses.replace(SETTINGS.motion, tool_speed_m_s=0.005))
     mover = RosArm(slow)
     mover.begin(seed=8)
-    threading.Timer(0.5, lambda: publisher.publish(Bool(data=True))).start()
+    publisher = watcher.node.create_publisher(Bool, "stop", topics.LATEST)
+    # Twin, arm and mover.
+    watcher.wait_until(lambda: publisher.get_subscription_count() >= 3)
+
+    def stop_in_mid_motion() -> None:
+        watcher.wait_until(lambda: watcher.tool_y_m() > 0.005)
+        publisher.publish(Bool(data=True))
+
+    stopper = threading.Thread(target=stop_in_mid_motion)
+    stopper.start()
     with pytest.raises(ArmStopped, match="told on the topic stop"):
         mover.apply(GraspAction(displacement_m=(0.0, 0.08, 0.0)))
+    stopper.join()
     assert watcher.wait_for_state(RobotStatus.STOPPED).reason == "told on the topic stop"
     assert 0.0 < mover.observe().tool.y_m < 0.075
     for held in (arm, mover):
+        watcher.wait_until(lambda held=held: held._link.switch.reason is not None)
         with pytest.raises(ArmStopped):
             held.apply(GraspAction(displacement_m=(0.0, 0.02, 0.0)))
     publisher.publish(Bool(data=False))
     watcher.wait_for_state(RobotStatus.IDLE)
     watcher.wait_for_event(SafetyEvent.RELEASED)
+    watcher.wait_until(lambda: arm._link.switch.reason is None and mover._link.switch.reason is None)
     mover.begin(seed=8)
     mover.close()
     arm.begin(seed=8)
@@ -192,7 +202,7 @@ def test_the_stop_service_stops_and_releases(arm: RosArm, watcher: Watcher):
     arm.begin(seed=10)
     for service in ("arm/stop", "twin/stop"):
         client = watcher.node.create_client(SetBool, service)
-        assert client.wait_for_service(timeout_sec=10)
+        assert client.wait_for_service(timeout_sec=PATIENCE_S)
         for is_stopped, state in ((True, RobotStatus.STOPPED), (False, RobotStatus.IDLE)):
             future = client.call_async(SetBool.Request(data=is_stopped))
             watcher.wait_until(future.done)

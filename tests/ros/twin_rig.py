@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import rclpy
 from domain_coordinator import domain_id
 from opc_interfaces.msg import RobotStatus, SafetyEvent
@@ -23,14 +24,22 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from opc_ros.arm_settings import ArmSettings
+from opc_ros.bringup.shared_memory import sweep_shared_memory
 from opc_ros.config import load_config
 from opc_ros.ros import topics
+from sim_bridge.kuka import KINEMATICS
 
 ROOT = Path(__file__).resolve().parents[2]
 ROBOT = "iiwa"
+PATIENCE_S = 90.0  # nothing is waited for longer than it takes, so this costs only who fails
+_FILE = load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings)
 # Patient, so that a busy machine does not look like a dead one.
 SETTINGS = dataclasses.replace(
-    load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings), measurement_timeout_s=10.0, connect_timeout_s=30.0
+    _FILE,
+    measurement_timeout_s=20.0,
+    connect_timeout_s=PATIENCE_S,
+    camera=dataclasses.replace(_FILE.camera, timeout_s=PATIENCE_S),
+    motion=dataclasses.replace(_FILE.motion, patience=20.0),
 )
 
 
@@ -42,7 +51,7 @@ class TwinProcess:
             "image_size": 64,
             "camera_hz": 30.0,
             "real_time_factor": 4.0,
-            "command_timeout_s": 1.5,
+            "command_timeout_s": 10.0,
             "niceness": 0,
         }
         given.update(parameters)
@@ -60,18 +69,48 @@ class TwinProcess:
         if self.child.poll() is None:
             self.child.terminate()
         try:
-            return self.child.wait(timeout=15)
+            return self.child.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.child.kill()
             raise
 
 
+class Commander:
+    """Another process that moves the arm slowly until it is killed."""
+
+    def __enter__(self) -> Commander:
+        command = [sys.executable, "-m", "tests.ros.slow_commander"]
+        self._child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.kill()
+        self._child.communicate()
+
+    def move(self, watcher: Watcher) -> None:
+        """Let it go, and wait until the arm is seen to move: it takes 8 s and more for its 0.08 m."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        assert self._child.stdout.readline() == "ready\n"
+        self._child.stdin.write("go\n")
+        self._child.stdin.flush()
+        watcher.wait_until(lambda: watcher.tool_y_m() > 0.005)
+
+    def kill(self) -> None:
+        self._child.send_signal(signal.SIGKILL)
+
+
 class Watcher:
-    """Listens to events, the twin's status and joint states, and may speak."""
+    """Listens to events, the states of twin and guard and joint states, and may speak.
+
+    It listens to events first: DDS tells a peer of its topics in this order, so whoever is heard on one of the others
+    knows that events are listened to.
+    """
 
     def __init__(self) -> None:
         self.events: list[SafetyEvent] = []
         self.statuses: list[RobotStatus] = []
+        self.guard_statuses: list[RobotStatus] = []
         self.joints: list[JointState] = []
         self._changed = threading.Condition()
         self._context = Context()
@@ -79,6 +118,7 @@ class Watcher:
         self.node = Node("watcher", namespace=ROBOT, context=self._context, use_global_arguments=False)
         self._listen(SafetyEvent, "safety/event", self.events, topics.RECORDED)
         self._listen(RobotStatus, "twin/status", self.statuses, topics.LATEST)
+        self._listen(RobotStatus, "arm_guard/status", self.guard_statuses, topics.LATEST)
         self._listen(JointState, "joint_states", self.joints, 10)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
@@ -93,12 +133,18 @@ class Watcher:
         self.node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
-    def wait_until(self, is_true: Callable[[], bool], *, deadline_s: float = 40.0) -> None:
+    def wait_until(self, is_true: Callable[[], bool], *, deadline_s: float = PATIENCE_S) -> None:
         end_s = time.monotonic() + deadline_s
         with self._changed:
             while not is_true():
                 assert time.monotonic() < end_s, "did not come true in time"
                 self._changed.wait(0.05)
+
+    def act(self, function: Callable[[], Any]) -> Any:
+        """Call something in the thread that spins: action clients lose an answer that comes before they wait for it."""
+        task = self._executor.create_task(function)
+        self.wait_until(task.done)
+        return task.result()
 
     def wait_for_event(self, kind: int, words: str = "") -> SafetyEvent:
         def found() -> list[SafetyEvent]:
@@ -110,6 +156,19 @@ class Watcher:
     def wait_for_state(self, state: int) -> RobotStatus:
         self.wait_until(lambda: bool(self.statuses) and self.statuses[-1].state == state)
         return self.statuses[-1]
+
+    def tool_y_m(self) -> float:
+        """Where the tool was seen last, to the left of its start."""
+        return KINEMATICS.locate_tool(np.array(self.joints[-1].position)).y_m if self.joints else 0.0
+
+    def wait_for_rest(self) -> None:
+        count = len(self.joints)
+        self.wait_until(lambda: len(self.joints) > count + 20)
+        self.wait_until(lambda: max(map(abs, self.joints[-1].velocity)) < 1e-3)
+
+    def wait_for_guard(self, state: int) -> RobotStatus:
+        self.wait_until(lambda: bool(self.guard_statuses) and self.guard_statuses[-1].state == state)
+        return self.guard_statuses[-1]
 
     def _spin(self) -> None:
         while not self._is_closing.is_set():
@@ -127,6 +186,7 @@ class Watcher:
 @contextmanager
 def own_domain() -> Iterator[int]:
     """Like the fixture ros_domain, for as long as one likes."""
+    sweep_shared_memory()
     before = {name: os.environ.get(name) for name in ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")}
     with domain_id() as domain:
         os.environ.update({"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"})

@@ -243,3 +243,28 @@ def test_nothing_to_score_is_refused(ledger: QLedger, candidates: list[Candidate
         score_candidates(MemorySource(EPISODES), [], ledger, LocalEngine())
     with pytest.raises(ScoreError, match="given twice"):
         score_candidates(MemorySource(EPISODES), [candidates[0], candidates[0]], ledger, LocalEngine())
+
+
+def test_each_row_of_the_ledger_is_read_once(tmp_path: Path, candidates: list[Candidate]) -> None:
+    class CountingLedger(QLedger):
+        def read(self, candidate_id: str, quantity: str = "q") -> dict[tuple[str, str], np.ndarray]:
+            asked.append((candidate_id, quantity))
+            return super().read(candidate_id, quantity)
+
+    for episodes in (EPISODES[:8], EPISODES):
+        asked: list[tuple[str, str]] = []
+        with CountingLedger(tmp_path / "q.sqlite") as ledger:
+            score_candidates(MemorySource(episodes), candidates, ledger, LocalEngine())
+        assert asked == [(candidate.id, "q") for candidate in candidates]
+
+
+def test_a_manifest_laid_out_anew_is_still_the_same_candidate(
+    tmp_path: Path, ledger: QLedger, candidates: list[Candidate]
+) -> None:
+    moved = make_candidate(tmp_path / "moved", image_size=32, seed=9)
+
+    def comment(done: int, total: int, note: str = "") -> None:
+        (tmp_path / "moved" / "candidate.yaml").write_bytes(b"# trained on Monday\n" + moved.manifest_bytes)
+
+    scored = score_candidates(MemorySource(EPISODES), [moved, *candidates], ledger, LocalEngine(), report=comment)
+    assert scored.is_complete

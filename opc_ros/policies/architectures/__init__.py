@@ -8,6 +8,7 @@ from typing import Any
 from opc_ros.config import parse_config
 from opc_ros.errors import CandidateError
 from opc_ros.policies.architectures.network import Code, QNetwork
+from opc_ros.policies.architectures.region_moments import RegionMoments, RegionMomentsParameters
 from opc_ros.policies.architectures.target_crop import TargetCrop, TargetCropParameters
 from opc_ros.policies.architectures.tool_crop import ToolCrop, ToolCropParameters
 from opc_ros.policies.architectures.whole_image import QT_OPT_PARAMETERS, WholeImage, WholeImageParameters
@@ -17,6 +18,7 @@ _KINDS: dict[str, tuple[Any, Any]] = {
     "whole_image": (WholeImage, WholeImageParameters),
     "tool_crop": (ToolCrop, ToolCropParameters),
     "target_crop": (TargetCrop, TargetCropParameters),
+    "region_moments": (RegionMoments, RegionMomentsParameters),
 }
 ARCHITECTURES = tuple(_KINDS)
 

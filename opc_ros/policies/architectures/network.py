@@ -18,7 +18,7 @@ _TOOL_SPREAD_M = (0.15, 0.15, 0.15, 0.04)
 
 
 class QNetwork(nn.Module, abc.ABC):
-    """A Q network in two halves; Q is the sigmoid of the logit, so it lies between 0 and 1."""
+    """A Q network in two halves; Q is the sigmoid of the logit, between 0 and 1, unless a network says otherwise."""
 
     action_scale: Tensor
     tool_centre: Tensor

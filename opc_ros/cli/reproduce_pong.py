@@ -1,0 +1,101 @@
+"""`opc reproduce pong`: the paper's image experiment at the scale of a budget."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import shlex
+import sys
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opc_ros.cli.progress_bar import progress_bar
+from opc_ros.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opc_ros.experiments.pong.experiment import PongResult
+    from opc_ros.progress import Report
+
+SUMMARY = "Atari Pong, the next point decides: DQN and Double DQN in nine variants, three stickiness levels"
+EXAMPLES = """examples:
+  opc reproduce pong --budget 3             a sanity run: does everything work here?
+  opc reproduce pong --budget 60            enough training for good and bad candidates
+  opc reproduce pong --budget 60            again: goes on where it was interrupted
+  opc reproduce pong --budget 60 --page opc_ros/experiments/README.md
+
+The same budget is the same experiment on every machine: sizes follow from it, not from a clock.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that the experiment can be told."""
+    parser.add_argument(
+        "--budget", type=float, default=10.0, metavar="MINUTES", help="about how long it may take (default 10)"
+    )
+    parser.add_argument(
+        "--sticky",
+        type=float,
+        nargs="+",
+        default=[0.0, 10.0, 25.0],
+        metavar="PERCENT",
+        help="how often the emulator repeats the action before (default 0 10 25)",
+    )
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write results and plot into this Markdown page")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, record, measure, score; print the table beside the paper's."""
+    from opc_ros.experiments.figures import open_folder
+    from opc_ros.experiments.pong.experiment import PongPlan, run_pong
+    from opc_ros.experiments.pong.page import draw_scatter
+
+    if not all(0 <= percent < 100 for percent in arguments.sticky):
+        raise ConfigError(f"sticky is {arguments.sticky}, expected percentages from 0 to below 100")
+    plan = PongPlan.for_budget(arguments.budget, tuple(percent / 100 for percent in arguments.sticky))
+    out = arguments.out / f"pong-{arguments.budget:g}"
+    open_folder(out)
+
+    def open_report(title: str) -> AbstractContextManager[Report]:
+        if not arguments.json:
+            print(title, file=sys.stderr, flush=True)
+        return progress_bar(title, is_shown=not arguments.json)
+
+    result = run_pong(plan, out, open_report, lambda: datetime.datetime.now(datetime.UTC))
+    folder = arguments.page.parent / "plots" if arguments.page else out
+    open_folder(folder)
+    plot = draw_scatter(result, folder)
+    if arguments.page:
+        _write_page(result, plot, arguments)
+    if arguments.json:
+        print(json.dumps({**asdict(result), "plot": str(plot)}, indent=2))
+        return 0
+    _print(result)
+    print(f"plot: {plot}")
+    return 0
+
+
+def _write_page(result: PongResult, plot: Path, arguments: argparse.Namespace) -> None:
+    from opc_ros.experiments.page_section import write_section
+    from opc_ros.experiments.pong.page import to_markdown
+
+    sticky = [f"{percent:g}" for percent in arguments.sticky]
+    command = shlex.join(["opc", "reproduce", "pong", "--budget", f"{arguments.budget:g}", "--sticky", *sticky])
+    write_section(arguments.page, "pong", to_markdown(result, f"{plot.parent.name}/{plot.name}", command))
+
+
+def _print(result: PongResult) -> None:
+    from opc_ros.experiments.pong.page import scale_lines, table_lines
+
+    first = result.levels[0]
+    success = sorted(candidate.success for candidate in first.candidates)
+    print("\n".join(scale_lines(result.plan, len(first.candidates))))
+    print(
+        f"points won by the worst, the middle and the best: {success[0]:.2f}, {success[len(success) // 2]:.2f}, ",
+        end="",
+    )
+    print(f"{success[-1]:.2f}")
+    print("\n".join(table_lines(result)))

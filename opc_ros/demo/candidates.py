@@ -1,0 +1,43 @@
+"""Which candidates the demo shows, and the copy that somebody tampered with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from opc_ros.errors import CandidateError
+from opc_ros.policies.candidate import Candidate, read_candidate, write_candidate
+from opc_ros.policies.manifest import MANIFEST_NAME
+
+
+def choose_candidates(folder: Path, most: int) -> list[Candidate]:
+    """The last checkpoint of each training run; where there are too many, no family gets a second before all have one.
+
+    Nothing is asked about how well they do: that is what the demo finds out.
+    """
+    last: dict[str, Candidate] = {}
+    for path in sorted(folder.glob(f"*/{MANIFEST_NAME}")):
+        candidate = read_candidate(path.parent)
+        run = candidate.manifest.provenance.training_run or candidate.name
+        if run not in last or _step(candidate) >= _step(last[run]):
+            last[run] = candidate
+    if not last:
+        raise CandidateError(f"{folder}: holds no candidates, expected folders with {MANIFEST_NAME}")
+    of_family: Counter[str] = Counter()
+    turns = []
+    for run in sorted(last):
+        family = last[run].manifest.provenance.family
+        turns.append((of_family[family], run))
+        of_family[family] += 1
+    return [last[run] for run in sorted(run for _, run in sorted(turns)[:most])]
+
+
+def tamper_with(candidate: Candidate, folder: Path) -> Candidate:
+    """A copy of the same name with one byte of its weights changed."""
+    changed = bytearray(candidate.artifact_bytes)
+    changed[-1] ^= 1
+    return write_candidate(folder, candidate.manifest, bytes(changed))
+
+
+def _step(candidate: Candidate) -> int:
+    return candidate.manifest.provenance.step or 0

@@ -1,0 +1,86 @@
+"""The demo's lab: the nodes of `opc up twin` as processes, their logs in files, and a client that talks to them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.bringup.supervisor import Supervisor
+from opc_ros.bringup.systems import find_system
+from opc_ros.demo.plan import DemoPlan
+from opc_ros.errors import OpcError
+from opc_ros.ros.lab_client import LabClient
+
+
+class NodeLogs:
+    """One file for each node."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def write(self, line: str) -> None:
+        """Take a line as a supervisor gives it: `[arm1/recorder] saved`."""
+        label, _, text = line.removeprefix("[").partition("]")
+        with self._lock, self.path(label.strip()).open("a", encoding="utf-8") as log:
+            log.write(text.removeprefix(" ") + "\n")
+
+    def path(self, label: str) -> Path:
+        return self._folder / f"{label.replace('/', '-')}.log"
+
+
+class DemoLab:
+    """Running nodes; a node that fails ends the demo, for what it would show then is not the loop."""
+
+    def __init__(self, plan: DemoPlan) -> None:
+        self.plan = plan
+        self.logs = NodeLogs(plan.logs)
+        # Candidates are small: cores are better spent on arms beside each other than on one network's layers.
+        self._environment = {"OMP_NUM_THREADS": "1"}
+        self._held = ExitStack()
+
+    def __enter__(self) -> DemoLab:
+        system, arguments = find_system("twin"), self.plan.arguments()
+        system.prepare(arguments)
+        with ExitStack() as held:
+            nodes = system.nodes(arguments)
+            self.count = len(nodes)
+            self._nodes = held.enter_context(self.start(nodes))
+            self.client = held.enter_context(LabClient(self.watch))
+            self._held = held.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.close()
+
+    def start(self, nodes: tuple[NodeSpec, ...]) -> Supervisor:
+        """Further nodes beside the lab's own, to be entered."""
+        return Supervisor(nodes, self.logs.write, environment=self._environment)
+
+    def behaviours(self, lacking: dict[str, int], there: dict[str, int]) -> tuple[NodeSpec, ...]:
+        """A behaviour policy for each robot that lacks episodes, from the seed after those that are there."""
+        nodes: list[NodeSpec] = []
+        for robot, missing in lacking.items():
+            given = self.plan.arguments(collect=str(missing))
+            for node in find_system("twin").nodes(given):
+                if (node.program, node.namespace) == ("behaviour", robot):
+                    seed = int(node.parameters["seed"]) + there[robot]
+                    nodes.append(NodeSpec(node.program, robot, {**node.parameters, "seed": seed}))
+        return tuple(nodes)
+
+    def watch(self) -> None:
+        """Raise where a node of the lab has failed."""
+        for label, how in self._nodes.failed.items():
+            raise OpcError(f"node {label} failed: {how}; its log: {shorten(self.logs.path(label))}")
+
+
+def shorten(path: Path) -> str:
+    """As one would type it from here."""
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

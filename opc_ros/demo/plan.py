@@ -1,0 +1,73 @@
+"""How large a demo is, and where its files go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """One run of the loop; its folder is laid out as `opc up twin` and the other verbs expect it."""
+
+    folder: Path
+    zoo: Path  # candidates are folders in here
+    robots: tuple[str, ...] = ("arm1", "arm2")
+    episodes: int = 48  # recorded, on all robots together
+    most_candidates: int = 17
+    world: str = "pseudo_real"
+    policy: str = "better"
+    image_size: int = 96
+    real_time_factor: float = 3.0
+    seed: int = 0
+    gate_config: str = "gate_demo.yaml"
+    scheduler_config: str = "scheduler_demo.yaml"
+    longest_run_s: float = 420.0  # robots are given no more time than this, whatever the scheduler would like
+
+    def __post_init__(self) -> None:
+        if self.episodes < len(self.robots):
+            raise ConfigError(f"{self.episodes} episodes, expected at least one for each of {len(self.robots)} robots")
+        if self.most_candidates < 1:
+            raise ConfigError(f"{self.most_candidates} candidates, expected at least 1")
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def ranking(self) -> Path:
+        return self.folder / "scores" / "latest" / "ranking.json"
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "deployment" / "ledger.jsonl"
+
+    def share(self, robot: str) -> int:
+        """How many episodes a robot records."""
+        whole, rest = divmod(self.episodes, len(self.robots))
+        return whole + (self.robots.index(robot) < rest)
+
+    def arguments(self, **more: str) -> dict[str, str]:
+        """What this run gives to `opc up twin`."""
+        folders = {"store": "store", "candidates": "candidates", "scores": "scores/latest"}
+        folders |= {"deployment": "deployment", "state": "robots"}
+        return {
+            "robots": ",".join(self.robots),
+            **{name: str(self.folder / path) for name, path in folders.items()},
+            "world": self.world,
+            "policy": self.policy,
+            "image_size": str(self.image_size),
+            "real_time_factor": f"{self.real_time_factor:g}",
+            "camera_hz": "20",  # the arms are faster than real time, so their cameras are too
+            "joint_state_hz": "50",  # two cores have more to do than to tell where an arm is
+            "seed": str(self.seed),
+            "gate_config": self.gate_config,
+            "scheduler_config": self.scheduler_config,
+            **more,
+        }

@@ -1,0 +1,115 @@
+"""Permitted candidates run on the arms, as the scheduler lends them; what is told is what its ledger says."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from opc_ros.demo.lab import DemoLab
+from opc_ros.demo.screen import Screen
+from opc_ros.deployment.ledger_check import read_ledger
+
+LOOK_S = 0.5
+SAVING_S = 30.0  # the longest recorders take over their last episodes
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of the requests."""
+
+    status: dict[str, Any]  # as `opc deploy status --json` has it
+    is_cut_off: bool  # time was over before the scheduler was done
+
+    @property
+    def tried(self) -> list[dict[str, Any]]:
+        """Requests whose candidate was run at full speed."""
+        return [request for request in self.status["requests"] if request["real"]["trials"]]
+
+
+def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
+    """Until no request is queued and no robot is lent."""
+    if not any(request["state"] == "queued" for request in lab.client.status()["requests"]):
+        screen.line("  nobody has passed the gate: no permit is issued, and no candidate moves an arm")
+    teller = _Teller(lab, screen)
+    deadline = time.monotonic() + lab.plan.longest_run_s
+    while True:
+        status = lab.client.status()
+        teller.tell(status)
+        is_busy = any(robot["lease"] for robot in status["robots"])
+        if not is_busy and not any(request["state"] == "queued" for request in status["requests"]):
+            _await_recorders(lab, screen)
+            return Ran(status, is_cut_off=False)
+        if time.monotonic() > deadline:
+            screen.line(
+                f"  {lab.plan.longest_run_s:g} s are over: the arms are stopped, and requests stay in the queue"
+            )
+            return Ran(status, is_cut_off=True)
+        lab.watch()
+        time.sleep(LOOK_S)
+
+
+def _await_recorders(lab: DemoLab, screen: Screen) -> None:
+    """Robots report before their recorders are done; what ran is kept before nodes are told to end."""
+    deadline = time.monotonic() + SAVING_S
+    told = [entry.body for entry in read_ledger(lab.plan.ledger) if entry.kind == "episode"]
+    ran = {body["episode_id"] for body in told if body["success"] is not None}
+    while missing := ran - {path.stem for path in lab.plan.store.glob("episodes/*/*.json")}:
+        if time.monotonic() > deadline:
+            screen.line(f"  {len(missing)} of {len(ran)} episodes that ran were not recorded; logs: {lab.plan.logs}")
+            return
+        lab.watch()
+        screen.waiting(f"{len(missing)} episodes to be saved")
+        time.sleep(0.1)
+
+
+class _Teller:
+    """Turns new lines of the ledger into lines for people."""
+
+    def __init__(self, lab: DemoLab, screen: Screen) -> None:
+        self._lab = lab
+        self._screen = screen
+        self._seen = 0
+        self._episodes = self._successes = 0
+
+    def tell(self, status: dict[str, Any]) -> None:
+        names = {request["candidate_id"]: request["name"] for request in status["requests"]}
+        for entry in list(read_ledger(self._lab.plan.ledger))[self._seen :]:
+            self._seen += 1
+            name = names.get(entry.body.get("candidate_id", ""), "")
+            if entry.kind == "episode":
+                self._episodes += 1
+                self._successes += entry.body["success"] is True
+            elif line := _describe(entry.kind, entry.body, name):
+                self._screen.line(f"  {line}")
+        self._screen.waiting(f"{self._episodes} episodes run, {self._successes} succeeded; {_doing(status, names)}")
+
+
+def _describe(kind: str, body: dict[str, Any], name: str) -> str:
+    if kind == "permit":
+        return (
+            f"{body['robot']}: permit {body['permit_id'][:8]} for {body['episodes']} episodes of {name}, {body['rung']}"
+        )
+    if kind == "climbed":
+        return f"{name} climbs from {body['from']} to {body['to']}: {body['successes']} of {body['trials']} succeeded"
+    if kind == "aborted":
+        return f"{name} is aborted: {body['reason']}"
+    if kind == "champion":
+        low, high = body["bounds"]
+        return f"{name} is the champion: {body['estimate']:.0%} expected, {low:.0%} to {high:.0%} shown; {body['why']}"
+    if kind == "lease_ended" and body["message"]:
+        return f"{body['robot']}: broke off after {body['ran']} episodes of {name}: {body['message']}"
+    if kind == "gate_closed":
+        return f"{name} waits for a person: {body['reasons'][0]}"
+    if kind == "finished" and not body.get("reason", "race over").startswith("race over"):
+        return f"{name}: {body['reason']}"
+    return ""
+
+
+def _doing(status: dict[str, Any], names: dict[str, str]) -> str:
+    doing = []
+    for robot in status["robots"]:
+        lease = robot["lease"]
+        what = f"{names[lease['candidate_id']]} ({lease['rung']})" if lease else robot["state"]
+        doing.append(f"{robot['robot']}: {what}")
+    return ", ".join(doing)

@@ -1,0 +1,117 @@
+"""The end of the demo: score against success, the report, and what happened on one screen."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+from pathlib import Path
+
+from opc_ros.demo.collecting import Recorded
+from opc_ros.demo.judging import TAG, Judged
+from opc_ros.demo.lab import shorten
+from opc_ros.demo.plan import DemoPlan
+from opc_ros.demo.running import Ran
+from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.keys import load_trusted_keys
+from opc_ros.deployment.ledger_check import check_ledger
+from opc_ros.errors import ConstantScores
+from opc_ros.ranking import Ranking, spearman
+from opc_ros.ranking.run import RankingOptions
+from opc_ros.ranking.store_run import StoreScoring, score_store
+from opc_ros.scoring.engines import NoEngine
+
+
+def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
+    """The scorer's report once more, now with the success that was seen on the arms."""
+    measured = plan.folder / "measured.csv"
+    with measured.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(("candidate", "success", "episodes"))
+        for request in ran.tried:
+            real = request["real"]
+            rows.writerow((request["candidate_id"], real["successes"] / real["trials"], real["trials"]))
+    run = score_store(
+        StoreScoring(
+            store=plan.store,
+            registry=plan.folder / "candidates",
+            out=plan.folder / "report",
+            candidates=tuple(candidate.candidate_id for candidate in ranking.candidates),
+            snapshot=TAG,
+            ledger=plan.folder / "scores" / "q.sqlite",
+            known_success=measured if ran.tried else None,
+            options=RankingOptions(metric=ranking.metric, top_k=ranking.top_k),
+        ),
+        NoEngine(),
+        now=lambda: datetime.datetime.now(datetime.UTC),
+    )
+    return run.page
+
+
+def summarise(plan: DemoPlan, recorded: Recorded, ranking: Ranking, judged: Judged, ran: Ran, page: Path) -> list[str]:
+    """At most 20 lines of 100 characters."""
+    passed, asked, refused = (judged.count(verdict) for verdict in (Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL))
+    lines = [
+        f"  recorded   {recorded.episodes} episodes on {len(plan.robots)} {plan.world} arms, {recorded.describe()}",
+        f"  scored     {len(ranking.candidates)} candidates by {ranking.metric}, snapshot {ranking.snapshot_id[:12]}",
+        f"  gate       {passed} pass, {asked} wait for a person, {refused} refused; tampered: {judged.tampered.state}",
+        *_describe_runs(ran),
+        f"  agreement  {_describe_agreement(ran)}",
+        f"  champion   {_describe_champion(ran)}",
+        f"  ledger     {_describe_ledger(plan)}",
+        f"  report     {shorten(page)}",
+    ]
+    return lines
+
+
+def next_commands(plan: DemoPlan, ranking: Ranking) -> list[str]:
+    given = f"image_size:={plan.image_size} real_time_factor:={plan.real_time_factor:g}"
+    return [
+        f"  cd {shorten(plan.folder)}",
+        f"  opc gate explain {ranking.candidates[0].name} --gate {plan.gate_config}",
+        "  opc ledger show",
+        f"  opc up twin {given} scheduler_config:={plan.scheduler_config}",
+    ]
+
+
+def _describe_runs(ran: Ran) -> list[str]:
+    if not ran.tried:
+        return ["  ran        no candidate came to full speed"]
+    lines: list[str] = []
+    for request in sorted(ran.tried, key=lambda request: -request["score"])[:5]:
+        real = request["real"]
+        low, high = real["interval"]
+        word = "  ran        " if not lines else " " * 13
+        lines.append(
+            f"{word}{request['name']:<20} score {request['score']:.4f}, at full speed {real['successes']} of"
+            f" {real['trials']} ({low:.0%} to {high:.0%})"
+        )
+    return lines
+
+
+def _describe_agreement(ran: Ran) -> str:
+    tried = ran.tried
+    if len(tried) < 2:
+        return f"of score and success: unknown; candidates run at full speed: {len(tried)}"
+    scores = [request["score"] for request in tried]
+    rates = [request["real"]["successes"] / request["real"]["trials"] for request in tried]
+    try:
+        found = spearman(scores, rates)
+    except ConstantScores:
+        return f"of score and success: cannot be said, for all {len(tried)} did equally well"
+    return f"rank correlation of score and success {found:+.2f} over {len(tried)} candidates: a hint, no proof"
+
+
+def _describe_champion(ran: Ran) -> str:
+    champion = ran.status["champion"]
+    if champion:
+        names = {request["candidate_id"]: request["name"] for request in ran.status["requests"]}
+        return f"{names[champion]} ({champion[:12]})"
+    if not ran.tried:
+        return "none: nobody was run at full speed"
+    return "none: the race was cut off" if ran.is_cut_off else "none: nobody who was run is good enough"
+
+
+def _describe_ledger(plan: DemoPlan) -> str:
+    found = check_ledger(plan.ledger, load_trusted_keys(plan.folder / "deployment" / "keys"))
+    entries = f"{found.head.entries} entries"
+    return f"whole, {entries}, each signed" if found.is_whole else f"DAMAGED: {found.problems[0]}"

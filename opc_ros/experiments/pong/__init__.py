@@ -1,0 +1,1 @@
+"""The paper's Pong: the next point decides an episode, so reward is binary."""

@@ -1,0 +1,114 @@
+"""DQN and Double DQN: one network learns, a lagging copy of it says what follows."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from opc_ros.errors import TrainingError
+from opc_ros.experiments.pong.emulator import BALL, BALL_BEFORE, HEIGHT, PADDLES, WIDTH
+from opc_ros.experiments.pong.playing import CHOICES
+from opc_ros.experiments.pong.replay import Batch
+from opc_ros.experiments.pong.variants import Variant
+from opc_ros.policies.architectures import build_network
+from opc_ros.policies.architectures.region_moments import RegionMoments
+from opc_ros.policies.input_spec import InputSpec
+from opc_ros.policies.weights import save_weights
+
+ARCHITECTURE = "region_moments"
+# The ball now and before, the opponent's paddle on the left, one's own on the right.
+PARAMETERS: dict[str, Any] = {
+    "regions": [[BALL, 0.0, 1.0], [BALL_BEFORE, 0.0, 1.0], [PADDLES, 0.0, 0.5], [PADDLES, 0.5, 1.0]],
+    "hidden": [64, 64],
+}
+INPUT = InputSpec(HEIGHT, WIDTH, action_choices=CHOICES.vectors)
+
+
+def value_following(online: Tensor, lagging: Tensor, *, is_double: bool) -> Tensor:
+    """What the best action after a transition is worth, (B,), given Q of every choice by both networks, (B, K).
+
+    DQN takes the lagging network's largest value; Double DQN lets the online network choose and the lagging one value.
+    """
+    if not is_double:
+        return lagging.max(dim=1).values
+    return lagging.gather(1, online.argmax(dim=1, keepdim=True)).squeeze(1)
+
+
+class Learner:
+    """A network, its lagging copy and its optimiser."""
+
+    def __init__(self, variant: Variant, target_every: int) -> None:
+        self._variant = variant
+        self._target_every = target_every
+        with torch.random.fork_rng():
+            torch.manual_seed(variant.seed)
+            network = build_network(ARCHITECTURE, INPUT, PARAMETERS, where=f"variant {variant.name}")
+        assert isinstance(network, RegionMoments)
+        self._network = network
+        self._lagging = copy.deepcopy(network)
+        self._optimiser = torch.optim.Adam(network.parameters(), lr=variant.learning_rate, eps=1e-5, fused=True)
+        self._updates = 0
+
+    @property
+    def features(self) -> int:
+        """How many numbers the network sees in a picture."""
+        return int(self._network.judge[0].in_features)  # type: ignore[arg-type]
+
+    def look(self, pictures: np.ndarray) -> np.ndarray:
+        """What the network sees in each picture, (B, F) float32."""
+        with torch.inference_mode():
+            return np.asarray(self._network.look(torch.from_numpy(pictures)).numpy())
+
+    def choose(self, seen: np.ndarray) -> np.ndarray:
+        """The best action for each row of what was seen, (B,)."""
+        with torch.inference_mode():
+            return np.asarray(self._network.judge(torch.from_numpy(seen)).argmax(dim=1).numpy())
+
+    def learn(self, batch: Batch) -> float:
+        """One step of the optimiser towards what the batch says; returns the loss."""
+        if self._updates % self._target_every == 0:
+            self._lagging.load_state_dict(self._network.state_dict())
+        values = self._network.judge(torch.from_numpy(batch.seen))
+        found = values.gather(1, torch.from_numpy(batch.actions)[:, None]).squeeze(1)
+        errors = torch.nn.functional.smooth_l1_loss(found, self.targets(batch), reduction="none")
+        loss = (errors * torch.from_numpy(batch.is_known)).mean()
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        self._updates += 1
+        found_loss = float(loss.detach())
+        if not np.isfinite(found_loss):
+            raise TrainingError(f"variant {self._variant.name}: loss is {found_loss} after {self._updates} updates")
+        return found_loss
+
+    def targets(self, batch: Batch) -> Tensor:
+        """What Q of the batch should be, (B,): points on the way plus the value after it."""
+        with torch.no_grad():
+            following = torch.from_numpy(batch.following)
+            lagging = self._lagging.judge(following)
+            online = self._network.judge(following) if self._variant.is_double else lagging
+            value = value_following(online, lagging, is_double=self._variant.is_double)
+            return torch.from_numpy(batch.returns) + torch.from_numpy(batch.weight) * value
+
+    def save_weights(self) -> bytes:
+        """What becomes a candidate's artifact."""
+        return save_weights(self._network)
+
+    def state(self) -> dict[str, Any]:
+        """All that a learner needs to go on."""
+        return {
+            "network": self._network.state_dict(),
+            "lagging": self._lagging.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "updates": self._updates,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._network.load_state_dict(state["network"])
+        self._lagging.load_state_dict(state["lagging"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self._updates = state["updates"]

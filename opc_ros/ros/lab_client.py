@@ -1,0 +1,131 @@
+"""A client of the lab's nodes: registers, scores and asks for robot time over ROS, as anybody on the network could."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rclpy
+from opc_interfaces.action import ScoreCandidates
+from opc_interfaces.msg import GateDecision
+from opc_interfaces.srv import GetDeployment, RegisterCandidate, RequestDeployment
+from rclpy.action import ActionClient
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from opc_ros.deployment.decision import Verdict
+from opc_ros.errors import OpcError
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.ros.permit_messages import VERDICTS
+
+PULSE_S = 0.05  # how long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run
+SPOKEN = {number: verdict for verdict, number in VERDICTS.items()}
+
+Watch = Callable[[], None]  # called while waiting; raises where waiting is vain
+
+
+@dataclass(frozen=True, slots=True)
+class GateAnswer:
+    """What became of a request for robot time."""
+
+    request_id: str
+    state: str  # queued, waiting or refused
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+
+class LabClient:
+    """Waits for each answer as long as `watch` finds nothing wrong, and `patience_s` at the longest."""
+
+    def __init__(self, watch: Watch, *, patience_s: float = 300.0) -> None:
+        self._watch = watch
+        self._patience_s = patience_s
+        self._context = Context()
+        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = Node(
+            "lab_client", context=self._context, use_global_arguments=False, start_parameter_services=False
+        )
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._score = ActionClient(self._node, ScoreCandidates, "/score_candidates")
+        self._register = self._node.create_client(RegisterCandidate, "/register_candidate")
+        self._request = self._node.create_client(RequestDeployment, "/deployment/request")
+        self._status = self._node.create_client(GetDeployment, "/deployment/status")
+
+    def __enter__(self) -> LabClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._executor.shutdown()
+        self._score.destroy()
+        self._node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def absent(self) -> list[str]:
+        """Which of the nodes it talks to are not there yet."""
+        is_there = {
+            "scorer": self._score.server_is_ready() and self._register.service_is_ready(),
+            "scheduler": self._request.service_is_ready() and self._status.service_is_ready(),
+        }
+        self._executor.spin_once(timeout_sec=PULSE_S)
+        return [name for name, there in is_there.items() if not there]
+
+    def register(self, folder: Path) -> str:
+        """Have the scorer keep a copy of a candidate; gives its id."""
+        answer = self._call(self._register, RegisterCandidate.Request(path=str(folder)), "scorer")
+        return str(answer.candidate_id)
+
+    def score(self, snapshot: str, report: Report = ignore_progress) -> Path:
+        """Have every registered candidate scored on a snapshot; gives the report's page."""
+
+        def tell(message: Any) -> None:
+            feedback = message.feedback
+            report(int(feedback.done), int(feedback.total), feedback.phase)
+
+        goal = ScoreCandidates.Goal(snapshot=snapshot)
+        handle = self._wait(self._score.send_goal_async(goal, feedback_callback=tell), "scorer")
+        if not handle.accepted:
+            raise OpcError("scorer: refused the request; its log says why")
+        result = self._wait(handle.get_result_async(), "scorer").result
+        if not result.success:
+            raise OpcError(f"scorer: {result.message}")
+        return Path(result.report_path)
+
+    def request(self, candidate_id: str, person: str) -> GateAnswer:
+        """Ask the gate to let a candidate onto robots."""
+        asked = RequestDeployment.Request(candidate_id=candidate_id, requested_by=person)
+        answer = self._call(self._request, asked, "scheduler")
+        decision: GateDecision = answer.decision
+        return GateAnswer(
+            request_id=answer.request_id,
+            state=answer.message.split(":")[0],
+            verdict=SPOKEN[decision.verdict],
+            reasons=tuple(decision.reasons),
+        )
+
+    def status(self) -> dict[str, Any]:
+        """What `opc deploy status --json` prints."""
+        answer = self._call(self._status, GetDeployment.Request(), "scheduler")
+        document: dict[str, Any] = json.loads(answer.status_json)
+        return document
+
+    def _call(self, client: Any, request: Any, node: str) -> Any:
+        answer = self._wait(client.call_async(request), node)
+        if not answer.success:
+            raise OpcError(f"{node}: {answer.message}")
+        return answer
+
+    def _wait(self, future: Any, node: str) -> Any:
+        deadline = time.monotonic() + self._patience_s
+        while not future.done():
+            self._watch()
+            if time.monotonic() > deadline:
+                raise OpcError(f"{node}: gave no answer in {self._patience_s:g} s")
+            self._executor.spin_once(timeout_sec=PULSE_S)
+        return future.result()

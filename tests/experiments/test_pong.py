@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opc_ros.cli.main import main
+from opc_ros.experiments.page_section import write_section
+from opc_ros.experiments.pong.emulator import make_starts
+from opc_ros.experiments.pong.experiment import METRICS, PUBLISHED, PongPlan, PongResult, compare
+from opc_ros.experiments.pong.page import draw_scatter, table_lines, to_markdown
+from opc_ros.experiments.pong.playing import open_games
+from opc_ros.experiments.pong.training import Schedule, TrainingRun
+from opc_ros.experiments.pong.variants import Variant
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.store import open_store
+from tests.experiments.pong_players import make_follower
+
+TINY = Schedule(decisions=400, checkpoints=2, warm_up=50, explored=200)
+PLAN = PongPlan(TINY, TINY, points=8, recorded=16, training_starts=4, games=4, stickiness=(0.25,))
+
+
+@contextlib.contextmanager
+def no_report(title: str) -> Iterator[Report]:
+    yield ignore_progress
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pong")
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path) -> PongResult:
+    """Two checkpoints of a short run and two players set by hand, on points of one more player set by hand."""
+    games, kept = open_games(PLAN.games), folder / "candidates"
+    kept.mkdir()
+    trained = TrainingRun(Variant("DQN"), PLAN.schedule, games, make_starts(4, 1), kept).train()
+    players = [make_follower(kept, offset=-0.4), make_follower(kept, "fleer", gain=-1.0, family="DDQN")]
+    policies = [make_follower(folder / "policies", "edge", offset=-0.4)]
+    return compare(
+        PLAN, [*trained, *players], policies, games, folder, no_report, lambda: datetime.datetime.now(datetime.UTC)
+    )
+
+
+def test_points_go_from_the_emulator_through_store_ledger_and_report(result: PongResult, folder: Path) -> None:
+    (level,) = result.levels
+    assert len(level.candidates) == 4
+    assert level.episodes == 16
+    assert 0 < level.successes < 16
+    document = json.loads((folder / "scores-sticky25" / "report.json").read_text())
+    assert document["ranking_id"] == level.ranking_id
+    by_name = {candidate["name"]: candidate for candidate in document["candidates"]}
+    for one in level.candidates:
+        assert set(one.scores) == set(METRICS)
+        assert by_name[one.name]["metrics"] == dict(one.scores)
+        assert by_name[one.name]["known_success"] == {"share": one.success, "episodes": 8}
+    success = {one.name: one.success for one in level.candidates}
+    assert success["follower"] > success["fleer"] == 0.0
+    assert level.agreement["soft_opc"] is not None
+
+
+def test_a_recorded_picture_comes_back_as_it_was_seen(result: PongResult, folder: Path) -> None:
+    with open_store(folder / "validation-sticky25") as store:
+        episode = store.read("point-00000")
+    pictures = [step.frame.decode() for step in episode.steps]
+    assert pictures[0].shape == (40, 40, 3)
+    for before, after in itertools.pairwise(pictures):
+        np.testing.assert_array_equal(after[:, :, 1], before[:, :, 0])  # the ball one decision ago
+    assert {step.action.displacement_m[2] for step in episode.steps} <= {0.0, 0.05, -0.05}
+    assert episode.behaviour_policy == "edge"
+
+
+def test_a_second_call_plays_and_scores_nothing_again(result: PongResult, folder: Path) -> None:
+    from opc_ros.policies.registry import CandidateRegistry
+
+    outcomes = (folder / "outcomes.jsonl").read_bytes()
+    with open_store(folder / "validation-sticky25") as store:
+        recorded = list(store.episodes())
+    candidates, _ = CandidateRegistry(folder / "candidates").find_each(())
+    policies, _ = CandidateRegistry(folder / "policies").find_each(())
+    again = compare(PLAN, candidates, policies, [], folder, no_report, lambda: datetime.datetime.now(datetime.UTC))
+    assert again == result
+    assert (folder / "outcomes.jsonl").read_bytes() == outcomes
+    with open_store(folder / "validation-sticky25") as store:
+        assert list(store.episodes()) == recorded
+
+
+def test_the_page_sets_our_figures_beside_the_papers(result: PongResult, tmp_path: Path) -> None:
+    plot = draw_scatter(result, tmp_path)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    text = to_markdown(result, f"plots/{plot.name}", "opc reproduce pong --budget 3")
+    assert "](plots/pong_scatter.png)" in text
+    (level,) = result.levels
+    ours = level.agreement["soft_opc"]
+    assert ours is not None
+    assert f"| SoftOPC | {ours[0]:.2f} / {ours[1]:.2f} (0.16 / 0.58) |" in text
+    assert "Made by `opc reproduce pong --budget 3`" in text
+    for digest in (level.snapshot_id, level.ranking_id, result.candidates_digest):
+        assert digest in text
+    assert len(list(table_lines(result))) == 1 + len(METRICS)
+
+
+def test_each_experiment_replaces_its_own_section_of_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("# Experiments\n")
+    write_section(page, "grasping", "grasps\n")
+    write_section(page, "pong", "first points")
+    write_section(page, "pong", "other points")
+    text = page.read_text()
+    assert text.startswith("# Experiments\n\n<!-- grasping")
+    assert "grasps" in text
+    assert "other points" in text
+    assert "first points" not in text
+    assert text.count("<!-- pong") == 1
+
+
+def test_the_published_figures_are_the_papers() -> None:
+    assert PUBLISHED[0.0]["opc"] == (0.50, 0.72)
+    assert PUBLISHED[0.1]["mcc_error"] == (0.02, -0.32)
+    assert PUBLISHED[0.25]["soft_opc"] == (0.16, 0.58)
+
+
+def test_a_budget_sizes_the_experiment_the_same_everywhere() -> None:
+    small, large = PongPlan.for_budget(3), PongPlan.for_budget(240)
+    assert small == PongPlan.for_budget(3)
+    assert small.schedule.decisions < large.schedule.decisions
+    assert small.points < large.points
+    assert small.recorded % small.behaviour.checkpoints == 0
+    assert 9 * large.schedule.checkpoints >= 60
+
+
+def test_a_budget_that_is_too_small_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "pong", "--budget", "0.5", "--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.strip() == "opc: budget is 0.5 minutes, expected at least 2"
+    assert list(tmp_path.iterdir()) == []

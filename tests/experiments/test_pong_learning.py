@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from opc_ros.errors import TrainingError
+from opc_ros.experiments.pong.emulator import PongGame, make_starts
+from opc_ros.experiments.pong.learner import Learner, value_following
+from opc_ros.experiments.pong.playing import open_games
+from opc_ros.experiments.pong.replay import Batch, Decisions, Replay
+from opc_ros.experiments.pong.training import Schedule, TrainingRun
+from opc_ros.experiments.pong.variants import VARIANTS, Variant
+
+TINY = Schedule(decisions=600, checkpoints=3, warm_up=50, explored=300, target_every=20)
+
+
+@pytest.fixture(scope="module")
+def games() -> list[PongGame]:
+    return open_games(2)
+
+
+@pytest.fixture(scope="module")
+def starts() -> list[Any]:
+    return make_starts(4, seed=1)
+
+
+def test_double_dqn_values_what_the_online_network_chooses() -> None:
+    online = torch.tensor([[1.0, 3.0, 2.0], [5.0, 0.0, 0.0]])
+    lagging = torch.tensor([[0.9, 0.1, 0.4], [0.2, 0.3, 0.8]])
+    assert value_following(online, lagging, is_double=False).tolist() == pytest.approx([0.9, 0.8])
+    assert value_following(online, lagging, is_double=True).tolist() == pytest.approx([0.1, 0.2])
+
+
+def make_constant(learner: Learner, biases: tuple[float, float, float], lagging: tuple[float, float, float]) -> None:
+    """Q is the last layer's bias, whatever is seen."""
+    state = learner.state()
+    for network, values in (("network", biases), ("lagging", lagging)):
+        state[network] = {name: torch.zeros_like(weights) for name, weights in state[network].items()}
+        state[network]["judge.4.bias"] = torch.tensor(values)
+    learner.restore(state | {"updates": 1})  # the lagging network is not due to follow
+
+
+def one_row(**changes: Any) -> Batch:
+    given = {"returns": 0.0, "weight": 0.0, "is_known": True, "action": 1} | changes
+    return Batch(
+        seen=np.zeros((1, 24), dtype=np.float32),
+        actions=np.array([given["action"]]),
+        returns=np.array([given["returns"]], dtype=np.float32),
+        following=np.zeros((1, 24), dtype=np.float32),
+        weight=np.array([given["weight"]], dtype=np.float32),
+        is_known=np.array([given["is_known"]]),
+    )
+
+
+def test_one_step_moves_the_chosen_action_towards_its_target() -> None:
+    """Q is 0.25, the target 1: loss 0.75^2 / 2. Adam's first step is the learning rate, against the gradient."""
+    learner = Learner(Variant("hand", learning_rate=0.01), target_every=10)
+    make_constant(learner, (0.5, 0.25, -0.5), (0.0, 0.0, 0.0))
+    assert learner.learn(one_row(returns=1.0)) == pytest.approx(0.28125)
+    biases = learner.state()["network"]["judge.4.bias"]
+    assert biases.tolist() == pytest.approx([0.5, 0.26, -0.5], abs=1e-5)
+
+
+def test_targets_add_what_follows_by_the_lagging_network() -> None:
+    """0.5 on the way, then 0.9 times: DQN takes the lagging 0.4, Double DQN the lagging 0.1 of its own choice 0."""
+    for is_double, expected in ((False, 0.86), (True, 0.59)):
+        learner = Learner(Variant("hand", is_double=is_double), target_every=10)
+        make_constant(learner, (2.0, 1.0, 0.0), (0.1, 0.2, 0.4))
+        assert learner.targets(one_row(returns=0.5, weight=0.9)).tolist() == pytest.approx([expected])
+
+
+def test_a_transition_whose_end_is_unknown_teaches_nothing() -> None:
+    learner = Learner(Variant("hand"), target_every=10)
+    make_constant(learner, (0.5, 0.25, -0.5), (0.0, 0.0, 0.0))
+    assert learner.learn(one_row(returns=1.0, is_known=False)) == 0.0
+    assert learner.state()["network"]["judge.4.bias"].tolist() == pytest.approx([0.5, 0.25, -0.5])
+
+
+def test_a_drawn_transition_sums_the_points_of_its_steps() -> None:
+    """One game of 6 rows: a point is won in row 2, the game is left after row 4; two steps, discount 0.5.
+
+    From row 0: nothing, then what follows counts 0.25. Row 1: 0.5 * 1, over. Row 2: 1, over. Row 3: cut before its end.
+    """
+    lived = Decisions.empty(6, 1, 1)
+    lived.seen[:, 0, 0] = np.arange(6)
+    lived.actions[:, 0] = (0, 1, 2, 0, 1, 2)
+    lived.points[2] = 1
+    lived.ends[2] = True
+    lived.cuts[4] = True
+    replay = Replay(6, 1, 1)
+    replay.append(lived)
+    batch = replay.draw(np.random.default_rng(0), 200, 2, 0.5)
+    expected = {0: (0.0, 0.25, True), 1: (0.5, 0.0, True), 2: (1.0, 0.0, True), 3: (0.0, 0.25, False)}
+    found = {
+        int(row): (float(total), float(weight), bool(is_known))
+        for row, total, weight, is_known in zip(
+            batch.seen[:, 0], batch.returns, batch.weight, batch.is_known, strict=True
+        )
+    }
+    assert found == expected
+    np.testing.assert_array_equal(batch.following[:, 0], batch.seen[:, 0] + 2)
+    np.testing.assert_array_equal(batch.actions, batch.seen[:, 0].astype(int) % 3)
+
+
+def test_a_full_replay_forgets_the_oldest() -> None:
+    replay = Replay(4, 1, 1)
+    for value in range(6):
+        row = Decisions.empty(1, 1, 1)
+        row.seen[:] = value
+        replay.append(row)
+    assert replay.rows().seen[:, 0, 0].tolist() == [2, 3, 4, 5]
+    assert set(replay.draw(np.random.default_rng(0), 50, 1, 1.0).seen[:, 0].tolist()) == {2, 3, 4}
+
+
+def test_a_run_that_was_cut_off_ends_with_the_same_weights(
+    tmp_path: Path, games: list[PongGame], starts: list[Any]
+) -> None:
+    class CutOff(Exception):
+        pass
+
+    def cut_in_the_middle(done: int, total: int, note: str = "") -> None:
+        if done > 500:
+            raise CutOff
+
+    variant = Variant("DDQN", is_double=True)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    expected = TrainingRun(variant, TINY, games, starts, whole).train()
+    with pytest.raises(CutOff):
+        TrainingRun(variant, TINY, games, starts, parts).train(cut_in_the_middle)
+    assert [path.name for path in sorted(parts.glob("[!.]*"))] == ["DDQN-0000200", "DDQN-0000400"]
+    found = TrainingRun(variant, TINY, games, starts, parts).train()
+    assert [candidate.id for candidate in found] == [candidate.id for candidate in expected]
+    assert len({candidate.artifact_bytes for candidate in found}) == 3
+    with pytest.raises(TrainingError, match="another budget"):
+        TrainingRun(variant, Schedule(decisions=800, checkpoints=3), games, starts, parts)
+
+
+def test_a_frozen_replay_is_a_random_players_and_does_not_grow(
+    tmp_path: Path, games: list[PongGame], starts: list[Any]
+) -> None:
+    run = TrainingRun(Variant("frozen", is_frozen=True), TINY, games, starts, tmp_path)
+    run.train()
+    rows = run._replay.rows()
+    assert rows.actions.shape == (300, 2)
+    shares = np.bincount(rows.actions.ravel(), minlength=3) / 600
+    assert shares == pytest.approx([1 / 3] * 3, abs=0.08)
+
+
+def test_the_variants_are_the_papers() -> None:
+    assert len({variant.name for variant in VARIANTS}) == 9
+    assert [variant.name for variant in VARIANTS if variant.is_frozen] == ["DQN_fixranddata", "DDQN_fixranddata"]
+    assert {variant.discount for variant in VARIANTS} == {0.99, 0.9}
+    assert all(variant.is_double == variant.name.startswith("DDQN") for variant in VARIANTS)

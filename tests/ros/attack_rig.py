@@ -1,0 +1,188 @@
+"""A twin, its policy runner and their scheduler as real processes, and an attacker on the same network."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from opc_interfaces.action import RunEpisodes
+from opc_interfaces.msg import EpisodeEvent, RobotStatus
+from opc_interfaces.msg import Permit as PermitMsg
+from rclpy.action import ActionClient
+from rosgraph_msgs.msg import Clock
+
+from opc_ros.deployment.keys import Signer, load_signer
+from opc_ros.deployment.ledger import Entry, LedgerHead
+from opc_ros.deployment.ledger_check import read_ledger
+from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit
+from opc_ros.ros import convert, topics
+from opc_ros.ros.permit_messages import permit_to_msg
+from tests.deployment.lab import SECOND, make_lab, runner_parameters, scheduler_parameters, write_patient_arm
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher
+
+RUNGS = ["reduced", "full"]
+STILL_RAD = 1e-3
+
+
+class Rig:
+    """One arm, attacked again and again; all that its processes know lies below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (self.candidate,) = make_lab(folder, {ROBOT: RUNGS}, rung_episodes=(0, 2, 2))
+        self.signer = load_signer(folder / "deployment" / "keys")
+        self.clock_offset_ns = 0
+        self._processes: list[subprocess.Popen[str]] = []
+        self._twin = TwinProcess(real_time_factor=1.0, command_timeout_s=20.0)
+        write_patient_arm(folder / "arm.yaml", PATIENCE_S)
+        # So slow that whatever moves is seen to move, and a stop comes in mid motion.
+        runner = runner_parameters(folder, ROBOT, RUNGS, arm="ros", arm_config=folder / "arm.yaml", reduced_speed=0.02)
+        self.start("policy_runner", f"/{ROBOT}", runner | {"use_sim_time": True})
+        self.watcher = Watcher()
+        self.statuses: list[RobotStatus] = []
+        self.episode_events: list[EpisodeEvent] = []
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.communicate(timeout=PATIENCE_S)
+        self.watcher.close()
+        self._twin.stop()
+
+    def _connect(self) -> None:
+        node = self.watcher.node
+        node.create_subscription(RobotStatus, "robot/status", self.statuses.append, topics.LATEST)
+        node.create_subscription(EpisodeEvent, "episode/event", self.episode_events.append, topics.RECORDED)
+        self._clock = node.create_publisher(Clock, "/clock", 10)
+        node.create_timer(0.05, self._tell_time)
+        self._client = ActionClient(node, RunEpisodes, "run_episodes")
+        self.watcher.wait_until(self._client.server_is_ready)
+        self.watcher.wait_until(lambda: bool(self.watcher.joints))
+        self.wait_for_robots_clock()
+
+    def start(self, program: str, namespace: str, parameters: dict[str, Any]) -> subprocess.Popen[str]:
+        words = ["--ros-args", "-r", f"__ns:={namespace}"]
+        for name, value in parameters.items():
+            words += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
+        command = [sys.executable, "-m", f"opc_ros.ros.{program}_node", *words]
+        log = (self.folder / f"{program}-{len(self._processes)}.log").open("w")
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, text=True)
+        self._processes.append(process)
+        return process
+
+    def start_scheduler(self) -> subprocess.Popen[str]:
+        return self.start("scheduler", "/", scheduler_parameters(self.folder))
+
+    def wait_for_robots_clock(self) -> None:
+        """Until the runner lives by the clock that the rig tells it."""
+
+        def follows() -> bool:
+            if not self.statuses:
+                return False
+            behind_ns = self._now_ns() - convert.stamp_to_ns(self.statuses[-1].header.stamp)
+            return abs(behind_ns) < 2 * SECOND
+
+        self.watcher.wait_until(follows)
+
+    def issue(self, signer: Signer | None = None, **changes: Any) -> Signed:
+        """A permit for one episode that is in order, but for the changes."""
+        now_ns = time.time_ns()
+        permit = Permit(
+            permit_id=secrets.token_hex(4),
+            lease_id="lease1",
+            candidate_id=self.candidate.id,
+            robot=ROBOT,
+            rung=Rung.REDUCED,
+            episodes=1,
+            issued_ns=now_ns,
+            expires_ns=now_ns + 600 * SECOND,
+            ledger=LedgerHead(),
+        )
+        return sign_permit(dataclasses.replace(permit, **changes), signer or self.signer)
+
+    def send(self, signed: Signed | None, path: Path | None = None, lease_id: str = "lease1") -> Any:
+        """A goal for the runner, as anybody on the network could send it; gives a future of its result."""
+        permit = permit_to_msg(signed) if signed else PermitMsg()
+        folder = path or self.candidate.folder
+        goal = RunEpisodes.Goal(permit=permit, candidate_path=str(folder), episodes=1, seed=1, lease_id=lease_id)
+        sent = self.watcher.act(lambda: self._client.send_goal_async(goal))
+        self.watcher.wait_until(sent.done)
+        return self.watcher.act(sent.result().get_result_async)
+
+    def answer(self, signed: Signed | None, path: Path | None = None, lease_id: str = "lease1") -> RunEpisodes.Result:
+        future = self.send(signed, path, lease_id)
+        self.watcher.wait_until(future.done)
+        return future.result().result
+
+    def call(self, kind: Any, service: str, **fields: Any) -> Any:
+        client = self.watcher.node.create_client(kind, service)
+        self.watcher.wait_until(client.service_is_ready)
+        future = client.call_async(kind.Request(**fields))
+        self.watcher.wait_until(future.done)
+        return future.result()
+
+    def copy_candidate(self, name: str) -> Path:
+        return Path(shutil.copytree(self.candidate.folder, self.folder / "copies" / name))
+
+    def robots_lines(self) -> list[Entry]:
+        """The robot's own ledger."""
+        return _read_lines(self.folder / ROBOT / "ledger.jsonl")
+
+    def schedulers_lines(self) -> list[Entry]:
+        return _read_lines(self.folder / "deployment" / "ledger.jsonl")
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing may move the arm meanwhile, nor for some joint states after."""
+        joints = self.watcher.joints
+        first = len(joints)
+        yield
+        end = len(joints)
+        self.watcher.wait_until(lambda: len(joints) > end + 20)
+        seen = np.array([state.position for state in joints[max(first - 1, 0) :]])
+        assert np.ptp(seen, axis=0).max() < STILL_RAD, "the arm moved"
+
+    def _now_ns(self) -> int:
+        return time.time_ns() + self.clock_offset_ns
+
+    def _tell_time(self) -> None:
+        now_ns = self._now_ns()
+        self._clock.publish(Clock(clock=Time(sec=now_ns // SECOND, nanosec=now_ns % SECOND)))
+
+
+def _read_lines(path: Path) -> list[Entry]:
+    return list(read_ledger(path)) if path.exists() else []
+
+
+def spoil(folder: Path) -> None:
+    """Change one byte of a candidate's weights, and swap the file as a program would."""
+    (artifact,) = (path for path in folder.iterdir() if path.name != "candidate.yaml")
+    changed = bytearray(artifact.read_bytes())
+    changed[-1] ^= 1
+    beside = artifact.with_name("beside")
+    beside.write_bytes(changed)
+    os.replace(beside, artifact)
+
+
+def rewrite_ranking(path: Path, **changes: Any) -> None:
+    content = json.loads(path.read_text())
+    assert set(changes) <= set(content)
+    path.write_text(json.dumps(content | changes))

@@ -1,0 +1,230 @@
+"""Attacks over DDS on a real runner and a real scheduler: each leaves the arm still and a line in a ledger."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from opc_interfaces.action import RunEpisodes
+from opc_interfaces.msg import EpisodeEvent, SafetyEvent
+from opc_interfaces.srv import RequestDeployment
+from std_msgs.msg import Bool
+
+from opc_ros.deployment.keys import create_keys, load_trusted_keys
+from opc_ros.deployment.ledger_check import check_ledger
+from opc_ros.deployment.permit import Rung, Signed
+from opc_ros.ros import topics
+from tests.deployment.lab import SECOND
+from tests.ros.attack_rig import Rig, rewrite_ranking, spoil
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, own_domain
+
+pytestmark = pytest.mark.ros
+HOUR_NS = 3600 * SECOND
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with own_domain():
+        rig = Rig(tmp_path_factory.mktemp("attacked"))
+        yield rig
+        rig.close()
+
+
+@pytest.fixture(scope="module")
+def scheduler(rig: Rig) -> subprocess.Popen[str]:
+    """Runs from the first test that needs it; before, a runner begins no episode, for it hears no scheduler."""
+    process = rig.start_scheduler()
+    rig.watcher.wait_until(lambda: any(line.kind == "scheduler_started" for line in rig.schedulers_lines()))
+    return process
+
+
+def assert_refused(rig: Rig, signed: Signed | None, reason: str, **how: object) -> None:
+    count = len(rig.robots_lines())
+    with rig.still():
+        result = rig.answer(signed, **how)  # type: ignore[arg-type]
+    assert result.end == RunEpisodes.Result.REFUSED
+    assert reason in result.message
+    (line,) = rig.robots_lines()[count:]
+    assert line.kind == "refused"
+    assert reason in line.body["reason"]
+    rig.watcher.wait_for_event(SafetyEvent.REFUSED, reason)
+
+
+def forge(rig: Rig) -> Signed:
+    good = rig.issue()
+    return Signed(good.payload.replace('"episodes":1', '"episodes":9'), good.signature, good.key_id)
+
+
+def sign_as_stranger(rig: Rig) -> Signed:
+    return rig.issue(create_keys(rig.folder / "stranger"))
+
+
+def let_expire(rig: Rig) -> Signed:
+    now_ns = time.time_ns()
+    return rig.issue(issued_ns=now_ns - 20 * SECOND, expires_ns=now_ns - 10 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(lambda rig: None, "no permit, no motion", id="no permit"),
+        pytest.param(forge, "forged or damaged", id="forged"),
+        pytest.param(sign_as_stranger, "does not trust", id="signed by a stranger"),
+        pytest.param(let_expire, "expired 10 s ago", id="expired"),
+        pytest.param(lambda rig: rig.issue(robot="arm2"), "is for robot arm2", id="another robot"),
+        pytest.param(lambda rig: rig.issue(rung=Rung.TWIN), "is for rung twin", id="another rung"),
+        pytest.param(lambda rig: rig.issue(lease_id="other"), "is for another lease", id="another lease"),
+    ],
+)
+def test_a_permit_that_is_not_in_order_moves_nothing(
+    rig: Rig, make: Callable[[Rig], Signed | None], reason: str
+) -> None:
+    if reason.startswith("expired"):
+        reason = "expired 1"  # 10 s, or more on a busy machine
+    assert_refused(rig, make(rig), reason)
+
+
+def test_a_candidate_changed_after_its_permit_moves_nothing(rig: Rig) -> None:
+    folder = rig.copy_candidate("after-permit")
+    permit = rig.issue()
+    spoil(folder)
+    assert_refused(rig, permit, "they changed, or are another's", path=folder)
+
+
+def test_a_candidate_changed_between_check_and_load_is_never_loaded(rig: Rig) -> None:
+    """The files change back and forth all the time; whatever is loaded is what was checked, or nothing is."""
+    folder = rig.copy_candidate("meanwhile")
+    is_over = threading.Event()
+
+    def swap() -> None:
+        while not is_over.wait(0.002):
+            spoil(folder)
+
+    attacker = threading.Thread(target=swap)
+    attacker.start()
+    count = len(rig.robots_lines())
+    messages: list[str] = []
+    try:
+        with rig.still():
+            deadline_s = time.monotonic() + PATIENCE_S
+            # As nobody schedules yet, a good candidate gets as far as being loaded, and then waits in vain.
+            while not {"changed", "unheard"} <= {word for message in messages for word in message.split()}:
+                assert time.monotonic() < deadline_s, messages
+                messages.append(rig.answer(rig.issue(), folder).message.replace(",", ""))
+    finally:
+        is_over.set()
+        attacker.join()
+    assert all("they changed or are another's" in each or "scheduler unheard" in each for each in messages), messages
+    lines = rig.robots_lines()[count:]
+    assert len(lines) == sum("they changed" in each for each in messages)
+
+
+def test_a_clock_set_back_brings_no_old_permit_to_life(rig: Rig) -> None:
+    permit = rig.issue()
+    # What the robot has seen once, it remembers.
+    assert "scheduler unheard" in rig.answer(permit).message
+    rig.clock_offset_ns = -HOUR_NS
+    try:
+        rig.watcher.wait_until(lambda: "set back" in rig.answer(permit).message)
+        assert_refused(rig, permit, "clock was set back by 3")
+    finally:
+        rig.clock_offset_ns = 0
+    rig.wait_for_robots_clock()
+    assert "scheduler unheard" in rig.answer(permit).message
+
+
+def request(rig: Rig) -> tuple[str, str, str]:
+    """Ask for the candidate; gives the state it got, the gate's verdict and its reasons, as the ledger tells them."""
+    count = len(rig.schedulers_lines())
+    with rig.still():
+        answer = rig.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="eve")
+    (line,) = [line for line in rig.schedulers_lines()[count:] if line.kind == "request"]
+    assert answer.message.startswith(line.body["state"])
+    return line.body["state"], line.body["verdict"], "; ".join(line.body["reasons"])
+
+
+def test_a_candidate_changed_after_scoring_is_not_the_one_that_was_ranked(
+    rig: Rig, scheduler: subprocess.Popen[str]
+) -> None:
+    folder = rig.candidate.folder
+    kept = {path: path.read_bytes() for path in folder.iterdir()}
+    spoil(folder)
+    try:
+        state, verdict, reasons = request(rig)
+    finally:
+        for path, content in kept.items():
+            path.write_bytes(content)
+    assert (state, verdict) == ("refused", "fail")
+    assert "is not among the 1 ranked" in reasons
+
+
+def test_a_ranking_from_another_snapshot_lets_nobody_through(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+    path = rig.folder / "ranking.json"
+    kept = path.read_text()
+    rewrite_ranking(path, snapshot_id="f" * 64)
+    try:
+        state, verdict, reasons = request(rig)
+    finally:
+        path.write_text(kept)
+    assert (state, verdict) == ("refused", "fail")
+    assert "ffffffffffff" in reasons
+
+
+def test_a_second_scheduler_ends_at_once(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+    with rig.still():
+        assert rig.start_scheduler().wait(PATIENCE_S) == 1
+    assert "second_scheduler_refused" in [line.kind for line in rig.schedulers_lines()]
+
+
+def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_episode(
+    rig: Rig, scheduler: subprocess.Popen[str]
+) -> None:
+    permit = rig.issue(lease_id="spent")
+    stop = rig.watcher.node.create_publisher(Bool, "stop", topics.LATEST)
+    running = rig.send(permit, lease_id="spent")
+    rig.watcher.wait_until(lambda: any(event.kind == EpisodeEvent.BEGIN for event in rig.episode_events))
+    rig.watcher.wait_until(lambda: max(map(abs, rig.watcher.joints[-1].velocity)) > 1e-3)
+    stop.publish(Bool(data=True))
+    rig.watcher.wait_until(running.done)
+    result = running.result().result
+    assert (result.end, result.episodes_run) == (RunEpisodes.Result.BROKEN_OFF, 1)
+
+    # Twin and runner each say what was stopped, in which episode.
+    def told() -> list[str]:
+        return [event.episode_id for event in rig.watcher.events if event.kind == SafetyEvent.STOP]
+
+    rig.watcher.wait_until(lambda: len(told()) == 2)
+    assert told() == ["spent-000"] * 2
+    stop.publish(Bool(data=False))
+    rig.watcher.wait_for_event(SafetyEvent.RELEASED)
+    rig.watcher.wait_for_rest()
+
+    count = len(rig.robots_lines())
+    with rig.still():
+        again = rig.answer(permit, lease_id="spent")
+    assert list(again.episode_ids) == ["spent-000"]
+    assert [line.kind for line in rig.robots_lines()[count:]] == ["asked_again"]
+    content = json.loads(permit.payload)["content"]
+    reissued = rig.issue(permit_id=content["permit_id"], lease_id="fresh")
+    assert_refused(rig, reissued, "all 1 episodes are spent", lease_id="fresh")
+    assert check_ledger(rig.folder / ROBOT / "ledger.jsonl", None).is_whole
+
+
+def test_an_edited_ledger_ends_all_lending(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+    scheduler.terminate()
+    assert scheduler.wait(PATIENCE_S) == 0
+    ledger = rig.folder / "deployment" / "ledger.jsonl"
+    assert check_ledger(ledger, load_trusted_keys(rig.folder / "deployment" / "keys")).is_whole
+    text = ledger.read_text()
+    assert '"epoch":1' in text
+    ledger.write_text(text.replace('"epoch":1', '"epoch":7'))
+    with rig.still():
+        assert rig.start_scheduler().wait(PATIENCE_S) == 1
+    assert rig.schedulers_lines()[-1].kind == "ledger_damaged"
