@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from opc_ros.config import described
@@ -81,16 +81,16 @@ class CameraSettings:
 
 @dataclass(frozen=True, slots=True)
 class ArmSettings:
-    """One arm. Topics and services without a leading slash are below its namespace."""
+    """One arm. Topics and services of driver and camera without a leading slash are below the namespace."""
 
     robot: str = "iiwa"
-    namespace: str = ""  # empty: the robot's name
+    namespace: str = ""  # of driver and camera; empty: the robot's name
     model: str = "lbr_iiwa_14_r820"
     joint_names: JointNames = ("A1", "A2", "A3", "A4", "A5", "A6", "A7")
     joint_states: str = "joint_states"
     controller: str = "joint_trajectory_controller"
     lay_out: str = ""  # service that fills a simulated bin; empty for real arms
-    guard: str = ""  # where the arm's guard tells its state: no motion unless it hears us; empty for a twin
+    guard: str = ""  # where the arm's guard tells its state, below the robot's name; no motion unless it hears us
     tool: ToolMount = field(default=ToolMount(z_m=0.145))
     workspace: WorkspaceBox = field(default=WorkspaceBox(low_m=(0.45, -0.15, 0.02), high_m=(0.75, 0.15, 0.34)))
     start: StartPose = field(default=StartPose())
@@ -129,6 +129,25 @@ class ArmSettings:
         }
         may_be_empty = ("namespace", "lay_out", "guard")
         return {key: name for key, name in names.items() if name or key not in may_be_empty}
+
+    def with_full_names(self) -> ArmSettings:
+        """The same with driver and camera named in full, for those who live below the robot's name: stops are there."""
+        if not self.namespace:
+            return self
+        above = "/" + self.namespace.strip("/")
+
+        def full(name: str) -> str:
+            return name if not name or name.startswith("/") else f"{above}/{name}"
+
+        return replace(
+            self,
+            namespace="",
+            joint_states=full(self.joint_states),
+            controller=full(self.controller),
+            lay_out=full(self.lay_out),
+            gripper=replace(self.gripper, command=full(self.gripper.command), state=full(self.gripper.state)),
+            camera=replace(self.camera, topic=full(self.camera.topic)),
+        )
 
     def kinematics(self) -> Kinematics:
         return Kinematics(find_arm_model(self.model), self.tool)

@@ -64,3 +64,14 @@ def test_a_gripper_holds_something_between_closed_and_open():
         True,
         False,
     ]
+
+
+def test_names_below_a_namespace_of_the_driver_are_written_out_and_the_robots_own_are_not():
+    settings = parse_config(
+        {"namespace": "lbr", "guard": "arm_guard/status", "camera": {"topic": "/cell/camera"}}, ArmSettings, where="x"
+    ).with_full_names()
+    assert settings.joint_states == "/lbr/joint_states"
+    assert settings.controller == "/lbr/joint_trajectory_controller"
+    assert (settings.gripper.command, settings.gripper.state) == ("/lbr/gripper/command", "/lbr/gripper/joint_states")
+    assert (settings.camera.topic, settings.guard, settings.lay_out) == ("/cell/camera", "arm_guard/status", "")
+    assert ArmSettings().with_full_names() == ArmSettings()

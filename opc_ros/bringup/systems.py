@@ -59,7 +59,7 @@ def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = []
     for number, robot in enumerate(read_robots(arguments)):
         nodes += [
-            NodeSpec("recorder", robot, {"store": read_folder(arguments, "store")}),
+            _recorder(arguments, robot),
             _twin_arm(arguments, robot, number),
             _behaviour(arguments, robot, number, read_integer(arguments, "episodes")),
         ]
@@ -98,17 +98,22 @@ def _robot_side(
         "state": str(state),
         **(patience or {}),
     }
-    return [
-        NodeSpec("recorder", robot, {"store": read_folder(arguments, "store")}),
-        NodeSpec("policy_runner", robot, runner),
-    ]
+    return [_recorder(arguments, robot), NodeSpec("policy_runner", robot, runner)]
+
+
+def _recorder(arguments: Mapping[str, str], robot: str) -> NodeSpec:
+    """It looks through the same camera as whoever drives the arm."""
+    camera = load_config(read_config(arguments, "arm_config"), ArmSettings).with_full_names().camera
+    parameters: dict[str, Parameter] = {
+        "store": read_folder(arguments, "store"),
+        "image_topic": camera.topic,
+        "image_kind": "compressed" if camera.is_compressed else "raw",
+    }
+    return NodeSpec("recorder", robot, parameters)
 
 
 def _guard(arguments: Mapping[str, str], robot: str) -> NodeSpec:
-    """It speaks with the driver, so it is where the driver is."""
-    path = read_config(arguments, "arm_config")
-    namespace = load_config(path, ArmSettings).namespace or robot
-    return NodeSpec("arm_guard", namespace, {"robot": robot, "arm_config": path})
+    return NodeSpec("arm_guard", robot, {"arm_config": read_config(arguments, "arm_config")})
 
 
 def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec:

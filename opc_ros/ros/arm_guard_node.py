@@ -147,7 +147,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
 def read_arm(settings: GuardSettings) -> ArmSettings:
     """How the arm is reached: by its file where one is given, or else by the parameters."""
     if settings.arm_config:
-        return load_config(find_config(settings.arm_config), ArmSettings)
+        return load_config(find_config(settings.arm_config), ArmSettings).with_full_names()
     return ArmSettings(
         joint_names=settings.joint_names, joint_states=settings.joint_states, controller=settings.controller
     )

@@ -55,7 +55,7 @@ class ArmLink:
     """A node of its own, spun by a thread of its own, so that callers may block wherever they are."""
 
     def __init__(self, settings: ArmSettings, episode: Callable[[], str] | None = None) -> None:
-        self.settings = settings
+        settings = self.settings = settings.with_full_names()
         self.switch = StopSwitch(settings.robot)
         self._limits = settings.joint_limits()
         self._changed = threading.Condition()
@@ -71,7 +71,7 @@ class ArmLink:
         rclpy.init(args=[], context=self._context)
         self._node = Node(
             "arm",
-            namespace=settings.namespace or settings.robot,
+            namespace=settings.robot,
             context=self._context,
             use_global_arguments=False,
             start_parameter_services=False,

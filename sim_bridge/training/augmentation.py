@@ -69,11 +69,13 @@ def add_vain_stops(
     share: float,
     shut_m: float,
     rng: np.random.Generator,
+    with_regrips: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Replace a share of a batch's actions by terminating with an empty gripper; its target is 0.
 
     Behaviour policies hardly ever stop at the wrong time, so data alone leaves open that it fails, and a search for
-    the best action would find exactly that gap. A gripper narrower than `shut_m` has closed on nothing.
+    the best action would find exactly that gap. A gripper narrower than `shut_m` has closed on nothing; closing it
+    once more on the way out catches nothing either, which `with_regrips` says as well.
     """
     count = round(share * len(actions))
     aperture_m = tools[:count, 4]
@@ -83,6 +85,8 @@ def add_vain_stops(
     stops[:, 7] = 1.0
     gripper = rng.integers(3, size=len(empty))  # leave, open, close
     is_clear = tools[empty, 2] + stops[:, 2] > _CLEAR_M
+    if with_regrips:
+        is_clear |= tools[empty, 4] < shut_m
     stops[:, 5], stops[:, 6] = gripper == 1, (gripper == 2) & is_clear
     actions[empty], targets[empty] = stops, 0.0
     return actions, targets

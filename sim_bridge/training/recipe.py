@@ -60,6 +60,7 @@ class TrainingRecipe:
     picture_jitter: float = described(0.0, "random exposure, colour, noise and shift; 1 is strong", low=0.0, high=2.0)
     vain_stops: float = described(0.15, "share of a batch given to stops with an empty gripper", low=0.0, high=0.9)
     vain_closes: float = described(0.15, "share of a batch given to closing above all objects", low=0.0, high=0.9)
+    doubts_regrips: bool = described(False, "whether vain stops of a shut gripper may close it once more on the way")
     shut_m: float = described(0.012, "aperture below which a gripper is known to hold nothing", low=0.0, high=0.08)
     action_gain: float = described(
         1.0, "displacements are multiplied by this in training only; other than 1 is a wrong scaling", low=0.01

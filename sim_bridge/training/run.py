@@ -122,7 +122,13 @@ class TrainingRun:
         images = self._jitter.apply(self._learned.images[rows], rng)
         tools, targets = self._learned.tools[rows], self._targets.targets(rows, self._step)
         actions, targets = add_vain_stops(
-            tools, self._actions[rows], targets, share=recipe.vain_stops, shut_m=recipe.shut_m, rng=rng
+            tools,
+            self._actions[rows],
+            targets,
+            share=recipe.vain_stops,
+            shut_m=recipe.shut_m,
+            rng=rng,
+            with_regrips=recipe.doubts_regrips,
         )
         actions, targets = add_vain_closes(tools, actions, targets, share=recipe.vain_closes, rng=rng)
         self._network.train()

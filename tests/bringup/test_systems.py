@@ -50,6 +50,17 @@ def test_the_scorer_ranks_by_what_the_gate_asks_for(tmp_path: Path) -> None:
     assert (scorer.parameters["top_k"], scorer.parameters["metric"]) == (5, "soft_opc")
 
 
+def test_a_real_arms_guard_and_recorder_go_by_the_arms_own_file(tmp_path: Path) -> None:
+    arm = tmp_path / "arm.yaml"
+    given = find_config("arm.yaml").read_text().replace('namespace: ""', "namespace: lbr")
+    arm.write_text(given)
+    nodes = find_system("hardware").nodes({"arm_config": str(arm)})
+    by_label = {node.label: node.parameters for node in nodes}
+    assert by_label["arm1/arm_guard"]["arm_config"] == str(arm)
+    topic = by_label["arm1/recorder"]["image_topic"]
+    assert str(topic).startswith("/lbr/camera/")
+
+
 def test_a_twin_lab_is_furnished_once_and_a_deleted_key_stays_deleted(tmp_path: Path) -> None:
     given = {name: str(tmp_path / name) for name in ("store", "candidates", "deployment", "state")}
     twin = find_system("twin")

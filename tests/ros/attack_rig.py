@@ -53,6 +53,21 @@ class Rig:
         self.watcher = Watcher()
         self.statuses: list[RobotStatus] = []
         self.episode_events: list[EpisodeEvent] = []
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.communicate(timeout=PATIENCE_S)
+        self.watcher.close()
+        self._twin.stop()
+
+    def _connect(self) -> None:
         node = self.watcher.node
         node.create_subscription(RobotStatus, "robot/status", self.statuses.append, topics.LATEST)
         node.create_subscription(EpisodeEvent, "episode/event", self.episode_events.append, topics.RECORDED)
@@ -62,14 +77,6 @@ class Rig:
         self.watcher.wait_until(self._client.server_is_ready)
         self.watcher.wait_until(lambda: bool(self.watcher.joints))
         self.wait_for_robots_clock()
-
-    def close(self) -> None:
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.communicate(timeout=PATIENCE_S)
-        self.watcher.close()
-        self._twin.stop()
 
     def start(self, program: str, namespace: str, parameters: dict[str, Any]) -> subprocess.Popen[str]:
         words = ["--ros-args", "-r", f"__ns:={namespace}"]

@@ -31,7 +31,7 @@ from sim_bridge.kuka import KINEMATICS
 
 ROOT = Path(__file__).resolve().parents[2]
 ROBOT = "iiwa"
-PATIENCE_S = 40.0
+PATIENCE_S = 90.0  # nothing is waited for longer than it takes, so this costs only who fails
 _FILE = load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings)
 # Patient, so that a busy machine does not look like a dead one.
 SETTINGS = dataclasses.replace(

@@ -23,7 +23,7 @@ MOST_DECISIONS = 300  # a rally that lasts longer, more than three times the usu
 ACTIONS = tuple(GraspAction(displacement_m=(0.0, 0.0, dz)) for dz in (0.0, 0.05, -0.05))
 
 _TOP, _BOTTOM = 34, 194  # rows of the screen that the ball moves in
-_FIELD_GREY, _BALL_GREY = 87, 236  # all else in these rows is a paddle
+_FIELD_GREY, _BALL_GREY = 87, 236  # what is between is a paddle
 
 
 class PongGame:
@@ -86,13 +86,13 @@ class PongGame:
         """How much of each cell of the field is ball and how much is paddle, both (H, W) uint8."""
         self._ale.getScreenGrayscale(self._screen)
         field = self._screen[_TOP:_BOTTOM]
-        return _shrink(cv2.inRange(field, _BALL_GREY, _BALL_GREY)), _shrink(
-            cv2.inRange(field, _FIELD_GREY + 1, _BALL_GREY - 1)
-        )
+        return _shrink(field == _BALL_GREY), _shrink((field > _FIELD_GREY) & (field < _BALL_GREY))
 
 
-def _shrink(field: np.ndarray) -> np.ndarray:
-    return np.asarray(cv2.resize(field, (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+def _shrink(mask: np.ndarray) -> np.ndarray:
+    """The share of each cell that is covered, 0 to 255."""
+    covered = mask.astype(np.uint8) * np.uint8(255)
+    return np.asarray(cv2.resize(covered, (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
 def make_starts(count: int, seed: int) -> list[Any]:

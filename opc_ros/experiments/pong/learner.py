@@ -21,7 +21,7 @@ from opc_ros.policies.weights import save_weights
 
 ARCHITECTURE = "region_moments"
 # The ball now and before, the opponent's paddle on the left, one's own on the right.
-PARAMETERS = {
+PARAMETERS: dict[str, Any] = {
     "regions": [[BALL, 0.0, 1.0], [BALL_BEFORE, 0.0, 1.0], [PADDLES, 0.0, 0.5], [PADDLES, 0.5, 1.0]],
     "hidden": [64, 64],
 }

@@ -41,6 +41,21 @@ def test_bellman_targets_are_the_outcome_at_the_end_and_the_discounted_best_next
     assert maker.targets(ROWS, 0) == pytest.approx([0.6, 0.6, 1.0, 0.6, 0.0])
 
 
+def test_a_shut_gripper_that_closes_again_and_stops_is_vain_if_regrips_are_doubted() -> None:
+    tools = np.tile(np.array([0.6, 0.0, 0.03, 0.0, 0.003], np.float32), (300, 1))  # low, and shut on nothing
+    actions, targets = np.zeros((300, 8), np.float32), np.ones(300, np.float32)
+    closing = []
+    for with_regrips in (False, True):
+        rng = np.random.default_rng(0)
+        stops, wanted = add_vain_stops(
+            tools, actions, targets, share=1.0, shut_m=0.012, rng=rng, with_regrips=with_regrips
+        )
+        assert not wanted.any()
+        closing.append(stops[:, 6].mean())
+    assert closing[0] == 0.0  # an 8 cm step from 3 cm stays below the clear height
+    assert closing[1] == pytest.approx(1 / 3, abs=0.1)
+
+
 def test_jitter_changes_a_copy_and_nothing_at_strength_zero() -> None:
     images = np.full((3, 32, 32, 3), 128, np.uint8)
     assert PictureJitter(0.0, 32, seed=0).apply(images, np.random.default_rng(0)) is images

@@ -1,0 +1,86 @@
+"""A driver without physics that is at once where it is sent, and need not come to rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from sensor_msgs.msg import CompressedImage, JointState
+from std_msgs.msg import Float64
+from trajectory_msgs.msg import JointTrajectory
+
+from opc_ros.grasp import Frame
+from opc_ros.ros import convert, topics
+from opc_ros.ros.joint_messages import reading_to_msg
+from tests.ros.twin_rig import SETTINGS
+
+NAMES = SETTINGS.joint_names
+LEANING = dataclasses.replace(SETTINGS, lay_out="", motion=dataclasses.replace(SETTINGS.motion, patience=100.0))
+
+
+class RestlessDriver:
+    """Is at once where it is sent, give or take what `unrest` says for a time in seconds."""
+
+    def __init__(self, namespace: str = "") -> None:
+        self.unrest: Callable[[float], float] = lambda seconds: 0.0  # radians of joint 6
+        self.sent: list[np.ndarray] = []
+        self._goal = np.array(LEANING.kinematics().solve(LEANING.start.to_pose()))
+        self._frame = Frame.from_image(np.zeros((16, 16, 3), np.uint8), 1)
+        self._context = Context()
+        rclpy.init(args=[], context=self._context)
+        self._node = Node(
+            "driver", namespace=namespace or LEANING.robot, context=self._context, use_global_arguments=False
+        )
+        node = self._node
+        self._joints = node.create_publisher(JointState, "joint_states", 10)
+        self._fingers = node.create_publisher(JointState, "gripper/joint_states", 10)
+        self._pictures = node.create_publisher(CompressedImage, "camera/image/compressed", topics.pictures())
+        node.create_subscription(JointTrajectory, f"{LEANING.controller}/joint_trajectory", self._follow, 10)
+        node.create_subscription(Float64, "gripper/command", lambda msg: None, 10)
+        node.create_timer(0.01, self._measure)
+        node.create_timer(0.1, self._picture)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(node)
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_closing.set()
+        self._thread.join(timeout=5)
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def wait_for_commands(self, count: int) -> None:
+        deadline = time.monotonic() + 40.0
+        while len(self.sent) < count:
+            assert time.monotonic() < deadline, f"{len(self.sent)} commands came, not {count}"
+            time.sleep(0.02)
+
+    def _spin(self) -> None:
+        while not self._is_closing.is_set():
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def _now_ns(self) -> int:
+        return int(self._node.get_clock().now().nanoseconds)
+
+    def _follow(self, msg: JointTrajectory) -> None:
+        self._goal = np.array(msg.points[-1].positions)
+        self.sent.append(self._goal)
+
+    def _measure(self) -> None:
+        joints = self._goal.copy()
+        joints[5] += self.unrest(time.monotonic())
+        self._joints.publish(reading_to_msg(NAMES, joints.tolist(), [], self._now_ns()))
+        self._fingers.publish(reading_to_msg([LEANING.gripper.joint], [LEANING.gripper.open_m], [], self._now_ns()))
+
+    def _picture(self) -> None:
+        self._pictures.publish(convert.frame_to_msg(dataclasses.replace(self._frame, stamp_ns=self._now_ns())))
