@@ -7,8 +7,9 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import rclpy
@@ -33,9 +34,12 @@ from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 from opc_ros.safety import StopSwitch, Watchdog
 from opc_ros.trajectory import Trajectory, plan_hold
 
+T = TypeVar("T")
+
 HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when a picture was taken
 FAREWELL = Duration(seconds=0.5)  # what was said last must not die with this process
 GUARD_S = 2.0  # a guard tells its state twice a second
+FEWEST = 3  # measurements by which stillness is told
 PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
 
 
@@ -153,35 +157,30 @@ class ArmLink:
             self.reading()
             return min((reading for _, reading in self._readings), key=lambda r: abs(r.stamp_ns - stamp_ns))
 
-    def joint_travel_rad(self, seconds: float) -> float:
-        """How far the joint that moved most has moved within the last seconds; infinite if they were not watched."""
-        now_s = time.monotonic()
-        recent = [r.positions_rad for at_s, r in self._readings if at_s >= now_s - seconds]
-        if len(recent) < 2 or self._readings[0][0] > now_s - seconds:
-            return float("inf")
-        return float(max(abs(positions - recent[-1]).max() for positions in recent))
+    def joint_travel_rad(self, seconds: float, since_s: float) -> float:
+        """How far the joint that moved most has moved within the last seconds; infinite if they were not watched.
 
-    def joint_drift_rad(self, seconds: float) -> float:
+        Only what came in since a moment (monotonic) counts, such as when a motion was sent.
+        """
+        recent = [reading.positions_rad for _, reading in _last(self._readings, seconds, since_s)]
+        return float(max(abs(positions - recent[-1]).max() for positions in recent)) if recent else float("inf")
+
+    def joint_drift_rad(self, seconds: float, since_s: float) -> float:
         """How far the joint that drifted most has got on average, between two halves of the last seconds."""
-        now_s = time.monotonic()
-        recent = [(at_s, r.positions_rad) for at_s, r in self._readings if at_s >= now_s - seconds]
-        older = [positions for at_s, positions in recent if at_s < now_s - seconds / 2]
-        newer = [positions for at_s, positions in recent if at_s >= now_s - seconds / 2]
-        if not older or not newer:
+        recent = [reading.positions_rad for _, reading in _last(self._readings, seconds, since_s)]
+        if not recent:
             return float("inf")
+        older, newer = recent[: len(recent) // 2], recent[len(recent) // 2 :]
         return float(abs(np.mean(newer, axis=0) - np.mean(older, axis=0)).max())
 
     def aperture_m(self) -> float:
         """The gripper's opening as measured last."""
         return self._apertures[-1][1]
 
-    def aperture_travel_m(self, seconds: float) -> float:
+    def aperture_travel_m(self, seconds: float, since_s: float) -> float:
         """How far the opening has changed within the last seconds; infinite if it was not watched."""
-        now_s = time.monotonic()
-        recent = [aperture for at_s, aperture in self._apertures if at_s >= now_s - seconds]
-        if len(recent) < 2 or self._apertures[0][0] > now_s - seconds:
-            return float("inf")
-        return max(recent) - min(recent)
+        recent = [aperture for _, aperture in _last(self._apertures, seconds, since_s)]
+        return max(recent) - min(recent) if recent else float("inf")
 
     def frame_after(self, stamp_ns: int) -> Frame | None:
         """The newest picture, if it was stamped later and has not lain here for too long."""
@@ -331,3 +330,16 @@ class ArmLink:
         with contextlib.suppress(ExternalShutdownException):
             while not self._is_closing.is_set():
                 self._executor.spin_once(timeout_sec=0.1)
+
+
+def _last(measured: Sequence[tuple[float, T]], seconds: float, since_s: float) -> list[tuple[float, T]]:
+    """What was measured in the last seconds, or the last few times if a busy driver measures seldom.
+
+    Empty where there is too little since the moment given.
+    """
+    from_s = time.monotonic() - seconds
+    since = [each for each in measured if each[0] >= since_s]
+    if len(since) < FEWEST or from_s < since_s:
+        return []
+    recent = [each for each in since if each[0] >= from_s]
+    return recent if len(recent) >= FEWEST else since[-FEWEST:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -153,12 +154,12 @@ class RosArm:
         motion = self._settings.motion
         self._goal_rad = trajectory.goal_rad
         self._link.send(trajectory)
-        sent_ns = self._link.now_ns()
+        sent_s = time.monotonic()
         has_ended = self._link.wait_for(
             lambda: (
-                self._has_arrived()
-                or self._is_stuck(sent_ns, trajectory.duration_s)
-                or self._is_trembling(sent_ns, trajectory.duration_s)
+                self._has_arrived(sent_s)
+                or self._is_stuck(sent_s, trajectory.duration_s)
+                or self._is_trembling(sent_s, trajectory.duration_s)
             ),
             timeout_s=motion.patience * trajectory.duration_s + MARGIN_S,
         )
@@ -170,28 +171,28 @@ class RosArm:
         self._link.hold()
         short = np.abs(reading.positions_rad - trajectory.goal_rad)
         line = f"joint {int(short.argmax()) + 1} stopped {math.degrees(short.max()):.2f} deg short of its goal"
-        is_creeping = min(short.max(), self._link.joint_travel_rad(TREMBLE_S)) < TREMBLE_RAD
+        is_creeping = min(short.max(), self._link.joint_travel_rad(TREMBLE_S, sent_s)) < TREMBLE_RAD
         if must_arrive or not (has_ended or is_creeping):
             self._link.report(SafetyEvent.FAULT, line)
             raise ArmError(f"arm {self.name}: {line}: is something in the way, or the controller not active?")
 
-    def _has_arrived(self) -> bool:
+    def _has_arrived(self, sent_s: float) -> bool:
         reading = self._link.reading()
         if self._goal_rad is None or not self._is_near(reading.positions_rad, self._goal_rad):
             return False
         if reading.velocities_rad_s is None:
-            return self._link.joint_travel_rad(STILL_S) < STILL_RAD
+            return self._link.joint_travel_rad(STILL_S, sent_s) < STILL_RAD
         return bool(np.abs(reading.velocities_rad_s).max() < self._settings.motion.rest_rad_s)
 
-    def _is_stuck(self, sent_ns: int, duration_s: float) -> bool:
-        elapsed_s = (self._link.now_ns() - sent_ns) * 1e-9
-        return elapsed_s > duration_s + STILL_S and self._link.joint_travel_rad(STILL_S) < STILL_RAD
+    def _is_stuck(self, sent_s: float, duration_s: float) -> bool:
+        is_due = time.monotonic() - sent_s > duration_s + STILL_S
+        return is_due and self._link.joint_travel_rad(STILL_S, sent_s) < STILL_RAD
 
-    def _is_trembling(self, sent_ns: int, duration_s: float) -> bool:
-        elapsed_s = (self._link.now_ns() - sent_ns) * 1e-9
-        if elapsed_s <= duration_s + TREMBLE_S or self._link.joint_travel_rad(TREMBLE_S) >= TREMBLE_RAD:
+    def _is_trembling(self, sent_s: float, duration_s: float) -> bool:
+        is_due = time.monotonic() - sent_s > duration_s + TREMBLE_S
+        if not is_due or self._link.joint_travel_rad(TREMBLE_S, sent_s) >= TREMBLE_RAD:
             return False
-        return self._link.joint_drift_rad(TREMBLE_S) < STILL_RAD
+        return self._link.joint_drift_rad(TREMBLE_S, sent_s) < STILL_RAD
 
     def _is_near(self, joints_rad: np.ndarray, goal_rad: np.ndarray) -> bool:
         return bool(np.abs(joints_rad - goal_rad).max() < self._settings.motion.arrival_rad)
@@ -201,13 +202,13 @@ class RosArm:
         self._link.refuse_if_unfit()
         self._has_closed = aperture_m == self._settings.gripper.closed_m
         self._link.gripper.command(aperture_m)
-        sent_ns = self._link.now_ns()
+        sent_s = time.monotonic()
 
         def has_ended() -> bool:
             if abs(self._link.aperture_m() - aperture_m) < STILL_M:
                 return True
-            elapsed_s = (self._link.now_ns() - sent_ns) * 1e-9
-            return elapsed_s > 2 * STILL_S and self._link.aperture_travel_m(STILL_S) < STILL_M
+            is_due = time.monotonic() - sent_s > 2 * STILL_S
+            return is_due and self._link.aperture_travel_m(STILL_S, sent_s) < STILL_M
 
         if not self._link.wait_for(has_ended, timeout_s=self._settings.connect_timeout_s):
             raise ArmError(f"arm {self.name}: gripper does not come to rest, last at {self._link.aperture_m():.4f} m")

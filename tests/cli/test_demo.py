@@ -34,7 +34,13 @@ def rules(tmp_path: Path) -> dict[str, str]:
     scheduler = yaml.safe_load((ROOT / "config" / "scheduler_demo.yaml").read_text())
     scheduler["robots"] = {"arm1": {"rungs": ["twin", "reduced", "full"]}}
     for name, episodes in (("twin", 1), ("reduced", 0), ("full", 1)):
-        scheduler["ladder"][name] |= {"episodes": episodes, "success_floor": 0.0}
+        # A starved machine may lose its twin; what it breaks off is then run again.
+        scheduler["ladder"][name] |= {
+            "episodes": episodes,
+            "success_floor": 0.0,
+            "safety_events": 100,
+            "broken_episodes": 100,
+        }
     scheduler["request_episodes"] = 1
     (tmp_path / "scheduler.yaml").write_text(yaml.safe_dump(scheduler))
     return {"gate_config": str(tmp_path / "gate.yaml"), "scheduler_config": str(tmp_path / "scheduler.yaml")}
