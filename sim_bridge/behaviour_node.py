@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,13 +77,21 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
 
     def start(self) -> None:
         self._stopping.clear()
-        self._thread = threading.Thread(target=self._play_all)
+        self._thread = threading.Thread(target=self._work)
         self._thread.start()
 
     def pause(self) -> None:
         """Let the episode under way end at its next step."""
         self._stopping.set()
         self._thread.join(timeout=30.0)
+
+    def _work(self) -> None:
+        """A mistake in here must end the program, not only its thread."""
+        try:
+            self._play_all()
+        except Exception:
+            self.get_logger().fatal(traceback.format_exc())
+            self.finish(1)
 
     def _play_all(self) -> None:
         """Until all are played or it is stopped; an arm that fails again and again ends the program."""

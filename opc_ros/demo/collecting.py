@@ -12,6 +12,7 @@ from opc_ros.errors import ArmError
 from opc_ros.grasp import LabelSource
 from opc_ros.store import open_store
 
+STALLED_S = 240.0  # without a new episode for so long, players are started again
 ROUNDS = 4  # so often what failed or was set aside is played again
 SAVING_S = 30.0  # the longest a recorder takes over its last episode
 
@@ -63,10 +64,13 @@ def collect(lab: DemoLab, screen: Screen, domain: str) -> Recorded:
         if attempt:
             screen.line(f"  {sum(lacking.values())} episodes are lacking: played again")
         with lab.start(lab.behaviours(lacking, there)) as players:
-            while not players.is_done:
+            while not players.is_done and not teller.is_stalled:
                 teller.look()
                 time.sleep(0.5)
             failed = players.failed
+        if teller.is_stalled:
+            screen.line(f"  no arm has recorded an episode for {STALLED_S:g} s; logs: {shorten(plan.logs)}")
+            teller.forgive()
         for label, how in failed.items():
             screen.line(f"  {label} failed: {how}; its log: {shorten(lab.logs.path(label))}")
         deadline = time.monotonic() + SAVING_S
@@ -88,11 +92,23 @@ class _Teller:
         self._screen = screen
         self._domain = domain
         self._has_invited = False
+        self._newest = ""
+        self.forgive()
+
+    @property
+    def is_stalled(self) -> bool:
+        return time.monotonic() - self._news_s > STALLED_S
+
+    def forgive(self) -> None:
+        self._news_s = time.monotonic()
 
     def look(self) -> Recorded:
         plan = self._lab.plan
         self._lab.watch()
         recorded = count_recorded(plan.store, plan.robots)
+        if recorded.newest != self._newest:
+            self._newest = recorded.newest
+            self.forgive()
         if recorded.newest and not self._has_invited:
             self._invite(recorded.newest)
         shares = ", ".join(f"{robot} {count}" for robot, count in recorded.by_robot.items())

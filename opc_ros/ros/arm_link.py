@@ -162,16 +162,20 @@ class ArmLink:
 
         Only what came in since a moment (monotonic) counts, such as when a motion was sent.
         """
-        recent = [reading.positions_rad for _, reading in _last(self._readings, seconds, since_s)]
+        recent = self._last_positions(seconds, since_s)
         return float(max(abs(positions - recent[-1]).max() for positions in recent)) if recent else float("inf")
 
     def joint_drift_rad(self, seconds: float, since_s: float) -> float:
         """How far the joint that drifted most has got on average, between two halves of the last seconds."""
-        recent = [reading.positions_rad for _, reading in _last(self._readings, seconds, since_s)]
+        recent = self._last_positions(seconds, since_s)
         if not recent:
             return float("inf")
         older, newer = recent[: len(recent) // 2], recent[len(recent) // 2 :]
         return float(abs(np.mean(newer, axis=0) - np.mean(older, axis=0)).max())
+
+    def _last_positions(self, seconds: float, since_s: float) -> list[np.ndarray]:
+        with self._changed:
+            return [reading.positions_rad for _, reading in _last(self._readings, seconds, since_s)]
 
     def aperture_m(self) -> float:
         """The gripper's opening as measured last."""
@@ -179,7 +183,8 @@ class ArmLink:
 
     def aperture_travel_m(self, seconds: float, since_s: float) -> float:
         """How far the opening has changed within the last seconds; infinite if it was not watched."""
-        recent = [aperture for _, aperture in _last(self._apertures, seconds, since_s)]
+        with self._changed:
+            recent = [aperture for _, aperture in _last(self._apertures, seconds, since_s)]
         return max(recent) - min(recent) if recent else float("inf")
 
     def frame_after(self, stamp_ns: int) -> Frame | None:
