@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from opc_ros.errors import CandidateError
@@ -11,7 +10,7 @@ from opc_ros.policies.manifest import MANIFEST_NAME
 
 
 def choose_candidates(folder: Path, most: int) -> list[Candidate]:
-    """The last checkpoint of each training run; where there are too many, no family gets a second before all have one.
+    """The last checkpoint of each training run; of too many runs, some spread evenly over the list of their names.
 
     Nothing is asked about how well they do: that is what the demo finds out.
     """
@@ -23,13 +22,10 @@ def choose_candidates(folder: Path, most: int) -> list[Candidate]:
             last[run] = candidate
     if not last:
         raise CandidateError(f"{folder}: holds no candidates, expected folders with {MANIFEST_NAME}")
-    of_family: Counter[str] = Counter()
-    turns = []
-    for run in sorted(last):
-        family = last[run].manifest.provenance.family
-        turns.append((of_family[family], run))
-        of_family[family] += 1
-    return [last[run] for run in sorted(run for _, run in sorted(turns)[:most])]
+    runs = sorted(last)
+    if len(runs) > most:
+        runs = [runs[number * len(runs) // most] for number in range(most)]
+    return [last[run] for run in runs]
 
 
 def tamper_with(candidate: Candidate, folder: Path) -> Candidate:
