@@ -57,8 +57,10 @@ class Queue:
             self._database.row_factory = sqlite3.Row
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
-            self._database.executescript(SCHEMA)
-            self._database.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (str(FORMAT),))
+            if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'facts'") or not self.fact("format"):
+                # Only then: whoever just looks must not wait for those who write.
+                self._database.executescript(SCHEMA)
+                self._database.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (str(FORMAT),))
             found = self.fact("format")
         except sqlite3.Error as error:
             raise DeploymentError(f"{path}: no scheduler queue: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,21 @@ _HOW = (
     "every candidate of an earlier zoo, none of which is ranked, plays its own greedy actions, at random in one",
     "step of ten. The other half is scripted. Scripted policies alone never make the mistakes that learned ones",
     "make, so no score on their episodes can punish those; their figures stand beside. This recipe was fixed",
-    "before any candidate of these tables was scored; no candidate, seed or episode was chosen by its result.",
-    "Scenes of training data, validation data and trials have seeds of their own. Trials count a candidate's own",
-    "greedy play; the pseudo-real world stands for hardware.",
+    "before any candidate of these tables was scored. Scenes of training data, validation data and trials have",
+    "seeds of their own. Trials count a candidate's own greedy play; the pseudo-real world stands for hardware.",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What SoftOPC is to reach on the mixed set, over how many candidates."""
+
+    spearman: float
+    candidates: int
+    r_squared: float = 0.0
+
+
+GOALS = {"train": Goal(0.86, 40), "test": Goal(0.77, 40), "pseudo_real": Goal(0.94, 15, 0.91)}
 
 
 def to_markdown(worlds: Sequence[WorldResult], plots: Sequence[Path], *, command: str, page: Path) -> str:
@@ -83,22 +95,31 @@ def _describe_worlds(worlds: Sequence[WorldResult]) -> Iterator[str]:
             f"| {TITLES[world.world]} | {len(world.candidates)} | {trials} | {low:.0f} to {high:.0f} % "
             f"| {world.ceiling:.2f} | {len(world.left_out)} |"
         )
+    if any(world.left_out for world in worlds):
+        yield ""
+        yield "Left out are candidates without enough trials. The order in which candidates are tried is not random, so"
+        yield "figures over a part of the zoo say less than figures over all of it, and more trials may move every one."
 
 
 def _goals(worlds: Sequence[WorldResult]) -> Iterator[str]:
-    goals = {"train": (0.86, None), "test": (0.77, None), "pseudo_real": (0.94, 0.91)}
-    yield "| SoftOPC, mixed set | ξ | goal | R² | goal |"
-    yield "|---|---|---|---|---|"
+    yield "| SoftOPC, mixed set | candidates | ξ | R² | goal | |"
+    yield "|---|---|---|---|---|---|"
     for world in worlds:
-        figure = world.find(MIXED).figures["soft_opc"]
-        least, least_r_squared = goals[world.world]
-        met = "met" if figure.spearman >= least else "missed"
-        r_goal = "" if least_r_squared is None else f"{least_r_squared:.2f}, "
-        r_met = "" if least_r_squared is None else ("met" if figure.r_squared >= least_r_squared else "missed")
+        figure, goal = world.find(MIXED).figures["soft_opc"], GOALS[world.world]
+        wanted = f"ξ {goal.spearman:.2f}" + (f", R² {goal.r_squared:.2f}" if goal.r_squared else "")
         yield (
-            f"| {TITLES[world.world]} | {figure.spearman:.2f} | {least:.2f}, {met} "
-            f"| {figure.r_squared:.2f} | {r_goal}{r_met} |"
+            f"| {TITLES[world.world]} | {len(world.candidates)} | {figure.spearman:.2f} | {figure.r_squared:.2f} "
+            f"| {wanted}, {goal.candidates} candidates | {_judge(world, goal)} |"
         )
+
+
+def _judge(world: WorldResult, goal: Goal) -> str:
+    """Figures over fewer candidates than asked for meet no goal, however good they are."""
+    figure = world.find(MIXED).figures["soft_opc"]
+    is_reached = figure.spearman >= goal.spearman and figure.r_squared >= goal.r_squared
+    if len(world.candidates) < goal.candidates:
+        return "open: too few candidates" + ("" if is_reached else ", and below it so far")
+    return "met" if is_reached else "missed"
 
 
 def _main_tables(worlds: Sequence[WorldResult], name: str) -> Iterator[str]:
