@@ -1,4 +1,4 @@
-"""`opc candidate`: add, list, show and check candidates."""
+"""`opc candidate`: add, list, show, check and average candidates."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   opc candidate list
   opc candidate show randomised-40k
   opc candidate check randomised-40k --store ./store
+  opc candidate average three-of-us first-00600 second-00700 third-00800
 
 A candidate is a folder with candidate.yaml and the file it names: safetensors weights of a
 network opc_ros knows, ONNX, torch.export (.pt2) or TorchScript. The last two can run code of
@@ -27,7 +28,7 @@ their own and load only with --allow-code; pickles never load."""
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "candidate",
-        help="add, list, show and check candidate Q functions",
+        help="add, list, show, check and average candidate Q functions",
         description="Keep candidate Q functions, and try them before they are scored.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -42,6 +43,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     check.add_argument("candidate", help="name, folder or beginning of an id")
     check.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
     check.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
+    average = _add_task(tasks, "average", "make one candidate whose Q is the mean of several", _average)
+    average.add_argument("name", help="of the new candidate; its folder below --candidates")
+    average.add_argument("members", nargs="+", metavar="CANDIDATE", help="name, folder or beginning of an id")
 
 
 def _add_task(tasks: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
@@ -117,6 +121,20 @@ def _check(arguments: argparse.Namespace) -> int:
         outcome = "can be scored" if is_usable else "cannot be scored"
         print(f"{candidate.name} ({candidate.id[:12]}): tried on {len(actions)} recorded frames; it {outcome}")
     return 0 if is_usable else 1
+
+
+def _average(arguments: argparse.Namespace) -> int:
+    from opc_ros.policies.averaging import average_candidates
+    from opc_ros.policies.registry import CandidateRegistry
+
+    registry = CandidateRegistry(arguments.candidates)
+    members = [registry.find(member) for member in arguments.members]
+    made = average_candidates(members, arguments.name, registry.path / arguments.name)
+    if arguments.json:
+        print(json.dumps(_describe(made)))
+    else:
+        print(f"{made.id[:12]}  {made.name}, the mean of {len(members)}, in {made.folder}")
+    return 0
 
 
 def _read_states(store_path: Path, candidate: Candidate) -> Any:

@@ -57,7 +57,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run(arguments: argparse.Namespace) -> int:
     from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.errors import ConfigError
-    from opc_ros.policies.compute import available_cores
+    from opc_ros.policies.compute import available_cores, limit_threads_here
     from opc_ros.policies.registry import CandidateRegistry
     from sim_bridge.training.evaluation import EvaluationPlan, evaluate, read_outcomes
     from sim_bridge.training.success_table import to_markdown, to_text
@@ -77,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.known:
         results = read_outcomes(candidates, plan, arguments.cache)
     else:
+        limit_threads_here(1)  # processes share the cores; threads of each would fight over them
         with progress_bar("playing", is_shown=not arguments.json) as report:
             workers = arguments.workers or available_cores()
             results = evaluate(candidates, plan, arguments.cache, workers=workers, report=report)

@@ -69,6 +69,8 @@ def _short_cell(found: TrueSuccess | None, usual_episodes: int) -> str:
 
 
 def _data(notes: str) -> str:
-    """`1620 episodes, 402 successes; ...`, as a training run writes it, in short."""
+    """`1620 episodes, 402 successes; ...`, as a training run writes it, in short; an average has its members'."""
+    if notes.startswith("average of "):
+        return "its members'"
     found = re.match(r"(\d+) episodes, (\d+) successes;", notes)
     return f"{found[1]} ({found[2]})" if found else "?"

@@ -7,6 +7,7 @@ from typing import Any
 
 from opc_ros.config import parse_config
 from opc_ros.errors import CandidateError
+from opc_ros.policies.architectures.average import Average, AverageParameters
 from opc_ros.policies.architectures.network import Code, QNetwork
 from opc_ros.policies.architectures.region_moments import RegionMoments, RegionMomentsParameters
 from opc_ros.policies.architectures.target_crop import TargetCrop, TargetCropParameters
@@ -14,15 +15,22 @@ from opc_ros.policies.architectures.tool_crop import ToolCrop, ToolCropParameter
 from opc_ros.policies.architectures.whole_image import QT_OPT_PARAMETERS, WholeImage, WholeImageParameters
 from opc_ros.policies.input_spec import InputSpec
 
+
+def _build_average(spec: InputSpec, parameters: AverageParameters) -> Average:
+    one = (parameters.architecture, spec, parameters.hyper_parameters)
+    return Average(spec, [build_network(*one, where="member") for _ in range(parameters.members)])
+
+
 _KINDS: dict[str, tuple[Any, Any]] = {
     "whole_image": (WholeImage, WholeImageParameters),
     "tool_crop": (ToolCrop, ToolCropParameters),
     "target_crop": (TargetCrop, TargetCropParameters),
     "region_moments": (RegionMoments, RegionMomentsParameters),
+    "average": (_build_average, AverageParameters),
 }
 ARCHITECTURES = tuple(_KINDS)
 
-__all__ = ["ARCHITECTURES", "QT_OPT_PARAMETERS", "Code", "QNetwork", "build_network"]
+__all__ = ["ARCHITECTURES", "QT_OPT_PARAMETERS", "Average", "Code", "QNetwork", "build_network"]
 
 
 def build_network(

@@ -1,0 +1,60 @@
+"""Makes one candidate of several: its Q is the mean of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from opc_ros.errors import CandidateError
+from opc_ros.policies.architectures import Average
+from opc_ros.policies.candidate import Candidate, write_candidate
+from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
+from opc_ros.policies.weights import load_network, save_weights
+
+
+def average_candidates(members: Sequence[Candidate], name: str, folder: Path) -> Candidate:
+    """Write a candidate folder that holds the members' weights side by side; it may not exist yet."""
+    _check_alike(members)
+    if folder.exists():
+        raise CandidateError(f"{folder}: is there already; remove it or choose another name")
+    first = members[0].manifest
+    networks = [load_network(member.manifest, member.artifact_bytes) for member in members]
+    try:
+        manifest = CandidateManifest(
+            format_version=FORMAT_VERSION,
+            name=name,
+            artifact="weights.safetensors",
+            format="safetensors",
+            input=first.input,
+            architecture="average",
+            hyper_parameters={
+                "architecture": first.architecture,
+                "hyper_parameters": first.hyper_parameters,
+                "members": len(members),
+            },
+            provenance=Provenance(
+                family=f"average of {len(members)}", training_run=name, notes=f"average of {_list_names(members)}"
+            ),
+        )
+    except ValueError as error:
+        raise CandidateError(str(error)) from error
+    return write_candidate(folder, manifest, save_weights(Average(first.input, networks)))
+
+
+def _check_alike(members: Sequence[Candidate]) -> None:
+    """Only networks of one kind that are shown the same can share an answer."""
+    if len({member.id for member in members}) < max(2, len(members)):
+        raise CandidateError(f"{_list_names(members)}: expected at least two, and each only once")
+    first = members[0].manifest
+    for member in members:
+        manifest = member.manifest
+        if manifest.format != "safetensors" or manifest.architecture == "average":
+            kind = manifest.architecture or manifest.format
+            raise CandidateError(f"candidate {member.name}: is {kind}, expected safetensors weights of one network")
+        for what in ("architecture", "hyper_parameters", "input"):
+            if getattr(manifest, what) != getattr(first, what):
+                raise CandidateError(f"candidate {member.name}: its {what} is not that of {first.name}")
+
+
+def _list_names(members: Sequence[Candidate]) -> str:
+    return ", ".join(f"{member.name} ({member.id[:12]})" for member in members)
