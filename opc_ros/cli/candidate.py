@@ -128,7 +128,7 @@ def _average(arguments: argparse.Namespace) -> int:
     from opc_ros.policies.registry import CandidateRegistry
 
     registry = CandidateRegistry(arguments.candidates)
-    members = [registry.find(member) for member in arguments.members]
+    members, _ = registry.find_each(arguments.members)
     made = average_candidates(members, arguments.name, registry.path / arguments.name)
     if arguments.json:
         print(json.dumps(_describe(made)))

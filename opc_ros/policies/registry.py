@@ -50,23 +50,12 @@ class CandidateRegistry:
 
     def find(self, ref: str) -> Candidate:
         """By folder, by name, or by the beginning of an id."""
-        if not ref:
-            raise CandidateError("candidate '': expected a folder, a name or the beginning of an id")
-        if (Path(ref) / MANIFEST_NAME).is_file():
-            return read_candidate(ref)
-        found = [candidate for candidate in self.read_all() if isinstance(candidate, Candidate)]
-        matching = [candidate for candidate in found if candidate.name == ref or candidate.id.startswith(ref)]
-        if not matching:
-            raise CandidateError(f"candidate {ref!r}: neither a folder nor a name or id in {self._path}")
-        if len(matching) > 1:
-            ids = ", ".join(candidate.id[:12] for candidate in matching[:4])
-            raise CandidateError(f"candidate {ref!r}: is one of {len(matching)} ({ids}); give the beginning of its id")
-        return matching[0]
+        return self._find_all([ref])[0]
 
     def find_each(self, refs: Sequence[str]) -> tuple[list[Candidate], list[tuple[Path, OpcError]]]:
         """Those asked for; without any, all, and the folders of those that cannot be read with the reason."""
         if refs:
-            return [self.find(ref) for ref in refs], []
+            return self._find_all(refs), []
         found, unreadable = [], []
         for candidate in self.read_all():
             if isinstance(candidate, Candidate):
@@ -74,3 +63,27 @@ class CandidateRegistry:
             else:
                 unreadable.append(candidate)
         return found, unreadable
+
+    def _find_all(self, refs: Sequence[str]) -> list[Candidate]:
+        """Reads the registry once, however many are asked for, and not at all where all are folders."""
+        kept: list[Candidate] | None = None
+        found = []
+        for ref in refs:
+            if not ref:
+                raise CandidateError("candidate '': expected a folder, a name or the beginning of an id")
+            if (Path(ref) / MANIFEST_NAME).is_file():
+                found.append(read_candidate(ref))
+                continue
+            if kept is None:
+                kept = [candidate for candidate in self.read_all() if isinstance(candidate, Candidate)]
+            found.append(self._pick(ref, kept))
+        return found
+
+    def _pick(self, ref: str, kept: Sequence[Candidate]) -> Candidate:
+        matching = [candidate for candidate in kept if candidate.name == ref or candidate.id.startswith(ref)]
+        if not matching:
+            raise CandidateError(f"candidate {ref!r}: neither a folder nor a name or id in {self._path}")
+        if len(matching) > 1:
+            ids = ", ".join(candidate.id[:12] for candidate in matching[:4])
+            raise CandidateError(f"candidate {ref!r}: is one of {len(matching)} ({ids}); give the beginning of its id")
+        return matching[0]
