@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opc_ros.ranking.run import ScoringRun
     from opc_ros.scoring.engines import Engine
 
-METRICS = ("soft_opc", "opc", "soft_opc_by_transition")
+METRICS = ("soft_opc", "opc", "soft_opc_by_transition", "soft_opc_over_spread")
 
 EXAMPLES = """examples:
   opc score

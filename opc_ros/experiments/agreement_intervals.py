@@ -11,8 +11,7 @@ from opc_ros.ranking import fit_line, spearman
 from opc_ros.scoring import MetricName, Reweighter, bootstrap_scores, compute_metric, final_rewards, score_baselines
 
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
-_OURS: tuple[MetricName, ...] = ("opc", "soft_opc", "soft_opc_by_transition")
-SCALE_FREE = "soft_opc_over_spread"  # SoftOPC over the standard deviation of the candidate's Q values
+_OURS: tuple[MetricName, ...] = ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
 _BASELINE_RESAMPLES = 100  # each scores all candidates anew
 _SIZES = (10, 25, 50, 100, 200, 400, 800, 1600, 3200)
 _DRAWS = 100
@@ -62,9 +61,6 @@ def measure_figures(
     for metric in _OURS:
         scores[metric] = np.array([compute_metric(metric, row, lengths, success) for row in q])
         samples[metric] = bootstrap_scores(list(q), lengths, success, metric=metric, resamples=resamples // 2, rng=rng)
-    # Like OPC it does not mind how large a candidate's Q values are: does the scale spoil SoftOPC's order?
-    spread = np.maximum(q.std(axis=1, dtype=np.float64), 1e-12)
-    scores[SCALE_FREE], samples[SCALE_FREE] = scores["soft_opc"] / spread, samples["soft_opc"] / spread
     figures = {m: _figure(scores[m], samples[m], true_success, resamples, rng) for m in scores}
     return scores, figures
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opc_ros.experiments.agreement_intervals import METRICS, SCALE_FREE, Figure
+from opc_ros.experiments.agreement_intervals import METRICS, Figure
 from opc_ros.experiments.figures import LABELS
 from opc_ros.experiments.grasping import PUBLISHED, WorldResult, find_misranked, training_runs
 from opc_ros.experiments.grasping_figures import TITLES
@@ -166,7 +166,7 @@ def _all_sets(worlds: Sequence[WorldResult]) -> Iterator[str]:
         for found in world.sets:
             cells = [
                 f"{found.figures[m].r_squared:.2f} / {found.figures[m].spearman:.2f}"
-                for m in ("opc", "soft_opc", "soft_opc_by_transition", SCALE_FREE)
+                for m in ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
             ]
             yield (
                 f"| {TITLES[world.world]} | {found.name} | {found.episodes} "

@@ -13,6 +13,7 @@ METRIC_TITLES = {
     "soft_opc": "SoftOPC",
     "opc": "OPC",
     "soft_opc_by_transition": "SoftOPC by transition",
+    "soft_opc_over_spread": "SoftOPC over spread of Q",
     "td_error": "TD error",
     "sum_of_advantages": "Sum of advantages",
     "mcc_error": "MCC error",

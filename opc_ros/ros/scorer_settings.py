@@ -15,7 +15,9 @@ class ScorerSettings:
     store: str = described("store", "folder of the validation store")
     candidates: str = described("candidates", "folder of the candidate registry")
     out: str = described("scores/latest", "folder of the report; the ledger of Q values lies beside it")
-    metric: Literal["soft_opc", "opc", "soft_opc_by_transition"] = described("soft_opc", "what ranks by default")
+    metric: Literal["soft_opc", "opc", "soft_opc_by_transition", "soft_opc_over_spread"] = described(
+        "soft_opc", "what ranks by default"
+    )
     prior: float = described(1.0, "p(y = 1), unless a goal names another", low=0, high=1)
     top_k: int = described(3, "how many count as the best", low=1)
     confidence: float = described(0.95, "of intervals", low=0.5, high=0.9999)

@@ -19,6 +19,7 @@ from opc_ros.scoring.metrics import (
     opc_over_priors,
     return_bound,
     soft_opc,
+    soft_opc_over_spread,
     thresholded_opc,
 )
 from opc_ros.scoring.reweighting import Reweighter
@@ -42,6 +43,7 @@ __all__ = [
     "score_baselines",
     "score_intervals",
     "soft_opc",
+    "soft_opc_over_spread",
     "split_scores",
     "td_error",
     "thresholded_opc",

@@ -19,7 +19,7 @@ from opc_ros.scoring.transitions import (
 )
 
 Weighting = Literal["episode", "transition"]
-MetricName = Literal["opc", "soft_opc", "soft_opc_by_transition"]
+MetricName = Literal["opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread"]
 METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
 
 # Positives between two thresholds of the coarse search: few enough to rule most of them out, enough to be cheap.
@@ -120,6 +120,25 @@ def soft_opc(
     return float(prior * positive_mean - sums.sum() / episodes.transitions)
 
 
+def soft_opc_over_spread(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *, prior: float = 1.0) -> float:
+    """SoftOPC in standard deviations of the candidate's Q values over all transitions; higher is better.
+
+    With prior 1 neither the scale nor the level of Q matters, so that candidates of different discounts, or one that
+    trained so long that all its values moved apart, can be compared. Where all Q values are equal it is 0.
+
+    The arguments are those of `opc`.
+    """
+    score = soft_opc(q, lengths, success, prior=prior)
+    values = np.asarray(q, dtype=np.float64)
+    spread = float(values.std())
+    return score / spread if spread > least_spread(values) else 0.0
+
+
+def least_spread(q: np.ndarray) -> float:
+    """Standard deviation up to which Q values are equal but for rounding."""
+    return 1e-9 * float(np.abs(q).max())
+
+
 def check_weighting(weighting: str) -> None:
     """Refuse a word that names no weighting."""
     if weighting not in get_args(Weighting):
@@ -133,6 +152,8 @@ def compute_metric(
     check_metric(metric)
     if metric == "opc":
         return opc(q, lengths, success, prior=prior)
+    if metric == "soft_opc_over_spread":
+        return soft_opc_over_spread(q, lengths, success, prior=prior)
     weighting: Weighting = "episode" if metric == "soft_opc" else "transition"
     return soft_opc(q, lengths, success, prior=prior, weighting=weighting)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from opc_ros.errors import LengthMismatch, ScoreError
-from opc_ros.scoring.metrics import MetricName, check_metric
+from opc_ros.scoring.metrics import MetricName, check_metric, least_spread
 from opc_ros.scoring.transitions import (
     Episodes,
     check_finite,
@@ -53,6 +53,12 @@ class Reweighter:
             self._sorted = [_sort_candidate(q, episodes.spread(row_of_episode), self._successes) for q in values]
         else:
             self._sums = np.stack([episodes.sum_each(q)[self._order] for q in values], axis=1)  # (E, C)
+        if metric == "soft_opc_over_spread":
+            # Around each candidate's mean, so that squares of large values do not drown what sets them apart.
+            centred = [q.astype(np.float64) - q.mean(dtype=np.float64) for q in values]
+            self._offsets = np.stack([episodes.sum_each(q)[self._order] for q in centred], axis=1)  # (E, C)
+            self._squares = np.stack([episodes.sum_each(q * q)[self._order] for q in centred], axis=1)
+            self._least_spread = np.array([least_spread(q) for q in values])
 
     @property
     def outcomes(self) -> tuple[int, int]:
@@ -67,10 +73,13 @@ class Reweighter:
 
     def score_successes_first(self, weights: np.ndarray) -> np.ndarray:
         """The same for weights whose columns are all successes, then all failures, each in their order."""
-        return self._score_opc(weights) if self._metric == "opc" else self._score_soft(weights)
+        if self._metric == "opc":
+            return self._score_opc(weights)
+        scores = self._score_soft(weights)
+        return scores if self._metric != "soft_opc_over_spread" else self._divide_by_spread(scores, weights)
 
     def _score_soft(self, weights: np.ndarray) -> np.ndarray:
-        is_by_episode = self._metric == "soft_opc"
+        is_by_episode = self._metric != "soft_opc_by_transition"
         sums = self._sums / self._lengths[:, None] if is_by_episode else self._sums
         # One more column for what the sums are divided by.
         columns = np.column_stack([sums, np.ones_like(self._lengths) if is_by_episode else self._lengths])
@@ -78,6 +87,12 @@ class Reweighter:
         everything = positive + weights[:, self._successes :] @ columns[self._successes :]
         _check_both_outcomes(positive[:, -1], everything[:, -1])
         return self._prior * positive[:, :-1] / positive[:, -1:] - everything[:, :-1] / everything[:, -1:]
+
+    def _divide_by_spread(self, scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        total = (weights @ self._lengths)[:, None]
+        variance = weights @ self._squares / total - (weights @ self._offsets / total) ** 2
+        spread = np.sqrt(np.maximum(variance, 0.0))
+        return np.divide(scores, spread, out=np.zeros_like(scores), where=spread > self._least_spread)
 
     def _score_opc(self, weights: np.ndarray) -> np.ndarray:
         positive_total = weights[:, : self._successes] @ self._lengths[: self._successes]  # (R,)

@@ -34,7 +34,7 @@ def whole_ranking() -> Ranking:
     return rank()
 
 
-@pytest.mark.parametrize("metric", ["opc", "soft_opc", "soft_opc_by_transition"])
+@pytest.mark.parametrize("metric", ["opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread"])
 def test_better_separation_ranks_higher_and_ties_follow_the_id(metric: MetricName) -> None:
     ranking = rank(metric=metric)
     assert [candidate.candidate_id for candidate in ranking.candidates] == ["c2", "c3", "c1", "c0"]

@@ -15,7 +15,7 @@ from opc_ros.scoring import (
 )
 from opc_ros.scoring import bootstrap as bootstrap_module
 
-METRICS: tuple[MetricName, ...] = ("opc", "soft_opc", "soft_opc_by_transition")
+METRICS: tuple[MetricName, ...] = ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
 
 
 def make_set(

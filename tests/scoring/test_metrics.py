@@ -3,7 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opc_ros.scoring import extended_opc, opc, opc_over_priors, return_bound, soft_opc, thresholded_opc
+from opc_ros.scoring import (
+    extended_opc,
+    opc,
+    opc_over_priors,
+    return_bound,
+    soft_opc,
+    soft_opc_over_spread,
+    thresholded_opc,
+)
 
 # A success with Q .9, .4 and a failure with Q .6, .1.
 Q = np.array([0.9, 0.4, 0.6, 0.1])
@@ -46,6 +54,17 @@ def test_soft_opc_weighs_episodes_or_transitions() -> None:
     lengths, success = np.array([1, 3]), np.array([True, False])
     assert soft_opc(q, lengths, success, weighting="episode") == pytest.approx(1 - 1 / 2)
     assert soft_opc(q, lengths, success, weighting="transition") == pytest.approx(1 - 1 / 4)
+
+
+def test_soft_opc_over_the_spread_of_q_worked_by_hand() -> None:
+    # Q differs from its mean .5 by .4, -.1, .1 and -.4: variance .34 / 4.
+    assert soft_opc_over_spread(Q, LENGTHS, SUCCESS) == pytest.approx(0.15 / np.sqrt(0.085))
+
+
+def test_soft_opc_over_the_spread_of_q_minds_neither_scale_nor_level() -> None:
+    expected = soft_opc_over_spread(Q, LENGTHS, SUCCESS)
+    assert soft_opc_over_spread(3 * Q - 7, LENGTHS, SUCCESS) == pytest.approx(expected)
+    assert soft_opc_over_spread(np.full(4, 0.1), LENGTHS, SUCCESS) == 0.0
 
 
 def test_equal_q_values_are_taken_together() -> None:
