@@ -23,6 +23,7 @@ LABELS = {
     "mcc_error": "MCC error",
     "opc": "OPC",
     "soft_opc": "SoftOPC",
+    "soft_opc_over_spread": "SoftOPC over spread of Q",
 }
 # Okabe and Ito's palette, told apart by the colour-blind too.
 COLOURS = {
@@ -31,6 +32,7 @@ COLOURS = {
     "mcc_error": "#56B4E9",
     "opc": "#009E73",
     "soft_opc": "#0072B2",
+    "soft_opc_over_spread": "#CC79A7",
 }
 
 

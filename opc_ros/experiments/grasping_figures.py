@@ -34,9 +34,9 @@ def draw_grasping(worlds: Sequence[WorldResult], folder: Path) -> list[Path]:
 
 
 def _draw_scatter(worlds: Sequence[WorldResult], name: str) -> Figure:
-    """True success against OPC and SoftOPC on one kind of set, a row for each metric and a column for each world."""
-    metrics = ("opc", "soft_opc")
-    figure = new_figure(4.6 * len(worlds), 7.6)
+    """True success against our scores on one kind of set, a row for each metric and a column for each world."""
+    metrics = ("opc", "soft_opc", "soft_opc_over_spread")
+    figure = new_figure(4.6 * len(worlds), 3.8 * len(metrics))
     grid = figure.subplots(len(metrics), len(worlds), squeeze=False, sharey="col")
     families = sorted({c.manifest.provenance.family or c.name for world in worlds for c in world.candidates})
     for row, metric in zip(grid, metrics, strict=True):
