@@ -47,10 +47,10 @@ def make_constant(learner: Learner, biases: tuple[float, float, float], lagging:
 def one_row(**changes: Any) -> Batch:
     given = {"returns": 0.0, "weight": 0.0, "is_known": True, "action": 1} | changes
     return Batch(
-        seen=np.zeros((1, 24), dtype=np.float32),
+        seen=np.zeros((1, 35), dtype=np.float32),
         actions=np.array([given["action"]]),
         returns=np.array([given["returns"]], dtype=np.float32),
-        following=np.zeros((1, 24), dtype=np.float32),
+        following=np.zeros((1, 35), dtype=np.float32),
         weight=np.array([given["weight"]], dtype=np.float32),
         is_known=np.array([given["is_known"]]),
     )
@@ -88,7 +88,7 @@ def test_a_drawn_transition_sums_the_points_of_its_steps() -> None:
     lived = Decisions.empty(6, 1, 1)
     lived.seen[:, 0, 0] = np.arange(6)
     lived.actions[:, 0] = (0, 1, 2, 0, 1, 2)
-    lived.points[2] = 1
+    lived.wins[2] = True
     lived.ends[2] = True
     lived.cuts[4] = True
     replay = Replay(6, 1, 1)

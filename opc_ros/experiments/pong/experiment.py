@@ -44,7 +44,7 @@ class PongPlan:
 
     schedule: Schedule
     behaviour: Schedule
-    points: int  # that decide each candidate's true success, at each stickiness
+    points: int  # that decide each candidate's true success without stickiness; half as many with it
     recorded: int  # validation episodes at each stickiness
     training_starts: int = 200
     games: int = 16  # side by side
@@ -52,23 +52,26 @@ class PongPlan:
 
     @classmethod
     def for_budget(cls, minutes: float, stickiness: tuple[float, ...] = STICKINESS) -> PongPlan:
-        """What one free core does in about this time, whatever this machine's cores do: sizes follow from the budget.
+        """What one core does in about this time, whatever this machine's cores do: sizes follow from the budget.
 
-        A third goes into training, half into true success, the rest into episodes and scores.
+        Half goes into training, most of the rest into true success, a little into episodes and scores.
         """
         if not minutes >= 2:
             raise ConfigError(f"budget is {minutes:g} minutes, expected at least 2")
-        decisions = int(min(200_000, 1_900 * minutes))
+        decisions = int(min(300_000, 1_800 * minutes))
         policies = int(min(38, max(4, 1.2 * minutes)))
         explored = min(8_000, decisions // 3)
         return cls(
             schedule=Schedule(decisions=decisions, explored=explored),
             behaviour=Schedule(decisions=decisions, explored=explored, checkpoints=policies),
-            points=int(min(3_000, max(8, 2.8 * minutes))),
-            recorded=policies * int(min(30, max(6, 12 * minutes / policies))),
+            points=int(min(3_000, max(16, 2.5 * minutes))),
+            recorded=policies * int(min(30, max(6, 15 * minutes / policies))),
             training_starts=int(min(200, max(20, 10 * minutes))),
             stickiness=stickiness,
         )
+
+    def points_at(self, stickiness: float) -> int:
+        return self.points // 2 if stickiness else self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +129,20 @@ def compare(
     now: Callable[[], datetime.datetime],
 ) -> PongResult:
     """Scores of the candidates below `out` against their true success, on episodes that the policies play."""
-    true_starts = make_starts(plan.points, _TRUE_STARTS)
+    all_starts = make_starts(plan.points, _TRUE_STARTS)
     recorded_starts = make_starts(plan.recorded, _VALIDATION_STARTS)
     levels = []
     for stickiness in plan.stickiness:
         name = f"sticky{100 * stickiness:02.0f}"
         with open_report(f"{name}: validation") as report:
             record_points(out / f"validation-{name}", games, policies, recorded_starts, stickiness, report)
+        true_starts = all_starts[: plan.points_at(stickiness)]
         with open_report(f"{name}: true success") as report:
             wins = measure_wins(out / "outcomes.jsonl", games, candidates, true_starts, stickiness, report)
-        write_known_success(out / f"success-{name}.csv", wins, plan.points)
+        write_known_success(out / f"success-{name}.csv", wins, len(true_starts))
         with open_report(f"{name}: scoring") as report:
             run = _score(out, name, report, now)
-        levels.append(_judge(stickiness, run, {candidate: won / plan.points for candidate, won in wins.items()}))
+        levels.append(_judge(stickiness, run, {candidate: won / len(true_starts) for candidate, won in wins.items()}))
     digest = hashlib.sha256("\n".join(sorted(candidate.id for candidate in candidates)).encode()).hexdigest()
     return PongResult(plan, digest, tuple(levels))
 

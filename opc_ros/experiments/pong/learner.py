@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from opc_ros.errors import TrainingError
+from opc_ros.experiments.pong.descent import Descent
 from opc_ros.experiments.pong.emulator import BALL, BALL_BEFORE, HEIGHT, PADDLES, WIDTH
 from opc_ros.experiments.pong.playing import CHOICES
 from opc_ros.experiments.pong.replay import Batch
@@ -20,9 +21,15 @@ from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.weights import save_weights
 
 ARCHITECTURE = "region_moments"
-# The ball now and before, the opponent's paddle on the left, one's own on the right.
+# The ball now and before, the opponent's paddle on the left, one's own on the right, and one's own before.
 PARAMETERS: dict[str, Any] = {
-    "regions": [[BALL, 0.0, 1.0], [BALL_BEFORE, 0.0, 1.0], [PADDLES, 0.0, 0.5], [PADDLES, 0.5, 1.0]],
+    "regions": [
+        [BALL, 0.0, 1.0],
+        [BALL_BEFORE, 0.0, 1.0],
+        [PADDLES, 0.0, 0.25],
+        [PADDLES, 0.75, 1.0],
+        [PADDLES, 0.5, 0.75],
+    ],
     "hidden": [64, 64],
 }
 INPUT = InputSpec(HEIGHT, WIDTH, action_choices=CHOICES.vectors)
@@ -50,7 +57,7 @@ class Learner:
         assert isinstance(network, RegionMoments)
         self._network = network
         self._lagging = copy.deepcopy(network)
-        self._optimiser = torch.optim.Adam(network.parameters(), lr=variant.learning_rate, eps=1e-5, fused=True)
+        self._descent = Descent(list(network.judge), variant.learning_rate)
         self._updates = 0
 
     @property
@@ -72,21 +79,15 @@ class Learner:
         """One step of the optimiser towards what the batch says; returns the loss."""
         if self._updates % self._target_every == 0:
             self._lagging.load_state_dict(self._network.state_dict())
-        values = self._network.judge(torch.from_numpy(batch.seen))
-        found = values.gather(1, torch.from_numpy(batch.actions)[:, None]).squeeze(1)
-        errors = torch.nn.functional.smooth_l1_loss(found, self.targets(batch), reduction="none")
-        loss = (errors * torch.from_numpy(batch.is_known)).mean()
-        self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
+        seen, actions, is_known = (torch.from_numpy(values) for values in (batch.seen, batch.actions, batch.is_known))
+        loss = self._descent.step(seen, actions, self.targets(batch), is_known.float())
         self._updates += 1
-        found_loss = float(loss.detach())
-        if not np.isfinite(found_loss):
-            raise TrainingError(f"variant {self._variant.name}: loss is {found_loss} after {self._updates} updates")
-        return found_loss
+        if not np.isfinite(loss):
+            raise TrainingError(f"variant {self._variant.name}: loss is {loss} after {self._updates} updates")
+        return loss
 
     def targets(self, batch: Batch) -> Tensor:
-        """What Q of the batch should be, (B,): points on the way plus the value after it."""
+        """What Q of the batch should be, (B,): the reward on the way plus the value after it."""
         with torch.no_grad():
             following = torch.from_numpy(batch.following)
             lagging = self._lagging.judge(following)
@@ -103,12 +104,12 @@ class Learner:
         return {
             "network": self._network.state_dict(),
             "lagging": self._lagging.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
+            "descent": self._descent.state(),
             "updates": self._updates,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         self._network.load_state_dict(state["network"])
         self._lagging.load_state_dict(state["lagging"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        self._descent.restore(state["descent"])
         self._updates = state["updates"]

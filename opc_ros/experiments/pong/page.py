@@ -38,24 +38,27 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
         f"{candidates} candidates, {len(VARIANTS)} variants with {schedule.checkpoints} checkpoints each; "
         "the paper has 175"
     )
-    yield f"{plan.points} points decide a candidate's true success at each stickiness; the paper plays 3,000"
+    yield (
+        f"{plan.points} points decide a candidate's true success without stickiness, half as many with it; "
+        "the paper plays 3,000"
+    )
     yield (
         f"{plan.recorded} validation episodes from {plan.behaviour.checkpoints} checkpoints of another Double DQN run, "
         f"{EPSILON:.0%} random actions; the paper records 1,140 from 38"
     )
     yield (
-        f"runs of {schedule.decisions:,} decisions, {schedule.steps}-step returns, one point an episode, ±1; "
-        "the paper trains on whole games and does not say how long"
+        f"runs of {schedule.decisions:,} decisions, {schedule.steps}-step returns, one point an episode, reward 1 if "
+        "it is won and else 0; the paper trains on whole games and does not say how long"
     )
     yield (
-        f"pictures of {WIDTH}x{HEIGHT}: ball now, ball one decision ago, paddles; a network sees their centres and has "
+        f"pictures of {WIDTH}x{HEIGHT}: ball and paddles now and one decision ago; a network sees their centres and has "
         "two layers of 64. The paper's networks learn from the screen"
     )
     yield (
         "a point starts shortly after a serve in a random player's game, because after a reset the ball always takes "
         f"the same way; a rally over {MOST_DECISIONS} decisions counts as not won"
     )
-    yield "other batch sizes (64, 128; paper 32, 64) and learning rates (1e-3, 4e-4; paper 2.5e-4, 1e-4)"
+    yield "other batch sizes (128, 256; paper 32, 64) and learning rates (1e-3, 4e-4; paper 2.5e-4, 1e-4)"
 
 
 def draw_scatter(result: PongResult, folder: Path) -> Path:
