@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from opc_ros.errors import TrainingError
+from opc_ros.experiments.pong.descent import Descent
 from opc_ros.experiments.pong.emulator import PongGame, make_starts
 from opc_ros.experiments.pong.learner import Learner, value_following
 from opc_ros.experiments.pong.playing import open_games
@@ -63,6 +65,28 @@ def test_one_step_moves_the_chosen_action_towards_its_target() -> None:
     assert learner.learn(one_row(returns=1.0)) == pytest.approx(0.28125)
     biases = learner.state()["network"]["judge.4.bias"]
     assert biases.tolist() == pytest.approx([0.5, 0.26, -0.5], abs=1e-5)
+
+
+def test_steps_by_hand_are_those_of_automatic_differentiation() -> None:
+    generator = torch.Generator().manual_seed(0)
+    seen = torch.randn(40, 6, generator=generator)
+    actions = torch.randint(3, (40,), generator=generator)
+    targets = 3 * torch.randn(40, generator=generator)  # some errors beyond 1, where the loss is straight
+    counts = (torch.rand(40, generator=generator) < 0.8).float()
+    torch.manual_seed(0)
+    ours = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    theirs = copy.deepcopy(ours)
+    descent = Descent(list(ours), 0.01)
+    adam = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=1e-5)
+    for _ in range(20):
+        found = theirs(seen).gather(1, actions[:, None]).squeeze(1)
+        loss = (torch.nn.functional.smooth_l1_loss(found, targets, reduction="none") * counts).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        assert descent.step(seen, actions, targets, counts) == pytest.approx(loss.item(), rel=1e-4)
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)
 
 
 def test_targets_add_what_follows_by_the_lagging_network() -> None:
@@ -148,6 +172,7 @@ def test_a_frozen_replay_is_a_random_players_and_does_not_grow(
     run.train()
     rows = run._replay.rows()
     assert rows.actions.shape == (300, 2)
+    assert (rows.ends[rows.wins]).all()  # a reward comes with the end of a point, and only with a won one
     shares = np.bincount(rows.actions.ravel(), minlength=3) / 600
     assert shares == pytest.approx([1 / 3] * 3, abs=0.08)
 

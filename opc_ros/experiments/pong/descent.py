@@ -1,6 +1,7 @@
 """One step of Adam for a few fully connected layers, its gradient worked out by hand.
 
-Networks this small spend most of a step on automatic differentiation's bookkeeping; without it a step takes half as long.
+Networks this small spend most of a step on automatic differentiation's bookkeeping; without it a step takes half the
+time.
 """
 
 from __future__ import annotations
@@ -28,14 +29,13 @@ class Descent:
         self._steps = 0
         sizes = [parameter.numel() for parameter in parameters]
         self._parts = [
-            part.view_as(parameter)
-            for part, parameter in zip(self._gradient.split(sizes), parameters, strict=True)
+            part.view_as(parameter) for part, parameter in zip(self._gradient.split(sizes), parameters, strict=True)
         ]
         for part, parameter in zip(self._weights.split(sizes), parameters, strict=True):
             parameter.data = part.view_as(parameter)  # one vector holds them all, so that a step is one operation
 
     def step(self, seen: Tensor, actions: Tensor, targets: Tensor, counts: Tensor) -> float:
-        """Move Q of the actions towards the targets, all (B,), each row as often as it counts; returns the mean loss."""
+        """Move Q of the actions towards the targets, all (B,), each row as far as it counts; returns the loss."""
         with torch.no_grad():
             inputs = [seen]
             for layer in self._linear[:-1]:
