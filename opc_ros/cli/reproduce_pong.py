@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 SUMMARY = "Atari Pong, the next point decides: DQN and Double DQN in nine variants, three stickiness levels"
 EXAMPLES = """examples:
   opc reproduce pong --budget 5             a sanity run: does everything work here? Nothing is learned in it
-  opc reproduce pong --budget 40            enough training for good and bad candidates
-  opc reproduce pong --budget 40            again: goes on where it was interrupted
-  opc reproduce pong --budget 40 --page opc_ros/experiments/README.md
+  opc reproduce pong --budget 30            enough training for good and bad candidates
+  opc reproduce pong --budget 30            again: goes on where it was interrupted
+  opc reproduce pong --budget 30 --page opc_ros/experiments/README.md
 
 The same budget is the same experiment on every machine: sizes follow from it, not from a clock.
 """

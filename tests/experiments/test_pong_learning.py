@@ -17,7 +17,7 @@ from opc_ros.experiments.pong.replay import Batch, Decisions, Replay
 from opc_ros.experiments.pong.training import Schedule, TrainingRun
 from opc_ros.experiments.pong.variants import VARIANTS, Variant
 
-TINY = Schedule(decisions=600, checkpoints=3, warm_up=50, explored=300, target_every=20)
+TINY = Schedule(decisions=600, checkpoints=3, warm_up=50, explored=300, lag=20)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def one_row(**changes: Any) -> Batch:
 
 def test_one_step_moves_the_chosen_action_towards_its_target() -> None:
     """Q is 0.25, the target 1: loss 0.75^2 / 2. Adam's first step is the learning rate, against the gradient."""
-    learner = Learner(Variant("hand", learning_rate=0.01), target_every=10)
+    learner = Learner(Variant("hand", learning_rate=0.01), lag=10)
     make_constant(learner, (0.5, 0.25, -0.5), (0.0, 0.0, 0.0))
     assert learner.learn(one_row(returns=1.0)) == pytest.approx(0.28125)
     biases = learner.state()["network"]["judge.4.bias"]
@@ -92,13 +92,13 @@ def test_steps_by_hand_are_those_of_automatic_differentiation() -> None:
 def test_targets_add_what_follows_by_the_lagging_network() -> None:
     """0.5 on the way, then 0.9 times: DQN takes the lagging 0.4, Double DQN the lagging 0.1 of its own choice 0."""
     for is_double, expected in ((False, 0.86), (True, 0.59)):
-        learner = Learner(Variant("hand", is_double=is_double), target_every=10)
+        learner = Learner(Variant("hand", is_double=is_double), lag=10)
         make_constant(learner, (2.0, 1.0, 0.0), (0.1, 0.2, 0.4))
         assert learner.targets(one_row(returns=0.5, weight=0.9)).tolist() == pytest.approx([expected])
 
 
 def test_a_transition_whose_end_is_unknown_teaches_nothing() -> None:
-    learner = Learner(Variant("hand"), target_every=10)
+    learner = Learner(Variant("hand"), lag=10)
     make_constant(learner, (0.5, 0.25, -0.5), (0.0, 0.0, 0.0))
     assert learner.learn(one_row(returns=1.0, is_known=False)) == 0.0
     assert learner.state()["network"]["judge.4.bias"].tolist() == pytest.approx([0.5, 0.25, -0.5])

@@ -15,24 +15,36 @@ from torch import Tensor, nn
 _FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-5  # how long Adam's means remember, and what keeps it from dividing by 0
 
 
+def flatten(layers: Sequence[nn.Module]) -> Tensor:
+    """Move the weights of linear layers into one vector, (W,), so that whatever is done to them is one operation."""
+    parameters = _parameters(layers)
+    weights = torch.cat([parameter.detach().flatten() for parameter in parameters])
+    for part, parameter in zip(_split(weights, parameters), parameters, strict=True):
+        parameter.data = part
+    return weights
+
+
+def _parameters(layers: Sequence[nn.Module]) -> list[Tensor]:
+    return [values for layer in layers if isinstance(layer, nn.Linear) for values in (layer.weight, layer.bias)]
+
+
+def _split(weights: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+    parts = weights.split([parameter.numel() for parameter in parameters])
+    return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]
+
+
 class Descent:
     """Moves the weights of linear layers, with a ReLU between each two, against the gradient of a Huber loss."""
 
     def __init__(self, layers: Sequence[nn.Module], learning_rate: float) -> None:
         self._linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
         self._learning_rate = learning_rate
-        parameters = [parameter for layer in self._linear for parameter in (layer.weight, layer.bias)]
-        self._weights = torch.cat([parameter.detach().flatten() for parameter in parameters])
-        self._gradient = torch.zeros_like(self._weights)
-        self._mean = torch.zeros_like(self._weights)
-        self._square = torch.zeros_like(self._weights)
+        self.weights = flatten(layers)
+        self._gradient = torch.zeros_like(self.weights)
+        self._mean = torch.zeros_like(self.weights)
+        self._square = torch.zeros_like(self.weights)
         self._steps = 0
-        sizes = [parameter.numel() for parameter in parameters]
-        self._parts = [
-            part.view_as(parameter) for part, parameter in zip(self._gradient.split(sizes), parameters, strict=True)
-        ]
-        for part, parameter in zip(self._weights.split(sizes), parameters, strict=True):
-            parameter.data = part.view_as(parameter)  # one vector holds them all, so that a step is one operation
+        self._parts = _split(self._gradient, _parameters(layers))
 
     def step(self, seen: Tensor, actions: Tensor, targets: Tensor, counts: Tensor) -> float:
         """Move Q of the actions towards the targets, all (B,), each row as far as it counts; returns the loss."""
@@ -63,7 +75,7 @@ class Descent:
         self._mean.lerp_(self._gradient, 1 - _FIRST)
         self._square.mul_(_SECOND).addcmul_(self._gradient, self._gradient, value=1 - _SECOND)
         scale = self._square.sqrt().div_(math.sqrt(1 - _SECOND**self._steps)).add_(_EPSILON)
-        self._weights.addcdiv_(self._mean, scale, value=-self._learning_rate / (1 - _FIRST**self._steps))
+        self.weights.addcdiv_(self._mean, scale, value=-self._learning_rate / (1 - _FIRST**self._steps))
 
     def state(self) -> dict[str, Tensor | int]:
         """All but the weights that the next steps depend on."""

@@ -57,14 +57,14 @@ class PongPlan:
         """
         if not minutes >= 2:
             raise ConfigError(f"budget is {minutes:g} minutes, expected at least 2")
-        decisions = int(min(300_000, 1_800 * minutes))
-        policies = int(min(38, max(4, 1.2 * minutes)))
+        decisions = int(min(300_000, 2_000 * minutes))
+        policies = int(min(38, max(4, 1.3 * minutes)))
         explored = min(8_000, decisions // 3)
         return cls(
             schedule=Schedule(decisions=decisions, explored=explored),
             behaviour=Schedule(decisions=decisions, explored=explored, checkpoints=policies),
-            points=int(min(3_000, max(16, 2.5 * minutes))),
-            recorded=policies * int(min(30, max(6, 15 * minutes / policies))),
+            points=int(min(3_000, max(16, 7 * minutes / 3))),
+            recorded=policies * int(min(30, max(6, 19 * minutes / policies))),
             training_starts=int(min(200, max(20, 10 * minutes))),
             stickiness=stickiness,
         )

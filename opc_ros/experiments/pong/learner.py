@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from opc_ros.errors import TrainingError
-from opc_ros.experiments.pong.descent import Descent
+from opc_ros.experiments.pong.descent import Descent, flatten
 from opc_ros.experiments.pong.emulator import BALL, BALL_BEFORE, HEIGHT, PADDLES, WIDTH
 from opc_ros.experiments.pong.playing import CHOICES
 from opc_ros.experiments.pong.replay import Batch
@@ -48,9 +48,9 @@ def value_following(online: Tensor, lagging: Tensor, *, is_double: bool) -> Tens
 class Learner:
     """A network, its lagging copy and its optimiser."""
 
-    def __init__(self, variant: Variant, target_every: int) -> None:
+    def __init__(self, variant: Variant, lag: int) -> None:
         self._variant = variant
-        self._target_every = target_every
+        self._lag = lag
         with torch.random.fork_rng():
             torch.manual_seed(variant.seed)
             network = build_network(ARCHITECTURE, INPUT, PARAMETERS, where=f"variant {variant.name}")
@@ -58,6 +58,7 @@ class Learner:
         self._network = network
         self._lagging = copy.deepcopy(network)
         self._descent = Descent(list(network.judge), variant.learning_rate)
+        self._lagging_weights = flatten(list(self._lagging.judge))
         self._updates = 0
 
     @property
@@ -73,14 +74,13 @@ class Learner:
     def choose(self, seen: np.ndarray) -> np.ndarray:
         """The best action for each row of what was seen, (B,)."""
         with torch.inference_mode():
-            return np.asarray(self._network.judge(torch.from_numpy(seen)).argmax(dim=1).numpy())
+            return np.asarray(self._lagging.judge(torch.from_numpy(seen)).argmax(dim=1).numpy())
 
     def learn(self, batch: Batch) -> float:
         """One step of the optimiser towards what the batch says; returns the loss."""
-        if self._updates % self._target_every == 0:
-            self._lagging.load_state_dict(self._network.state_dict())
         seen, actions, is_known = (torch.from_numpy(values) for values in (batch.seen, batch.actions, batch.is_known))
         loss = self._descent.step(seen, actions, self.targets(batch), is_known.float())
+        self._lagging_weights.lerp_(self._descent.weights, 1 / self._lag)
         self._updates += 1
         if not np.isfinite(loss):
             raise TrainingError(f"variant {self._variant.name}: loss is {loss} after {self._updates} updates")
@@ -97,7 +97,7 @@ class Learner:
 
     def save_weights(self) -> bytes:
         """What becomes a candidate's artifact."""
-        return save_weights(self._network)
+        return save_weights(self._lagging)
 
     def state(self) -> dict[str, Any]:
         """All that a learner needs to go on."""
