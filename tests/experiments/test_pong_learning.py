@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from opc_ros.errors import TrainingError
@@ -43,7 +44,7 @@ def make_constant(learner: Learner, biases: tuple[float, float, float], lagging:
     for network, values in (("network", biases), ("lagging", lagging)):
         state[network] = {name: torch.zeros_like(weights) for name, weights in state[network].items()}
         state[network]["judge.4.bias"] = torch.tensor(values)
-    learner.restore(state | {"updates": 1})  # the lagging network is not due to follow
+    learner.restore(state)
 
 
 def one_row(**changes: Any) -> Batch:
@@ -95,6 +96,17 @@ def test_targets_add_what_follows_by_the_lagging_network() -> None:
         learner = Learner(Variant("hand", is_double=is_double), lag=10)
         make_constant(learner, (2.0, 1.0, 0.0), (0.1, 0.2, 0.4))
         assert learner.targets(one_row(returns=0.5, weight=0.9)).tolist() == pytest.approx([expected])
+
+
+def test_the_lagging_network_follows_by_a_tenth_and_is_the_one_that_plays_and_is_kept() -> None:
+    """The learner's Q of action 1 goes from 0.25 to 0.26, so the lagging one from 0 to 0.026, of 0 from 0.4 to 0.41."""
+    learner = Learner(Variant("hand", learning_rate=0.01), lag=10)
+    make_constant(learner, (0.5, 0.25, -0.5), (0.4, 0.0, 0.45))
+    learner.learn(one_row(returns=1.0))
+    lagging = learner.state()["lagging"]["judge.4.bias"]
+    assert lagging.tolist() == pytest.approx([0.41, 0.026, 0.355], abs=1e-5)
+    assert learner.choose(np.zeros((1, 35), dtype=np.float32)).tolist() == [0]
+    assert safetensors.torch.load(learner.save_weights())["judge.4.bias"].tolist() == lagging.tolist()
 
 
 def test_a_transition_whose_end_is_unknown_teaches_nothing() -> None:

@@ -1,4 +1,4 @@
-"""DQN and Double DQN: one network learns, a lagging copy of it says what follows."""
+"""DQN and Double DQN: one network learns, a lagging mean of it plays and says what follows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def value_following(online: Tensor, lagging: Tensor, *, is_double: bool) -> Tens
 
 
 class Learner:
-    """A network, its lagging copy and its optimiser."""
+    """A network, its lagging mean and its optimiser.
+
+    The lagging one also plays and becomes the candidate: the learned one changes its mind with every update.
+    """
 
     def __init__(self, variant: Variant, lag: int) -> None:
         self._variant = variant

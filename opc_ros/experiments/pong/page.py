@@ -62,6 +62,10 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
         "it is won and else 0; the paper trains on whole games and does not say how long"
     )
     yield (
+        f"a candidate is the running mean of about {schedule.lag} updates' weights, which is also the lagging network; "
+        "the paper's are the learned weights themselves"
+    )
+    yield (
         f"pictures of {WIDTH}x{HEIGHT}: ball and paddles now and one decision ago; a network sees their centres and "
         "has two layers of 64. The paper's networks learn from the screen"
     )
