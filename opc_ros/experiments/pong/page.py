@@ -24,7 +24,7 @@ def table_lines(result: PongResult) -> Iterator[str]:
 def goal_lines(level: LevelResult) -> Iterator[str]:
     """Whether our two scores do as well as the paper's, and better than every baseline, at one stickiness.
 
-    Of a baseline only the size of its Spearman counts: errors should fall where success rises.
+    Of a baseline only the size of its Spearman counts, also where it has the wrong sign: a hard test for our scores.
     """
     found = {metric: agreement for metric, agreement in level.agreement.items() if agreement is not None}
     baselines = {metric: abs(found[metric].spearman) for metric in BASELINES if metric in found}
