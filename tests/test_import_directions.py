@@ -53,6 +53,7 @@ KEPT_IN: dict[str, tuple[str, ...]] = {
     "torch": (
         "opc_ros/policies/",
         "sim_bridge/training/",
+        "opc_ros/experiments/pong/descent.py",
         "opc_ros/experiments/pong/learner.py",
         "opc_ros/experiments/pong/training.py",
     ),

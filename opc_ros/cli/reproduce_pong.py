@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 SUMMARY = "Atari Pong, the next point decides: DQN and Double DQN in nine variants, three stickiness levels"
 EXAMPLES = """examples:
-  opc reproduce pong --budget 3             a sanity run: does everything work here?
-  opc reproduce pong --budget 60            enough training for good and bad candidates
-  opc reproduce pong --budget 60            again: goes on where it was interrupted
-  opc reproduce pong --budget 60 --page opc_ros/experiments/README.md
+  opc reproduce pong --budget 5             a sanity run: does everything work here? Nothing is learned in it
+  opc reproduce pong --budget 30            enough training for good and bad candidates
+  opc reproduce pong --budget 30            again: goes on where it was interrupted
+  opc reproduce pong --budget 30 --page opc_ros/experiments/README.md
 
 The same budget is the same experiment on every machine: sizes follow from it, not from a clock.
 """
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, record, measure, score; print the table beside the paper's."""
     from opc_ros.experiments.figures import open_folder
     from opc_ros.experiments.pong.experiment import PongPlan, run_pong
-    from opc_ros.experiments.pong.page import draw_scatter
+    from opc_ros.experiments.pong.plots import draw_plots
 
     if not all(0 <= percent < 100 for percent in arguments.sticky):
         raise ConfigError(f"sticky is {arguments.sticky}, expected percentages from 0 to below 100")
@@ -67,28 +67,30 @@ def run(arguments: argparse.Namespace) -> int:
     result = run_pong(plan, out, open_report, lambda: datetime.datetime.now(datetime.UTC))
     folder = arguments.page.parent / "plots" if arguments.page else out
     open_folder(folder)
-    plot = draw_scatter(result, folder)
+    plots = draw_plots(result, folder)
     if arguments.page:
-        _write_page(result, plot, arguments)
+        _write_page(result, plots, arguments)
     if arguments.json:
-        print(json.dumps({**asdict(result), "plot": str(plot)}, indent=2))
+        print(json.dumps({**asdict(result), "plots": [str(plot) for plot in plots]}, indent=2))
         return 0
     _print(result)
-    print(f"plot: {plot}")
+    for plot in plots:
+        print(f"plot: {plot}")
     return 0
 
 
-def _write_page(result: PongResult, plot: Path, arguments: argparse.Namespace) -> None:
+def _write_page(result: PongResult, plots: list[Path], arguments: argparse.Namespace) -> None:
     from opc_ros.experiments.page_section import write_section
     from opc_ros.experiments.pong.page import to_markdown
 
     sticky = [f"{percent:g}" for percent in arguments.sticky]
     command = shlex.join(["opc", "reproduce", "pong", "--budget", f"{arguments.budget:g}", "--sticky", *sticky])
-    write_section(arguments.page, "pong", to_markdown(result, f"{plot.parent.name}/{plot.name}", command))
+    shown = [f"{plot.parent.name}/{plot.name}" for plot in plots]
+    write_section(arguments.page, "pong", to_markdown(result, shown, command))
 
 
 def _print(result: PongResult) -> None:
-    from opc_ros.experiments.pong.page import scale_lines, table_lines
+    from opc_ros.experiments.pong.page import goal_lines, scale_lines, table_lines
 
     first = result.levels[0]
     success = sorted(candidate.success for candidate in first.candidates)
@@ -99,3 +101,4 @@ def _print(result: PongResult) -> None:
     )
     print(f"{success[-1]:.2f}")
     print("\n".join(table_lines(result)))
+    print("\n".join(goal_lines(first)))

@@ -13,7 +13,7 @@ from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.manifest import CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
 
-BALL_BELOW_PADDLE = 14  # the feature: 4 presences, 4 rows, 4 columns, then row distances of pairs 01 02 03
+BALL_BELOW_PADDLE = 17  # the feature: 5 presences, 5 rows, 5 columns, then row distances of pairs 01 02 03
 
 
 def make_follower(

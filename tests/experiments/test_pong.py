@@ -13,9 +13,17 @@ import pytest
 from opc_ros.cli.main import main
 from opc_ros.experiments.page_section import write_section
 from opc_ros.experiments.pong.emulator import make_starts
-from opc_ros.experiments.pong.experiment import METRICS, PUBLISHED, PongPlan, PongResult, compare
-from opc_ros.experiments.pong.page import draw_scatter, table_lines, to_markdown
+from opc_ros.experiments.pong.experiment import PUBLISHED, PongPlan, PongResult, compare
+from opc_ros.experiments.pong.judging import (
+    METRICS,
+    JudgedCandidate,
+    LevelResult,
+    MetricAgreement,
+    find_misranked,
+)
+from opc_ros.experiments.pong.page import goal_lines, table_lines, to_markdown
 from opc_ros.experiments.pong.playing import open_games
+from opc_ros.experiments.pong.plots import draw_plots
 from opc_ros.experiments.pong.training import Schedule, TrainingRun
 from opc_ros.experiments.pong.variants import Variant
 from opc_ros.progress import Report, ignore_progress
@@ -23,7 +31,7 @@ from opc_ros.store import open_store
 from tests.experiments.pong_players import make_follower
 
 TINY = Schedule(decisions=400, checkpoints=2, warm_up=50, explored=200)
-PLAN = PongPlan(TINY, TINY, points=8, recorded=16, training_starts=4, games=4, stickiness=(0.25,))
+PLAN = PongPlan(TINY, TINY, points=16, recorded=16, training_starts=4, games=4, stickiness=(0.25,))
 
 
 @contextlib.contextmanager
@@ -63,7 +71,12 @@ def test_points_go_from_the_emulator_through_store_ledger_and_report(result: Pon
         assert by_name[one.name]["known_success"] == {"share": one.success, "episodes": 8}
     success = {one.name: one.success for one in level.candidates}
     assert success["follower"] > success["fleer"] == 0.0
-    assert level.agreement["soft_opc"] is not None
+    agreement = level.agreement["soft_opc"]
+    assert agreement is not None
+    assert agreement.spearman_interval[0] <= agreement.spearman <= agreement.spearman_interval[1]
+    for one in level.candidates:  # every episode counts once, so SoftOPC follows from the two means
+        won = level.successes / level.episodes
+        assert one.scores["soft_opc"] == pytest.approx((1 - won) * (one.q_of_wins - one.q_of_losses), abs=1e-5)
 
 
 def test_a_recorded_picture_comes_back_as_it_was_seen(result: PongResult, folder: Path) -> None:
@@ -93,18 +106,60 @@ def test_a_second_call_plays_and_scores_nothing_again(result: PongResult, folder
 
 
 def test_the_page_sets_our_figures_beside_the_papers(result: PongResult, tmp_path: Path) -> None:
-    plot = draw_scatter(result, tmp_path)
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    text = to_markdown(result, f"plots/{plot.name}", "opc reproduce pong --budget 3")
-    assert "](plots/pong_scatter.png)" in text
+    plots = draw_plots(result, tmp_path)
+    assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in plots)
+    text = to_markdown(result, [f"plots/{plot.name}" for plot in plots], "opc reproduce pong --budget 3")
+    for name in ("scatter", "metrics", "training"):
+        assert f"](plots/pong_{name}.png)" in text
     (level,) = result.levels
     ours = level.agreement["soft_opc"]
     assert ours is not None
-    assert f"| SoftOPC | {ours[0]:.2f} / {ours[1]:.2f} (0.16 / 0.58) |" in text
+    low, high = ours.spearman_interval
+    cell = f"{ours.r_squared:.2f} / {ours.spearman:.2f} ({low:.2f} to {high:.2f}; paper 0.16 / 0.58)"
+    assert f"| SoftOPC | {cell} |" in text
     assert "Made by `opc reproduce pong --budget 3`" in text
     for digest in (level.snapshot_id, level.ranking_id, result.candidates_digest):
         assert digest in text
     assert len(list(table_lines(result))) == 1 + len(METRICS)
+
+
+def make_level(soft_opc: float, opc: float, td_error: float, scores: tuple[float, ...] = ()) -> LevelResult:
+    """Candidates a, b, c, ... win ever fewer points."""
+    rank_correlations = {"soft_opc": soft_opc, "opc": opc, "td_error": td_error}
+    return LevelResult(
+        stickiness=0.0,
+        snapshot_id="",
+        ranking_id="",
+        episodes=2,
+        successes=1,
+        transitions=2,
+        points=10,
+        ceiling=1.0,
+        candidates=tuple(
+            JudgedCandidate(name, name, "DQN", 1, 0.9 - index / 10, {"opc": score}, 0.5, 0.4)
+            for index, (name, score) in enumerate(zip("abcdefgh", scores, strict=False))
+        ),
+        agreement=dict.fromkeys(METRICS)
+        | {metric: MetricAgreement(0.5, value, (0.0, 1.0)) for metric, value in rank_correlations.items()},
+    )
+
+
+def test_a_goal_asks_for_the_papers_figure_and_for_more_than_any_baseline() -> None:
+    """The paper's SoftOPC is 0.75, its OPC 0.72; an error that falls where success rises is a good baseline."""
+    soft_opc, opc = goal_lines(make_level(0.75, 0.71, -0.73))
+    assert soft_opc == (
+        "SoftOPC, sticky 0%: ξ 0.75, at or above the paper's 0.75 and above the best baseline's |ξ| (TD error, 0.73)"
+    )
+    assert (
+        opc == "OPC, sticky 0%: ξ 0.71, below the paper's 0.72 and not above the best baseline's |ξ| (TD error, 0.73)"
+    )
+
+
+def test_the_misranked_are_those_whose_places_differ_most() -> None:
+    """By OPC the places are c, d, b, a; by success a, b, c, d. a is 3 places off, c and d 2, b 1."""
+    level = make_level(0.0, 0.0, 0.0, scores=(0.1, 0.2, 0.4, 0.3))
+    found = [(one.candidate.name, one.by_score, one.by_success) for one in find_misranked(level, "opc", count=3)]
+    assert found == [("a", 4, 1), ("c", 1, 3), ("d", 2, 4)]
 
 
 def test_each_experiment_replaces_its_own_section_of_the_page(tmp_path: Path) -> None:

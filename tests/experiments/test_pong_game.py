@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opc_ros.experiments.pong.emulator import ACTIONS, BALL, BALL_BEFORE, PADDLES, PongGame, make_starts
+from opc_ros.experiments.pong.emulator import ACTIONS, BALL, BALL_BEFORE, INWARD, PADDLES, PongGame, make_starts
 from opc_ros.experiments.pong.playing import CHOICES, make_policy, open_games, play_points
 from opc_ros.policies.action_space import ActionChoices
 from tests.experiments.pong_players import make_follower
@@ -26,7 +26,7 @@ def starts() -> list[Any]:
 
 
 def rows_of_own_paddle(picture: np.ndarray) -> float:
-    right = picture[:, 20:, PADDLES].sum(axis=1).astype(float)
+    right = picture[:, 30:, PADDLES].sum(axis=1).astype(float)
     return float((right * np.arange(40)).sum() / right.sum())
 
 
@@ -67,6 +67,18 @@ def test_a_picture_shows_the_ball_now_and_one_decision_ago(games: list[PongGame]
         np.testing.assert_array_equal(after[:, :, BALL_BEFORE], before[:, :, BALL])
     # The ball is 2 by 4 screen pixels, a cell 4 by 4: half a cell is ball.
     assert pictures[0][:, :, BALL].sum() == pytest.approx(255 / 2, abs=3)
+
+
+def test_a_picture_shows_the_paddles_of_one_decision_ago_nearer_to_the_middle(
+    games: list[PongGame], starts: list[Any]
+) -> None:
+    """The screen's paddles are 4 pixels wide, from columns 16 and 140: cells 4 and 35."""
+    pictures = play(games[0], starts[1], 0.0, 0)
+    for before, after in itertools.pairwise(pictures):
+        for now, drawn in ((4, 4 + INWARD), (35, 35 - INWARD)):
+            np.testing.assert_array_equal(after[:, drawn, PADDLES], before[:, now, PADDLES])
+    assert any(picture[:, 35, PADDLES].tolist() != picture[:, 25, PADDLES].tolist() for picture in pictures)
+    assert set(np.nonzero(pictures[-1][:, :, PADDLES].any(axis=0))[0].tolist()) == {4, 14, 25, 35}
 
 
 def test_what_was_played_before_does_not_stick_to_a_new_point(games: list[PongGame], starts: list[Any]) -> None:

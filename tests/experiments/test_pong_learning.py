@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from opc_ros.errors import TrainingError
+from opc_ros.experiments.pong.descent import Descent
 from opc_ros.experiments.pong.emulator import PongGame, make_starts
 from opc_ros.experiments.pong.learner import Learner, value_following
 from opc_ros.experiments.pong.playing import open_games
@@ -15,7 +18,7 @@ from opc_ros.experiments.pong.replay import Batch, Decisions, Replay
 from opc_ros.experiments.pong.training import Schedule, TrainingRun
 from opc_ros.experiments.pong.variants import VARIANTS, Variant
 
-TINY = Schedule(decisions=600, checkpoints=3, warm_up=50, explored=300, target_every=20)
+TINY = Schedule(decisions=600, checkpoints=3, warm_up=50, explored=300, lag=20)
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +44,16 @@ def make_constant(learner: Learner, biases: tuple[float, float, float], lagging:
     for network, values in (("network", biases), ("lagging", lagging)):
         state[network] = {name: torch.zeros_like(weights) for name, weights in state[network].items()}
         state[network]["judge.4.bias"] = torch.tensor(values)
-    learner.restore(state | {"updates": 1})  # the lagging network is not due to follow
+    learner.restore(state)
 
 
 def one_row(**changes: Any) -> Batch:
     given = {"returns": 0.0, "weight": 0.0, "is_known": True, "action": 1} | changes
     return Batch(
-        seen=np.zeros((1, 24), dtype=np.float32),
+        seen=np.zeros((1, 35), dtype=np.float32),
         actions=np.array([given["action"]]),
         returns=np.array([given["returns"]], dtype=np.float32),
-        following=np.zeros((1, 24), dtype=np.float32),
+        following=np.zeros((1, 35), dtype=np.float32),
         weight=np.array([given["weight"]], dtype=np.float32),
         is_known=np.array([given["is_known"]]),
     )
@@ -58,23 +61,56 @@ def one_row(**changes: Any) -> Batch:
 
 def test_one_step_moves_the_chosen_action_towards_its_target() -> None:
     """Q is 0.25, the target 1: loss 0.75^2 / 2. Adam's first step is the learning rate, against the gradient."""
-    learner = Learner(Variant("hand", learning_rate=0.01), target_every=10)
+    learner = Learner(Variant("hand", learning_rate=0.01), lag=10)
     make_constant(learner, (0.5, 0.25, -0.5), (0.0, 0.0, 0.0))
     assert learner.learn(one_row(returns=1.0)) == pytest.approx(0.28125)
     biases = learner.state()["network"]["judge.4.bias"]
     assert biases.tolist() == pytest.approx([0.5, 0.26, -0.5], abs=1e-5)
 
 
+def test_steps_by_hand_are_those_of_automatic_differentiation() -> None:
+    generator = torch.Generator().manual_seed(0)
+    seen = torch.randn(40, 6, generator=generator)
+    actions = torch.randint(3, (40,), generator=generator)
+    targets = 3 * torch.randn(40, generator=generator)  # some errors beyond 1, where the loss is straight
+    counts = (torch.rand(40, generator=generator) < 0.8).float()
+    torch.manual_seed(0)
+    ours = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    theirs = copy.deepcopy(ours)
+    descent = Descent(list(ours), 0.01)
+    adam = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=1e-5)
+    for _ in range(20):
+        found = theirs(seen).gather(1, actions[:, None]).squeeze(1)
+        loss = (torch.nn.functional.smooth_l1_loss(found, targets, reduction="none") * counts).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        assert descent.step(seen, actions, targets, counts) == pytest.approx(loss.item(), rel=1e-4)
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)
+
+
 def test_targets_add_what_follows_by_the_lagging_network() -> None:
     """0.5 on the way, then 0.9 times: DQN takes the lagging 0.4, Double DQN the lagging 0.1 of its own choice 0."""
     for is_double, expected in ((False, 0.86), (True, 0.59)):
-        learner = Learner(Variant("hand", is_double=is_double), target_every=10)
+        learner = Learner(Variant("hand", is_double=is_double), lag=10)
         make_constant(learner, (2.0, 1.0, 0.0), (0.1, 0.2, 0.4))
         assert learner.targets(one_row(returns=0.5, weight=0.9)).tolist() == pytest.approx([expected])
 
 
+def test_the_lagging_network_follows_by_a_tenth_and_is_the_one_that_plays_and_is_kept() -> None:
+    """The learner's Q of action 1 goes from 0.25 to 0.26, so the lagging one from 0 to 0.026, of 0 from 0.4 to 0.41."""
+    learner = Learner(Variant("hand", learning_rate=0.01), lag=10)
+    make_constant(learner, (0.5, 0.25, -0.5), (0.4, 0.0, 0.45))
+    learner.learn(one_row(returns=1.0))
+    lagging = learner.state()["lagging"]["judge.4.bias"]
+    assert lagging.tolist() == pytest.approx([0.41, 0.026, 0.355], abs=1e-5)
+    assert learner.choose(np.zeros((1, 35), dtype=np.float32)).tolist() == [0]
+    assert safetensors.torch.load(learner.save_weights())["judge.4.bias"].tolist() == lagging.tolist()
+
+
 def test_a_transition_whose_end_is_unknown_teaches_nothing() -> None:
-    learner = Learner(Variant("hand"), target_every=10)
+    learner = Learner(Variant("hand"), lag=10)
     make_constant(learner, (0.5, 0.25, -0.5), (0.0, 0.0, 0.0))
     assert learner.learn(one_row(returns=1.0, is_known=False)) == 0.0
     assert learner.state()["network"]["judge.4.bias"].tolist() == pytest.approx([0.5, 0.25, -0.5])
@@ -88,7 +124,7 @@ def test_a_drawn_transition_sums_the_points_of_its_steps() -> None:
     lived = Decisions.empty(6, 1, 1)
     lived.seen[:, 0, 0] = np.arange(6)
     lived.actions[:, 0] = (0, 1, 2, 0, 1, 2)
-    lived.points[2] = 1
+    lived.wins[2] = True
     lived.ends[2] = True
     lived.cuts[4] = True
     replay = Replay(6, 1, 1)
@@ -148,6 +184,7 @@ def test_a_frozen_replay_is_a_random_players_and_does_not_grow(
     run.train()
     rows = run._replay.rows()
     assert rows.actions.shape == (300, 2)
+    assert (rows.ends[rows.wins]).all()  # a reward comes with the end of a point, and only with a won one
     shares = np.bincount(rows.actions.ravel(), minlength=3) / 600
     assert shares == pytest.approx([1 / 3] * 3, abs=0.08)
 

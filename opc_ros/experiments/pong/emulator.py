@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from ale_py import ALEInterface
 
 HEIGHT, WIDTH = 40, 40
-BALL, BALL_BEFORE, PADDLES = range(3)  # a picture's channels: the ball now and one decision ago, both paddles now
+BALL, BALL_BEFORE, PADDLES = range(3)  # a picture's channels: the ball now and one decision ago, both paddles
+INWARD = 10  # cells by which a paddle of one decision ago is drawn nearer to the middle, where no paddle ever is
 FRAMES_PER_DECISION = 4
 FRAMES_PER_SECOND = 60
-MOST_DECISIONS = 300  # a rally that lasts longer, more than three times the usual, is taken for endless
+MOST_DECISIONS = 150  # ten seconds; a rally that lasts longer is taken for endless, and nobody has won it
 
 # What the paddle does, as a move of the tool along z: the words that stores, candidates and scores know.
 ACTIONS = tuple(GraspAction(displacement_m=(0.0, 0.0, dz)) for dz in (0.0, 0.05, -0.05))
@@ -39,6 +40,7 @@ class PongGame:
         self._rng = np.random.default_rng(0)
         self._screen = np.empty((210, 160), dtype=np.uint8)
         self._picture = np.zeros((HEIGHT, WIDTH, 3), dtype=np.uint8)
+        self._paddles = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
         self._last = 0
         self._decisions = 0
         self._points = 0
@@ -68,7 +70,8 @@ class PongGame:
         self._last = self._decisions = self._points = 0
         self._ale.act(self._moves[0])  # a restored state brings no screen with it: the next frame draws one
         ball, paddles = self._look()
-        self._picture = np.stack([ball, ball, paddles], axis=2)
+        self._paddles = paddles
+        self._picture = np.stack([ball, ball, _draw_both(paddles, paddles)], axis=2)
 
     def decide(self, action: int) -> None:
         """Hold one action for four frames; in each, the one before it may stick instead."""
@@ -80,7 +83,8 @@ class PongGame:
                 break
         self._decisions += 1
         ball, paddles = self._look()
-        self._picture = np.stack([ball, self._picture[:, :, BALL], paddles], axis=2)
+        self._picture = np.stack([ball, self._picture[:, :, BALL], _draw_both(paddles, self._paddles)], axis=2)
+        self._paddles = paddles
 
     def _look(self) -> tuple[np.ndarray, np.ndarray]:
         """How much of each cell of the field is ball and how much is paddle, both (H, W) uint8."""
@@ -93,6 +97,15 @@ def _shrink(mask: np.ndarray) -> np.ndarray:
     """The share of each cell that is covered, 0 to 255."""
     covered = mask.astype(np.uint8) * np.uint8(255)
     return np.asarray(cv2.resize(covered, (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def _draw_both(now: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Paddles now and before in one channel: a paddle goes on by more than half its height after one lets it go."""
+    drawn = now.copy()
+    middle = WIDTH // 2
+    drawn[:, INWARD:middle] += before[:, : middle - INWARD]
+    drawn[:, middle:-INWARD] += before[:, middle + INWARD :]
+    return drawn
 
 
 def make_starts(count: int, seed: int) -> list[Any]:

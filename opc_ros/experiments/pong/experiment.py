@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opc_ros.errors import ConfigError, ConstantScores
+from opc_ros.errors import ConfigError
 from opc_ros.experiments.pong.emulator import PongGame, make_starts
+from opc_ros.experiments.pong.judging import METRICS, LevelResult, judge_level
 from opc_ros.experiments.pong.playing import open_games
 from opc_ros.experiments.pong.training import Schedule, TrainingRun
 from opc_ros.experiments.pong.true_success import measure_wins, write_known_success
@@ -20,12 +21,10 @@ from opc_ros.experiments.pong.variants import BEHAVIOUR, VARIANTS, Variant
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import limit_threads_here
 from opc_ros.progress import Report
-from opc_ros.ranking import fit_line, spearman
 from opc_ros.ranking.run import RankingOptions, ScoringRun
 from opc_ros.ranking.store_run import StoreScoring, score_store
 from opc_ros.scoring.engines import LocalEngine
 
-METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
 # (R^2, Spearman) of each metric, by stickiness.
 PUBLISHED: Mapping[float, Mapping[str, tuple[float, float]]] = {
     0.0: dict(zip(METRICS, ((0.05, -0.18), (0.09, -0.32), (0.04, -0.36), (0.50, 0.72), (0.36, 0.75)), strict=True)),
@@ -44,7 +43,7 @@ class PongPlan:
 
     schedule: Schedule
     behaviour: Schedule
-    points: int  # that decide each candidate's true success, at each stickiness
+    points: int  # that decide each candidate's true success without stickiness; half as many with it
     recorded: int  # validation episodes at each stickiness
     training_starts: int = 200
     games: int = 16  # side by side
@@ -52,49 +51,26 @@ class PongPlan:
 
     @classmethod
     def for_budget(cls, minutes: float, stickiness: tuple[float, ...] = STICKINESS) -> PongPlan:
-        """What one free core does in about this time, whatever this machine's cores do: sizes follow from the budget.
+        """What one core does in about this time, whatever this machine's cores do: sizes follow from the budget.
 
-        A third goes into training, half into true success, the rest into episodes and scores.
+        Half goes into training, most of the rest into true success, a little into episodes and scores.
         """
         if not minutes >= 2:
             raise ConfigError(f"budget is {minutes:g} minutes, expected at least 2")
-        decisions = int(min(200_000, 1_900 * minutes))
-        policies = int(min(38, max(4, 1.2 * minutes)))
+        decisions = int(min(300_000, 2_000 * minutes))
+        policies = int(min(38, max(4, 1.3 * minutes)))
         explored = min(8_000, decisions // 3)
         return cls(
             schedule=Schedule(decisions=decisions, explored=explored),
             behaviour=Schedule(decisions=decisions, explored=explored, checkpoints=policies),
-            points=int(min(3_000, max(8, 2.8 * minutes))),
-            recorded=policies * int(min(30, max(6, 12 * minutes / policies))),
+            points=int(min(3_000, max(16, 7 * minutes / 3))),
+            recorded=policies * int(min(30, max(6, 19 * minutes / policies))),
             training_starts=int(min(200, max(20, 10 * minutes))),
             stickiness=stickiness,
         )
 
-
-@dataclass(frozen=True, slots=True)
-class JudgedCandidate:
-    """A candidate's scores beside its true success."""
-
-    id: str
-    name: str
-    variant: str
-    step: int
-    success: float  # share of points won
-    scores: Mapping[str, float]  # by metric
-
-
-@dataclass(frozen=True, slots=True)
-class LevelResult:
-    """One stickiness: how well each score agrees with true success; None where all scores are alike."""
-
-    stickiness: float
-    snapshot_id: str
-    ranking_id: str
-    episodes: int
-    successes: int
-    transitions: int
-    candidates: tuple[JudgedCandidate, ...]
-    agreement: Mapping[str, tuple[float, float] | None]  # metric -> (R^2, Spearman)
+    def points_at(self, stickiness: float) -> int:
+        return self.points // 2 if stickiness else self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +102,20 @@ def compare(
     now: Callable[[], datetime.datetime],
 ) -> PongResult:
     """Scores of the candidates below `out` against their true success, on episodes that the policies play."""
-    true_starts = make_starts(plan.points, _TRUE_STARTS)
+    all_starts = make_starts(plan.points, _TRUE_STARTS)
     recorded_starts = make_starts(plan.recorded, _VALIDATION_STARTS)
     levels = []
     for stickiness in plan.stickiness:
         name = f"sticky{100 * stickiness:02.0f}"
         with open_report(f"{name}: validation") as report:
             record_points(out / f"validation-{name}", games, policies, recorded_starts, stickiness, report)
+        true_starts = all_starts[: plan.points_at(stickiness)]
         with open_report(f"{name}: true success") as report:
             wins = measure_wins(out / "outcomes.jsonl", games, candidates, true_starts, stickiness, report)
-        write_known_success(out / f"success-{name}.csv", wins, plan.points)
+        write_known_success(out / f"success-{name}.csv", wins, len(true_starts))
         with open_report(f"{name}: scoring") as report:
             run = _score(out, name, report, now)
-        levels.append(_judge(stickiness, run, {candidate: won / plan.points for candidate, won in wins.items()}))
+        levels.append(judge_level(stickiness, run, wins, len(true_starts)))
     digest = hashlib.sha256("\n".join(sorted(candidate.id for candidate in candidates)).encode()).hexdigest()
     return PongResult(plan, digest, tuple(levels))
 
@@ -171,36 +148,3 @@ def _score(out: Path, name: str, report: Report, now: Callable[[], datetime.date
         options=RankingOptions(resamples=500),
     )
     return score_store(request, LocalEngine(), now=now, report_scoring=report)
-
-
-def _judge(stickiness: float, run: ScoringRun, success: Mapping[str, float]) -> LevelResult:
-    judged = tuple(
-        JudgedCandidate(
-            id=candidate.candidate_id,
-            name=candidate.name,
-            variant=candidate.family,
-            step=candidate.step or 0,
-            success=success[candidate.candidate_id],
-            scores=candidate.metrics,
-        )
-        for candidate in run.report.candidates
-    )
-    ranking = run.ranking
-    return LevelResult(
-        stickiness=stickiness,
-        snapshot_id=ranking.snapshot_id,
-        ranking_id=ranking.ranking_id,
-        episodes=ranking.episodes,
-        successes=ranking.successes,
-        transitions=run.report.validation_set.transitions,
-        candidates=judged,
-        agreement={metric: _agree(judged, metric) for metric in METRICS},
-    )
-
-
-def _agree(judged: Sequence[JudgedCandidate], metric: str) -> tuple[float, float] | None:
-    scores, success = [one.scores[metric] for one in judged], [one.success for one in judged]
-    try:
-        return fit_line(scores, success).r_squared, spearman(scores, success)
-    except ConstantScores:
-        return None

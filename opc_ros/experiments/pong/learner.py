@@ -1,4 +1,4 @@
-"""DQN and Double DQN: one network learns, a lagging copy of it says what follows."""
+"""DQN and Double DQN: one network learns, a lagging mean of it plays and says what follows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from opc_ros.errors import TrainingError
+from opc_ros.experiments.pong.descent import Descent, flatten
 from opc_ros.experiments.pong.emulator import BALL, BALL_BEFORE, HEIGHT, PADDLES, WIDTH
 from opc_ros.experiments.pong.playing import CHOICES
 from opc_ros.experiments.pong.replay import Batch
@@ -20,9 +21,15 @@ from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.weights import save_weights
 
 ARCHITECTURE = "region_moments"
-# The ball now and before, the opponent's paddle on the left, one's own on the right.
+# The ball now and before, the opponent's paddle on the left, one's own on the right, and one's own before.
 PARAMETERS: dict[str, Any] = {
-    "regions": [[BALL, 0.0, 1.0], [BALL_BEFORE, 0.0, 1.0], [PADDLES, 0.0, 0.5], [PADDLES, 0.5, 1.0]],
+    "regions": [
+        [BALL, 0.0, 1.0],
+        [BALL_BEFORE, 0.0, 1.0],
+        [PADDLES, 0.0, 0.25],
+        [PADDLES, 0.75, 1.0],
+        [PADDLES, 0.5, 0.75],
+    ],
     "hidden": [64, 64],
 }
 INPUT = InputSpec(HEIGHT, WIDTH, action_choices=CHOICES.vectors)
@@ -39,18 +46,22 @@ def value_following(online: Tensor, lagging: Tensor, *, is_double: bool) -> Tens
 
 
 class Learner:
-    """A network, its lagging copy and its optimiser."""
+    """A network, its lagging mean and its optimiser.
 
-    def __init__(self, variant: Variant, target_every: int) -> None:
+    The lagging one also plays and becomes the candidate: the learned one changes its mind with every update.
+    """
+
+    def __init__(self, variant: Variant, lag: int) -> None:
         self._variant = variant
-        self._target_every = target_every
+        self._lag = lag
         with torch.random.fork_rng():
             torch.manual_seed(variant.seed)
             network = build_network(ARCHITECTURE, INPUT, PARAMETERS, where=f"variant {variant.name}")
         assert isinstance(network, RegionMoments)
         self._network = network
         self._lagging = copy.deepcopy(network)
-        self._optimiser = torch.optim.Adam(network.parameters(), lr=variant.learning_rate, eps=1e-5, fused=True)
+        self._descent = Descent(list(network.judge), variant.learning_rate)
+        self._lagging_weights = flatten(list(self._lagging.judge))
         self._updates = 0
 
     @property
@@ -66,27 +77,20 @@ class Learner:
     def choose(self, seen: np.ndarray) -> np.ndarray:
         """The best action for each row of what was seen, (B,)."""
         with torch.inference_mode():
-            return np.asarray(self._network.judge(torch.from_numpy(seen)).argmax(dim=1).numpy())
+            return np.asarray(self._lagging.judge(torch.from_numpy(seen)).argmax(dim=1).numpy())
 
     def learn(self, batch: Batch) -> float:
         """One step of the optimiser towards what the batch says; returns the loss."""
-        if self._updates % self._target_every == 0:
-            self._lagging.load_state_dict(self._network.state_dict())
-        values = self._network.judge(torch.from_numpy(batch.seen))
-        found = values.gather(1, torch.from_numpy(batch.actions)[:, None]).squeeze(1)
-        errors = torch.nn.functional.smooth_l1_loss(found, self.targets(batch), reduction="none")
-        loss = (errors * torch.from_numpy(batch.is_known)).mean()
-        self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
+        seen, actions, is_known = (torch.from_numpy(values) for values in (batch.seen, batch.actions, batch.is_known))
+        loss = self._descent.step(seen, actions, self.targets(batch), is_known.float())
+        self._lagging_weights.lerp_(self._descent.weights, 1 / self._lag)
         self._updates += 1
-        found_loss = float(loss.detach())
-        if not np.isfinite(found_loss):
-            raise TrainingError(f"variant {self._variant.name}: loss is {found_loss} after {self._updates} updates")
-        return found_loss
+        if not np.isfinite(loss):
+            raise TrainingError(f"variant {self._variant.name}: loss is {loss} after {self._updates} updates")
+        return loss
 
     def targets(self, batch: Batch) -> Tensor:
-        """What Q of the batch should be, (B,): points on the way plus the value after it."""
+        """What Q of the batch should be, (B,): the reward on the way plus the value after it."""
         with torch.no_grad():
             following = torch.from_numpy(batch.following)
             lagging = self._lagging.judge(following)
@@ -96,19 +100,19 @@ class Learner:
 
     def save_weights(self) -> bytes:
         """What becomes a candidate's artifact."""
-        return save_weights(self._network)
+        return save_weights(self._lagging)
 
     def state(self) -> dict[str, Any]:
         """All that a learner needs to go on."""
         return {
             "network": self._network.state_dict(),
             "lagging": self._lagging.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
+            "descent": self._descent.state(),
             "updates": self._updates,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         self._network.load_state_dict(state["network"])
         self._lagging.load_state_dict(state["lagging"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        self._descent.restore(state["descent"])
         self._updates = state["updates"]

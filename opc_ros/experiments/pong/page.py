@@ -1,26 +1,16 @@
-"""The experiment's page: figures beside the paper's, plots, and what made them."""
+"""The experiment's page: figures beside the paper's, where the scores are wrong, and what made them."""
 
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-
-from opc_ros.experiments.figures import LABELS, draw_line, new_figure, save_figure
+from opc_ros.experiments.figures import LABELS
 from opc_ros.experiments.pong.emulator import HEIGHT, MOST_DECISIONS, WIDTH
-from opc_ros.experiments.pong.experiment import METRICS, PUBLISHED, LevelResult, PongPlan, PongResult
+from opc_ros.experiments.pong.experiment import PUBLISHED, PongPlan, PongResult
+from opc_ros.experiments.pong.judging import BASELINES, METRICS, LevelResult, find_misranked
 from opc_ros.experiments.pong.validation import EPSILON
 from opc_ros.experiments.pong.variants import VARIANTS
-from opc_ros.ranking import fit_line
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-# Nine that are told apart on white; filled marks for DQN, open ones for Double DQN.
-_COLOURS = ("#0072B2", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00", "#009E73", "#000000", "#999999", "#8B4513")
 
 
 def table_lines(result: PongResult) -> Iterator[str]:
@@ -31,6 +21,27 @@ def table_lines(result: PongResult) -> Iterator[str]:
         yield f"  {LABELS[metric]:<22}" + "".join(f"{_cell(level, metric):>28}" for level in result.levels)
 
 
+def goal_lines(level: LevelResult) -> Iterator[str]:
+    """Whether our two scores do as well as the paper's, and better than every baseline, at one stickiness.
+
+    Of a baseline only the size of its Spearman counts, also where it has the wrong sign: a hard test for our scores.
+    """
+    found = {metric: agreement for metric, agreement in level.agreement.items() if agreement is not None}
+    baselines = {metric: abs(found[metric].spearman) for metric in BASELINES if metric in found}
+    best = max(baselines, key=lambda metric: baselines[metric], default=None)
+    for metric in ("soft_opc", "opc"):
+        published = PUBLISHED.get(level.stickiness, {}).get(metric)
+        if metric not in found or published is None or best is None:
+            continue
+        ours = found[metric].spearman
+        yield (
+            f"{LABELS[metric]}, sticky {level.stickiness:.0%}: ξ {ours:.2f}, "
+            f"{'at or above' if ours >= published[1] else 'below'} the paper's {published[1]:.2f} and "
+            f"{'above' if ours > baselines[best] else 'not above'} the best baseline's |ξ| "
+            f"({LABELS[best]}, {baselines[best]:.2f})"
+        )
+
+
 def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
     """How this run differs from the paper's."""
     schedule = plan.schedule
@@ -38,89 +49,86 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
         f"{candidates} candidates, {len(VARIANTS)} variants with {schedule.checkpoints} checkpoints each; "
         "the paper has 175"
     )
-    yield f"{plan.points} points decide a candidate's true success at each stickiness; the paper plays 3,000"
+    yield (
+        f"{plan.points} points decide a candidate's true success without stickiness, half as many with it; "
+        "the paper plays 3,000"
+    )
     yield (
         f"{plan.recorded} validation episodes from {plan.behaviour.checkpoints} checkpoints of another Double DQN run, "
         f"{EPSILON:.0%} random actions; the paper records 1,140 from 38"
     )
     yield (
-        f"runs of {schedule.decisions:,} decisions, {schedule.steps}-step returns, one point an episode, ±1; "
-        "the paper trains on whole games and does not say how long"
+        f"runs of {schedule.decisions:,} decisions, {schedule.steps}-step returns, one point an episode, reward 1 if "
+        "it is won and else 0; the paper trains on whole games and does not say how long"
     )
     yield (
-        f"pictures of {WIDTH}x{HEIGHT}: ball now, ball one decision ago, paddles; a network sees their centres and has "
-        "two layers of 64. The paper's networks learn from the screen"
+        f"a candidate is the running mean of about {schedule.lag} updates' weights, which is also the lagging network; "
+        "the paper's are the learned weights themselves"
+    )
+    yield (
+        f"pictures of {WIDTH}x{HEIGHT}: ball and paddles now and one decision ago; a network sees their centres and "
+        "has two layers of 64. The paper's networks learn from the screen"
     )
     yield (
         "a point starts shortly after a serve in a random player's game, because after a reset the ball always takes "
         f"the same way; a rally over {MOST_DECISIONS} decisions counts as not won"
     )
-    yield "other batch sizes (64, 128; paper 32, 64) and learning rates (1e-3, 4e-4; paper 2.5e-4, 1e-4)"
+    yield "other batch sizes (128, 256; paper 32, 64) and learning rates (1e-3, 4e-4; paper 2.5e-4, 1e-4)"
 
 
-def draw_scatter(result: PongResult, folder: Path) -> Path:
-    """True success against OPC and SoftOPC at each stickiness, one colour for each variant."""
-    figure = new_figure(4.2 * len(result.levels), 8.0)
-    grid = figure.subplots(2, len(result.levels), sharey=True, squeeze=False)
-    for row, metric in zip(grid, ("soft_opc", "opc"), strict=True):
-        for axes, level in zip(row, result.levels, strict=True):
-            _draw_level(axes, level, metric)
-        row[0].set_ylabel("points won")
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-    return save_figure(figure, folder / "pong_scatter.png")
-
-
-def _draw_level(axes: Axes, level: LevelResult, metric: str) -> None:
-    for colour, variant in zip(_COLOURS, VARIANTS, strict=True):
-        chosen = [one for one in level.candidates if one.variant == variant.name]
-        axes.scatter(
-            [one.scores[metric] for one in chosen],
-            [one.success for one in chosen],
-            s=26,
-            edgecolors=colour,
-            facecolors="none" if variant.is_double else colour,
-            label=variant.name,
-        )
-    scores = np.array([one.scores[metric] for one in level.candidates])
-    agreement = level.agreement[metric]
-    title = f"{LABELS[metric]}, sticky {level.stickiness:.0%}"
-    if agreement is not None:
-        draw_line(axes, fit_line(scores, [one.success for one in level.candidates]), scores, "black")
-        title += f"\nR² = {agreement[0]:.2f}, ξ = {agreement[1]:.2f}"
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel(LABELS[metric])
-    axes.set_ylim(-0.03, 1.03)
-
-
-def _cell(level: LevelResult, metric: str) -> str:
-    published = PUBLISHED.get(level.stickiness, {}).get(metric)
-    paper = f" ({published[0]:.2f} / {published[1]:.2f})" if published else ""
-    ours = level.agreement[metric]
-    return ("all alike" if ours is None else f"{ours[0]:.2f} / {ours[1]:.2f}") + paper
-
-
-def to_markdown(result: PongResult, plot: str, command: str) -> str:
-    """The page's section; `plot` is where the page finds it."""
+def to_markdown(result: PongResult, plots: Sequence[str], command: str) -> str:
+    """The page's section; `plots` are where the page finds them."""
     first = result.levels[0]
     lines = [
         "## Pong",
         "",
-        "Score against the share of points truly won: R² of the line of best fit / Spearman ξ, the paper's behind.",
+        "Score against the share of points truly won: R² of the line of best fit / Spearman ξ (the middle 95 % of ξ",
+        "over resampled candidates; the paper's R² / ξ).",
         "",
         "| metric | " + " | ".join(f"sticky {level.stickiness:.0%}" for level in result.levels) + " |",
         "|---" * (1 + len(result.levels)) + "|",
     ]
     lines += [
-        f"| {LABELS[metric]} | " + " | ".join(_cell(level, metric) for level in result.levels) + " |"
+        f"| {LABELS[metric]} | " + " | ".join(_wide_cell(level, metric) for level in result.levels) + " |"
         for metric in METRICS
     ]
-    lines += ["", f"![Score against points won, one colour for each variant]({plot})", "", "How it differs:", ""]
+    ceilings = ", ".join(f"{level.ceiling:.2f} at {level.stickiness:.0%}" for level in result.levels)
+    lines += ["", f"Noise in true success alone would leave ξ {ceilings}.", ""]
+    lines += [f"- {line}" for level in result.levels for line in goal_lines(level)]
+    lines += ["", *(f"![{_title(plot)}]({plot})" for plot in plots), "", "How it differs:", ""]
     lines += [f"- {line}" for line in scale_lines(result.plan, len(first.candidates))]
-    lines += ["", f"Points won by the checkpoints of each variant, first to last, sticky {first.stickiness:.0%}:", ""]
-    for variant in VARIANTS:
-        chosen = sorted((one for one in first.candidates if one.variant == variant.name), key=lambda one: one.step)
-        lines.append(f"- `{variant.name}`: " + ", ".join(f"{one.success:.2f}" for one in chosen))
+    lines += ["", *_training_lines(first), "", *_misranked_lines(first)]
     return "\n".join([*lines, "", *_origin_lines(result, command)])
+
+
+def _training_lines(level: LevelResult) -> Iterator[str]:
+    success = sorted(one.success for one in level.candidates)
+    yield (
+        f"Points won, sticky {level.stickiness:.0%}: the worst {success[0]:.0%}, the middle "
+        f"{success[len(success) // 2]:.0%}, the best {success[-1]:.0%}. Each variant's checkpoints, first to last:"
+    )
+    yield ""
+    yield "| variant | share of points won | mean Q of the last, points won | lost |"
+    yield "|---|---|---|---|"
+    for variant in VARIANTS:
+        chosen = sorted((one for one in level.candidates if one.variant == variant.name), key=lambda one: one.step)
+        if chosen:
+            shares = ", ".join(f"{one.success:.2f}" for one in chosen)
+            yield f"| `{variant.name}` | {shares} | {chosen[-1].q_of_wins:.2f} | {chosen[-1].q_of_losses:.2f} |"
+
+
+def _misranked_lines(level: LevelResult) -> Iterator[str]:
+    yield f"Where the scores are most wrong, sticky {level.stickiness:.0%} (places of {len(level.candidates)}):"
+    yield ""
+    yield "| score | candidate | place by score | by success | points won | mean Q, points won | lost |"
+    yield "|---|---|---|---|---|---|---|"
+    for metric in ("soft_opc", "opc"):
+        for found in find_misranked(level, metric):
+            one = found.candidate
+            yield (
+                f"| {LABELS[metric]} | {one.name} | {found.by_score} | {found.by_success} | {one.success:.0%} "
+                f"| {one.q_of_wins:.2f} | {one.q_of_losses:.2f} |"
+            )
 
 
 def _origin_lines(result: PongResult, command: str) -> Iterator[str]:
@@ -133,3 +141,24 @@ def _origin_lines(result: PongResult, command: str) -> Iterator[str]:
             f"- sticky {level.stickiness:.0%}: {level.episodes} episodes, {level.successes} won, "
             f"{level.transitions:,} transitions; snapshot {level.snapshot_id}, ranking {level.ranking_id}"
         )
+
+
+def _cell(level: LevelResult, metric: str) -> str:
+    published = PUBLISHED.get(level.stickiness, {}).get(metric)
+    paper = f" ({published[0]:.2f} / {published[1]:.2f})" if published else ""
+    ours = level.agreement[metric]
+    return ("all alike" if ours is None else f"{ours.r_squared:.2f} / {ours.spearman:.2f}") + paper
+
+
+def _wide_cell(level: LevelResult, metric: str) -> str:
+    published = PUBLISHED.get(level.stickiness, {}).get(metric)
+    paper = f"{published[0]:.2f} / {published[1]:.2f}" if published else "no figure"
+    ours = level.agreement[metric]
+    if ours is None:
+        return f"all alike (paper {paper})"
+    low, high = ours.spearman_interval
+    return f"{ours.r_squared:.2f} / {ours.spearman:.2f} ({low:.2f} to {high:.2f}; paper {paper})"
+
+
+def _title(plot: str) -> str:
+    return plot.rpartition("/")[2].removesuffix(".png").replace("_", " ")

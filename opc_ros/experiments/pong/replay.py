@@ -13,7 +13,7 @@ class Batch:
 
     seen: np.ndarray  # (B, F) float32
     actions: np.ndarray  # (B,) int64
-    returns: np.ndarray  # (B,) float32, discounted points of the steps
+    returns: np.ndarray  # (B,) float32, discounted rewards of the steps
     following: np.ndarray  # (B, F) float32, after the steps
     weight: np.ndarray  # (B,) float32: what the value after the steps counts, 0 where the point is over by then
     is_known: np.ndarray  # (B,) bool; False where the steps run into a cut, so that nothing is known of their end
@@ -25,7 +25,7 @@ class Decisions:
 
     seen: np.ndarray  # (T, G, F) float32, before the decision
     actions: np.ndarray  # (T, G) uint8
-    points: np.ndarray  # (T, G) int8
+    wins: np.ndarray  # (T, G) bool, with the decision the point is won: the only reward there is
     ends: np.ndarray  # (T, G) bool, with the decision the point is over
     cuts: np.ndarray  # (T, G) bool, after the decision the game was left
 
@@ -34,7 +34,7 @@ class Decisions:
         return cls(
             seen=np.zeros((rows, games, features), dtype=np.float32),
             actions=np.zeros((rows, games), dtype=np.uint8),
-            points=np.zeros((rows, games), dtype=np.int8),
+            wins=np.zeros((rows, games), dtype=bool),
             ends=np.zeros((rows, games), dtype=bool),
             cuts=np.zeros((rows, games), dtype=bool),
         )
@@ -80,7 +80,7 @@ class Replay:
         is_known = np.ones(count, dtype=bool)
         for step in range(steps):
             at = (row + step) % size
-            returns += weight * self._rows.points[at, game]
+            returns += weight * self._rows.wins[at, game]
             weight *= discount * ~self._rows.ends[at, game]
             is_known &= ~(self._rows.cuts[at, game] & (weight > 0))
         return Batch(

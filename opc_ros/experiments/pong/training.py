@@ -29,14 +29,14 @@ _PLAY, _LEARN = 1, 2  # streams of random numbers
 class Schedule:
     """How long a run plays and learns; the same for all variants."""
 
-    decisions: int = 40_000  # of all games together
-    checkpoints: int = 8
+    decisions: int = 60_000  # of all games together
+    checkpoints: int = 7
     warm_up: int = 1_000  # decisions before the first update
     updates_per_decision: float = 0.5
     explored: int = 8_000  # decisions over which random actions become rare
     epsilon: float = 0.05  # share of random actions from then on
-    steps: int = 5  # of play that an update looks ahead before it asks the lagging network
-    target_every: int = 250  # updates
+    steps: int = 10  # of play that an update looks ahead before it asks the lagging network
+    lag: int = 300  # updates whose weights the lagging network averages
     capacity: int = 100_000  # decisions in the replay
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class TrainingRun:
         self._games = games
         self._starts = starts
         self._out = out
-        self._learner = Learner(variant, schedule.target_every)
+        self._learner = Learner(variant, schedule.lag)
         self._replay = Replay(schedule.capacity, len(games), self._learner.features)
         self._rows = schedule.decisions // schedule.checkpoints // len(games)  # of each game between checkpoints
         self._done = 0  # checkpoints
@@ -192,7 +192,7 @@ class _Players:
         lived.seen[0], lived.actions[0], lived.cuts[0] = self._seen, actions, is_last
         for index, (game, action) in enumerate(zip(self._games, actions.tolist(), strict=True)):
             game.decide(action)
-            lived.points[0, index], lived.ends[0, index] = game.points, game.is_over
+            lived.wins[0, index], lived.ends[0, index] = game.points > 0, game.is_over
             if game.is_over:
                 self._begin(game)
         self._seen = self._look()

@@ -14,7 +14,7 @@ class Variant:
     is_double: bool = False  # the online network chooses the action that the lagging one values
     discount: float = 0.99
     learning_rate: float = 1e-3
-    batch_size: int = 64
+    batch_size: int = 128
     is_frozen: bool = False  # the replay is filled by a random player first, and nothing is added
 
 
@@ -25,7 +25,7 @@ VARIANTS = (
     Variant("DQN2", seed=1),
     Variant("DDQN2", seed=1, is_double=True),
     Variant("DQN_lr", learning_rate=4e-4),
-    Variant("DQN_b128", batch_size=128),
+    Variant("DQN_b256", batch_size=256),
     Variant("DQN_fixranddata", is_frozen=True),
     Variant("DDQN_fixranddata", is_frozen=True, is_double=True),
 )
