@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,6 +17,7 @@ from opc_ros.grasp import Episode
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
 from sim_bridge.episodes import SeededPolicy, play_episode
 from sim_bridge.twin_arm import TwinArm
+from sim_bridge.workers import begin_worker
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 
@@ -135,7 +135,7 @@ _collector: Collector | None = None  # one for each worker process
 
 def _start_worker(plan: Plan) -> None:
     global _collector
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which then ends its workers
+    begin_worker()
     cv2.setNumThreads(1)  # the workers are the threads
     _collector = Collector(plan)
 

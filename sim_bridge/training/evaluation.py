@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -22,6 +21,7 @@ from sim_bridge.episodes import play_outcome
 from sim_bridge.training.greedy_policy import GreedyPolicy
 from sim_bridge.training.true_success import FIRST_SEED, OutcomeFile, Trial, TrueSuccess, summarise
 from sim_bridge.twin_arm import TwinArm
+from sim_bridge.workers import begin_worker
 from sim_bridge.worlds import find_world
 
 _SEEDS_AT_ONCE = 10  # between two entries in the outcome file
@@ -131,7 +131,7 @@ def _play_all(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[_Task, dic
 
 
 def _start_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which then ends its workers
+    begin_worker()
     limit_threads_here(1)  # the workers are the threads
     cv2.setNumThreads(1)
     gc.freeze()  # torch's and the twin's modules stay for good: no need to look through them again and again
