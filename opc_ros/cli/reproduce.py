@@ -106,15 +106,15 @@ def run_tree(arguments: argparse.Namespace) -> int:
 
 def _tree_lines(result: TreeResult, is_banded: bool) -> Iterator[str]:
     from opc_ros.experiments.figures import LABELS
-    from opc_ros.experiments.tree import SPEARMAN_BANDS
+    from opc_ros.experiments.tree import METRICS, SPEARMAN_BANDS
 
     yield f"\n{result.variant.label}"
     yield f"  {'':<18} {'R²':>13} {'paper':>6}   {'Spearman':>16} {'paper':>6}{'   expected' * is_banded}"
-    for metric, label in LABELS.items():
+    for metric in METRICS:
         r_squared, spearman = result.r_squared[metric][:, -1], result.spearman[metric][:, -1]
         published = result.variant.published.get(metric)
         beside = [f"{value:6.2f}" for value in published] if published else [f"{'-':>6}"] * 2
-        line = f"  {label:<18} {_spread(r_squared, 2):>13} {beside[0]}   {_spread(spearman, 3):>16} {beside[1]}"
+        line = f"  {LABELS[metric]:<18} {_spread(r_squared, 2):>13} {beside[0]}   {_spread(spearman, 3):>16} {beside[1]}"
         if is_banded:
             low, high = SPEARMAN_BANDS[metric]
             line += f"   {low:.2f} to {high:.2f}: {'inside' if low <= spearman.mean() <= high else 'OUTSIDE'}"
