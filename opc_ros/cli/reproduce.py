@@ -114,7 +114,8 @@ def _tree_lines(result: TreeResult, is_banded: bool) -> Iterator[str]:
         r_squared, spearman = result.r_squared[metric][:, -1], result.spearman[metric][:, -1]
         published = result.variant.published.get(metric)
         beside = [f"{value:6.2f}" for value in published] if published else [f"{'-':>6}"] * 2
-        line = f"  {LABELS[metric]:<18} {_spread(r_squared, 2):>13} {beside[0]}   {_spread(spearman, 3):>16} {beside[1]}"
+        label = LABELS[metric]
+        line = f"  {label:<18} {_spread(r_squared, 2):>13} {beside[0]}   {_spread(spearman, 3):>16} {beside[1]}"
         if is_banded:
             low, high = SPEARMAN_BANDS[metric]
             line += f"   {low:.2f} to {high:.2f}: {'inside' if low <= spearman.mean() <= high else 'OUTSIDE'}"
