@@ -58,7 +58,7 @@ def score(lab: DemoLab, screen: Screen) -> Ranking:
 
 def describe_ranking(ranking: Ranking) -> list[str]:
     width = max(len("candidate"), *(len(candidate.name) for candidate in ranking.candidates))
-    head = f"{'#':>4}  {'candidate':<{width}}  {ranking.metric:>8}  {f'{ranking.confidence:.0%} interval':>18}"
+    head = f"{'#':>4}  {'candidate':<{width}}  {'score':>8}  {f'{ranking.confidence:.0%} interval':>18}"
     lines = [f"{head}  {'rank':>6}  in top {ranking.top_k}"]
     for candidate in ranking.candidates:
         (low, high), (first, last) = candidate.score_interval, candidate.rank_interval
