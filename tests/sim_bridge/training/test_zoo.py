@@ -41,14 +41,14 @@ def test_the_zoo_has_many_small_candidates_of_every_network_family(candidates: l
 def test_every_candidate_comes_from_a_recipe_and_loads(candidates: list[Candidate]) -> None:
     recipes = {recipe.name: recipe for recipe in load_recipes(ZOO / "recipes.yaml")}
     for candidate in candidates:
-        if candidate.manifest.architecture == "average":
+        probe(load_q_function(candidate), candidate.manifest.input)
+        if candidate.manifest.architecture == "average":  # of others, see below
             continue
         provenance = candidate.manifest.provenance
         recipe = recipes[provenance.training_run]
         assert provenance.step is not None
         assert recipe.writes_candidate_at(provenance.step)
         assert (candidate.manifest.architecture, provenance.seed) == (recipe.architecture, recipe.seed)
-        probe(load_q_function(candidate), candidate.manifest.input)
 
 
 def test_the_table_is_what_the_outcomes_say(candidates: list[Candidate]) -> None:
@@ -75,10 +75,11 @@ def test_true_success_goes_from_a_tenth_to_three_quarters_in_steps(candidates: l
     known = read_outcomes(candidates, PLAN, ZOO / "outcomes")
     measured = [candidate.id for candidate in candidates if _is_measured(known, candidate.id, [world])]
     shares = sorted(known[found, world].share for found in measured)
+    assert len(shares) >= 16
     assert shares[0] <= 0.10
     assert shares[-1] >= 0.75
     between = [0.10, *(share for share in shares if 0.10 < share < 0.75), 0.75]
-    assert max(after - before for before, after in itertools.pairwise(between)) < 0.20
+    assert max(after - before for before, after in itertools.pairwise(between)) < 0.15
 
 
 def _is_measured(known: Mapping[tuple[str, str], TrueSuccess], candidate_id: str, worlds: Sequence[str]) -> bool:
