@@ -4,6 +4,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
 
     OpcError
     ├── SetupError                 something this machine lacks, or a name or domain already in use
+    ├── WorkerLost                 a process that did part of the work died
     ├── ConfigError                a YAML file, a key or a value
     ├── GraspError                 an action, a step or an episode that is not whole
     ├── ArmError                   an arm that cannot or may not move
@@ -41,6 +42,10 @@ class OpcError(Exception):
 
 class SetupError(OpcError):
     """Something this machine lacks, or a name or domain already in use."""
+
+
+class WorkerLost(OpcError):
+    """A process that did part of the work died."""
 
 
 class ConfigError(OpcError):

@@ -14,10 +14,10 @@ import cv2
 
 from opc_ros.errors import ArmLost, ConfigError
 from opc_ros.grasp import Episode
+from opc_ros.workers import begin_worker
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
 from sim_bridge.episodes import SeededPolicy, play_episode
 from sim_bridge.twin_arm import TwinArm
-from sim_bridge.workers import begin_worker
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 

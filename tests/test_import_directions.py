@@ -22,6 +22,7 @@ GROUND = {
     "arm_settings",
     "action_limits",
     "guard",
+    "workers",
 }
 CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment"}
 # Room -> the rooms it may import, beside itself and the ground.

@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="how often the emulator repeats the action before (default 0 10 25)",
     )
+    parser.add_argument("--workers", type=int, help="processes that train and play (default: one for each core)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write results and plot into this Markdown page")
     parser.set_defaults(run=run)
 
@@ -52,7 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.experiments.figures import open_folder
     from opc_ros.experiments.pong.experiment import PongPlan, run_pong
     from opc_ros.experiments.pong.plots import draw_plots
+    from opc_ros.policies.compute import available_cores
 
+    if arguments.workers is not None and arguments.workers < 1:
+        raise ConfigError(f"workers: got {arguments.workers}, expected at least 1")
     if not all(0 <= percent < 100 for percent in arguments.sticky):
         raise ConfigError(f"sticky is {arguments.sticky}, expected percentages from 0 to below 100")
     plan = PongPlan.for_budget(arguments.budget, tuple(percent / 100 for percent in arguments.sticky))
@@ -64,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(title, file=sys.stderr, flush=True)
         return progress_bar(title, is_shown=not arguments.json)
 
-    result = run_pong(plan, out, open_report, lambda: datetime.datetime.now(datetime.UTC))
+    workers = arguments.workers or available_cores()
+    result = run_pong(plan, out, open_report, lambda: datetime.datetime.now(datetime.UTC), workers=workers)
     folder = arguments.page.parent / "plots" if arguments.page else out
     open_folder(folder)
     plots = draw_plots(result, folder)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +14,11 @@ from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.compute import limit_threads_here
 from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
+from opc_ros.workers import work_through
 from sim_bridge.episodes import play_outcome
 from sim_bridge.training.greedy_policy import GreedyPolicy
 from sim_bridge.training.true_success import FIRST_SEED, OutcomeFile, Trial, TrueSuccess, summarise
 from sim_bridge.twin_arm import TwinArm
-from sim_bridge.workers import begin_worker
 from sim_bridge.worlds import find_world
 
 _SEEDS_AT_ONCE = 10  # between two entries in the outcome file
@@ -78,7 +75,7 @@ def evaluate(
     total = len(trials) * plan.episodes
     done = total - sum(len(task.seeds) for task in tasks)
     report(done, total)
-    for task, outcomes in _play_all(tasks, workers):
+    for task, outcomes in work_through(tasks, _play, workers=workers, prepare=_start_worker):
         files[task.trial].append(outcomes)
         done += len(outcomes)
         report(done, total, task.trial.world)
@@ -110,28 +107,7 @@ def _missing_tasks(
             yield _Task(candidate.folder, trial, tuple(missing[start : start + _SEEDS_AT_ONCE]), plan.allow_code)
 
 
-def _play_all(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[_Task, dict[int, bool]]]:
-    if workers == 1 or len(tasks) < 2:
-        for task in tasks:
-            yield task, _play(task)
-        return
-    # Physics clients and torch's threads do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context, initializer=_start_worker)
-    try:
-        running: dict[Future[dict[int, bool]], _Task] = {pool.submit(_play, task): task for task in tasks}
-        while running:
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                yield running.pop(future), future.result()
-    except BrokenProcessPool as error:
-        raise EvaluationError("a worker process died; what was played is kept, run again for the rest") from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
 def _start_worker() -> None:
-    begin_worker()
     limit_threads_here(1)  # the workers are the threads
     cv2.setNumThreads(1)
     gc.freeze()  # torch's and the twin's modules stay for good: no need to look through them again and again

@@ -31,7 +31,7 @@ from opc_ros.store import open_store
 from tests.experiments.pong_players import make_follower
 
 TINY = Schedule(decisions=400, checkpoints=2, warm_up=50, explored=200)
-PLAN = PongPlan(TINY, TINY, points=16, recorded=16, training_starts=4, games=4, stickiness=(0.25,))
+PLAN = PongPlan(TINY, TINY, points=16, recorded=8, training_starts=4, games=4, stickiness=(0.25,))
 
 
 @contextlib.contextmanager
@@ -51,9 +51,9 @@ def result(folder: Path) -> PongResult:
     kept.mkdir()
     trained = TrainingRun(Variant("DQN"), PLAN.schedule, games, make_starts(4, 1), kept).train()
     players = [make_follower(kept, offset=-0.4), make_follower(kept, "fleer", gain=-1.0, family="DDQN")]
-    policies = [make_follower(folder / "policies", "edge", offset=-0.4)]
+    policies = [make_follower(folder / "policies", "edge", offset=-0.4), make_follower(folder / "policies", "middle")]
     return compare(
-        PLAN, [*trained, *players], policies, games, folder, no_report, lambda: datetime.datetime.now(datetime.UTC)
+        PLAN, [*trained, *players], policies, folder, no_report, lambda: datetime.datetime.now(datetime.UTC), workers=2
     )
 
 
@@ -90,15 +90,20 @@ def test_a_recorded_picture_comes_back_as_it_was_seen(result: PongResult, folder
     assert episode.behaviour_policy == "edge"
 
 
-def test_a_second_call_plays_and_scores_nothing_again(result: PongResult, folder: Path) -> None:
+def test_a_second_call_plays_and_scores_nothing_again(
+    result: PongResult, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from opc_ros.experiments.pong.emulator import PongGame
     from opc_ros.policies.registry import CandidateRegistry
+
+    monkeypatch.delattr(PongGame, "begin")
 
     outcomes = (folder / "outcomes.jsonl").read_bytes()
     with open_store(folder / "validation-sticky25") as store:
         recorded = list(store.episodes())
     candidates, _ = CandidateRegistry(folder / "candidates").find_each(())
     policies, _ = CandidateRegistry(folder / "policies").find_each(())
-    again = compare(PLAN, candidates, policies, [], folder, no_report, lambda: datetime.datetime.now(datetime.UTC))
+    again = compare(PLAN, candidates, policies, folder, no_report, lambda: datetime.datetime.now(datetime.UTC))
     assert again == result
     assert (folder / "outcomes.jsonl").read_bytes() == outcomes
     with open_store(folder / "validation-sticky25") as store:
@@ -187,7 +192,6 @@ def test_a_budget_sizes_the_experiment_the_same_everywhere() -> None:
     assert small == PongPlan.for_budget(3)
     assert small.schedule.decisions < large.schedule.decisions
     assert small.points < large.points
-    assert small.recorded % small.behaviour.checkpoints == 0
     assert 9 * large.schedule.checkpoints >= 60
 
 

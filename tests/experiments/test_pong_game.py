@@ -16,12 +16,12 @@ STAY, UP, DOWN = range(3)
 
 
 @pytest.fixture(scope="module")
-def games() -> list[PongGame]:
+def games() -> tuple[PongGame, ...]:
     return open_games(4)
 
 
 @pytest.fixture(scope="module")
-def starts() -> list[Any]:
+def starts() -> tuple[Any, ...]:
     return make_starts(12, seed=3)
 
 
@@ -40,7 +40,7 @@ def play(game: PongGame, start: Any, stickiness: float, seed: int, count: int = 
 
 
 def test_the_same_seed_plays_the_same_point_and_another_seed_sticks_elsewhere(
-    games: list[PongGame], starts: list[Any]
+    games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     first, again = play(games[0], starts[0], 0.25, 5), play(games[1], starts[0], 0.25, 5)
     np.testing.assert_array_equal(first, again)
@@ -51,7 +51,7 @@ def test_the_same_seed_plays_the_same_point_and_another_seed_sticks_elsewhere(
 
 
 def test_up_moves_the_own_paddle_up_the_picture_and_down_moves_it_down(
-    games: list[PongGame], starts: list[Any]
+    games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     for action, sign in ((UP, -1), (DOWN, 1)):
         games[0].begin(starts[2], 0.0, np.random.default_rng(0))
@@ -61,7 +61,9 @@ def test_up_moves_the_own_paddle_up_the_picture_and_down_moves_it_down(
         assert sign * (rows_of_own_paddle(games[0].picture) - before) > 0.5
 
 
-def test_a_picture_shows_the_ball_now_and_one_decision_ago(games: list[PongGame], starts: list[Any]) -> None:
+def test_a_picture_shows_the_ball_now_and_one_decision_ago(
+    games: tuple[PongGame, ...], starts: tuple[Any, ...]
+) -> None:
     pictures = play(games[0], starts[1], 0.0, 0)
     for before, after in itertools.pairwise(pictures):
         np.testing.assert_array_equal(after[:, :, BALL_BEFORE], before[:, :, BALL])
@@ -70,7 +72,7 @@ def test_a_picture_shows_the_ball_now_and_one_decision_ago(games: list[PongGame]
 
 
 def test_a_picture_shows_the_paddles_of_one_decision_ago_nearer_to_the_middle(
-    games: list[PongGame], starts: list[Any]
+    games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     """The screen's paddles are 4 pixels wide, from columns 16 and 140: cells 4 and 35."""
     pictures = play(games[0], starts[1], 0.0, 0)
@@ -81,7 +83,9 @@ def test_a_picture_shows_the_paddles_of_one_decision_ago_nearer_to_the_middle(
     assert set(np.nonzero(pictures[-1][:, :, PADDLES].any(axis=0))[0].tolist()) == {4, 14, 25, 35}
 
 
-def test_what_was_played_before_does_not_stick_to_a_new_point(games: list[PongGame], starts: list[Any]) -> None:
+def test_what_was_played_before_does_not_stick_to_a_new_point(
+    games: tuple[PongGame, ...], starts: tuple[Any, ...]
+) -> None:
     """With all actions sticking, a point begins with the joystick at rest, whatever was held before it."""
     seen = []
     for action in (UP, DOWN):
@@ -93,8 +97,8 @@ def test_what_was_played_before_does_not_stick_to_a_new_point(games: list[PongGa
     np.testing.assert_array_equal(seen[0], seen[1])
 
 
-def test_starts_differ_and_follow_from_their_seed(games: list[PongGame], starts: list[Any]) -> None:
-    def pictures(states: list[Any]) -> list[bytes]:
+def test_starts_differ_and_follow_from_their_seed(games: tuple[PongGame, ...], starts: tuple[Any, ...]) -> None:
+    def pictures(states: tuple[Any, ...]) -> list[bytes]:
         seen = []
         for state in states:
             games[0].begin(state, 0.0, np.random.default_rng(0))
@@ -106,7 +110,7 @@ def test_starts_differ_and_follow_from_their_seed(games: list[PongGame], starts:
 
 
 def test_following_the_ball_wins_points_and_fleeing_it_loses_all(
-    tmp_path: Path, games: list[PongGame], starts: list[Any]
+    tmp_path: Path, games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     follower, fleer = make_follower(tmp_path, offset=-0.5), make_follower(tmp_path, "fleer", gain=-1.0)
     followed = list(play_points(games, make_policy(follower), starts, 0.0, 1))
@@ -118,7 +122,7 @@ def test_following_the_ball_wins_points_and_fleeing_it_loses_all(
 
 
 def test_points_are_the_same_however_many_games_play_side_by_side(
-    tmp_path: Path, games: list[PongGame], starts: list[Any]
+    tmp_path: Path, games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     policy = make_policy(make_follower(tmp_path))
     outcomes = []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import safetensors.torch
 import torch
 
 from opc_ros.errors import TrainingError
+from opc_ros.experiments.pong import emulator
 from opc_ros.experiments.pong.descent import Descent
 from opc_ros.experiments.pong.emulator import PongGame, make_starts
 from opc_ros.experiments.pong.learner import Learner, value_following
 from opc_ros.experiments.pong.playing import open_games
 from opc_ros.experiments.pong.replay import Batch, Decisions, Replay
+from opc_ros.experiments.pong.side_by_side import Training, train_side_by_side
 from opc_ros.experiments.pong.training import Schedule, TrainingRun
 from opc_ros.experiments.pong.variants import VARIANTS, Variant
 
@@ -22,12 +25,12 @@ TINY = Schedule(decisions=600, checkpoints=3, warm_up=50, explored=300, lag=20)
 
 
 @pytest.fixture(scope="module")
-def games() -> list[PongGame]:
+def games() -> tuple[PongGame, ...]:
     return open_games(2)
 
 
 @pytest.fixture(scope="module")
-def starts() -> list[Any]:
+def starts() -> tuple[Any, ...]:
     return make_starts(4, seed=1)
 
 
@@ -116,21 +119,45 @@ def test_a_transition_whose_end_is_unknown_teaches_nothing() -> None:
     assert learner.state()["network"]["judge.4.bias"].tolist() == pytest.approx([0.5, 0.25, -0.5])
 
 
-def test_a_drawn_transition_sums_the_points_of_its_steps() -> None:
-    """One game of 6 rows: a point is won in row 2, the game is left after row 4; two steps, discount 0.5.
+def test_a_batch_of_two_is_two_steps_towards_what_was_worth_what_before_them() -> None:
+    """Adam's steps in the same direction are the learning rate each: 0.25, 0.26, 0.27."""
+    learner = Learner(Variant("hand", learning_rate=0.01, batch_size=1), lag=10)
+    make_constant(learner, (0.5, 0.25, -0.5), (0.0, 0.0, 0.0))
+    rows = [dataclasses.asdict(one_row(returns=1.0))] * 2
+    both = Batch(**{name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
+    assert learner.learn(both) == pytest.approx((1 - 0.26) ** 2 / 2, rel=1e-4)  # the second step's
+    assert learner.state()["network"]["judge.4.bias"].tolist() == pytest.approx([0.5, 0.27, -0.5], abs=1e-4)
 
-    From row 0: nothing, then what follows counts 0.25. Row 1: 0.5 * 1, over. Row 2: 1, over. Row 3: cut before its end.
+
+def test_checkpoints_are_the_denser_the_earlier() -> None:
+    """900 decisions, 3 checkpoints: after (1/3)^2, (2/3)^2 and all of it."""
+    schedule = Schedule(decisions=900, checkpoints=3)
+    assert [schedule.decisions_at(index) for index in range(4)] == [0, 100, 400, 900]
+
+
+def test_a_drawn_transition_sums_the_points_of_its_steps() -> None:
+    """One game of 8 rows: won in row 2, lost in row 3, the game is left after row 6; two steps, discount 0.5.
+
+    From row 0: nothing, then what follows counts 0.25. Row 1: 0.5 * 1, over. Row 2: 1, over. Row 3: -1, over. Row 4
+    is as row 0, row 5 is cut before its end.
     """
-    lived = Decisions.empty(6, 1, 1)
-    lived.seen[:, 0, 0] = np.arange(6)
-    lived.actions[:, 0] = (0, 1, 2, 0, 1, 2)
-    lived.wins[2] = True
-    lived.ends[2] = True
-    lived.cuts[4] = True
-    replay = Replay(6, 1, 1)
+    lived = Decisions.empty(8, 1, 1)
+    lived.seen[:, 0, 0] = np.arange(8)
+    lived.actions[:, 0] = (0, 1, 2, 0, 1, 2, 0, 1)
+    lived.points[2:4, 0] = (1.0, -1.0)
+    lived.ends[2:4] = True
+    lived.cuts[6] = True
+    replay = Replay(8, 1, 1)
     replay.append(lived)
     batch = replay.draw(np.random.default_rng(0), 200, 2, 0.5)
-    expected = {0: (0.0, 0.25, True), 1: (0.5, 0.0, True), 2: (1.0, 0.0, True), 3: (0.0, 0.25, False)}
+    expected = {
+        0: (0.0, 0.25, True),
+        1: (0.5, 0.0, True),
+        2: (1.0, 0.0, True),
+        3: (-1.0, 0.0, True),
+        4: (0.0, 0.25, True),
+        5: (0.0, 0.25, False),
+    }
     found = {
         int(row): (float(total), float(weight), bool(is_known))
         for row, total, weight, is_known in zip(
@@ -153,13 +180,13 @@ def test_a_full_replay_forgets_the_oldest() -> None:
 
 
 def test_a_run_that_was_cut_off_ends_with_the_same_weights(
-    tmp_path: Path, games: list[PongGame], starts: list[Any]
+    tmp_path: Path, games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     class CutOff(Exception):
         pass
 
     def cut_in_the_middle(done: int, total: int, note: str = "") -> None:
-        if done > 500:
+        if done > 300:
             raise CutOff
 
     variant = Variant("DDQN", is_double=True)
@@ -169,7 +196,7 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights(
     expected = TrainingRun(variant, TINY, games, starts, whole).train()
     with pytest.raises(CutOff):
         TrainingRun(variant, TINY, games, starts, parts).train(cut_in_the_middle)
-    assert [path.name for path in sorted(parts.glob("[!.]*"))] == ["DDQN-0000200", "DDQN-0000400"]
+    assert [path.name for path in sorted(parts.glob("[!.]*"))] == ["DDQN-0000066", "DDQN-0000266"]
     found = TrainingRun(variant, TINY, games, starts, parts).train()
     assert [candidate.id for candidate in found] == [candidate.id for candidate in expected]
     assert len({candidate.artifact_bytes for candidate in found}) == 3
@@ -177,14 +204,36 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights(
         TrainingRun(variant, Schedule(decisions=800, checkpoints=3), games, starts, parts)
 
 
+def test_an_endless_rally_teaches_nothing_about_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, games: tuple[PongGame, ...], starts: tuple[Any, ...]
+) -> None:
+    monkeypatch.setattr(emulator, "MOST_DECISIONS", 5)  # no point ends within a third of a second
+    run = TrainingRun(Variant("DQN"), TINY, games, starts, tmp_path)
+    run.train()
+    rows = run._replay.rows()
+    assert not rows.ends.any()
+    assert rows.cuts[:30].sum(axis=0).tolist() == [6, 6]
+
+
+def test_runs_side_by_side_end_with_the_weights_of_runs_one_by_one(tmp_path: Path) -> None:
+    variants = (Variant("DQN"), Variant("DDQN", seed=1, is_double=True))
+    found = [
+        train_side_by_side([Training(variant, TINY, 2, 4, 1, tmp_path / str(workers)) for variant in variants], workers)
+        for workers in (1, 2)
+    ]
+    one_by_one, side_by_side = ([[one.id for one in run] for run in runs] for runs in found)
+    assert one_by_one == side_by_side
+    assert [len(set(run)) for run in one_by_one] == [3, 3]
+
+
 def test_a_frozen_replay_is_a_random_players_and_does_not_grow(
-    tmp_path: Path, games: list[PongGame], starts: list[Any]
+    tmp_path: Path, games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     run = TrainingRun(Variant("frozen", is_frozen=True), TINY, games, starts, tmp_path)
     run.train()
     rows = run._replay.rows()
     assert rows.actions.shape == (300, 2)
-    assert (rows.ends[rows.wins]).all()  # a reward comes with the end of a point, and only with a won one
+    np.testing.assert_array_equal(rows.ends, rows.points != 0)  # a reward comes with the end of a point, and only there
     shares = np.bincount(rows.actions.ravel(), minlength=3) / 600
     assert shares == pytest.approx([1 / 3] * 3, abs=0.08)
 

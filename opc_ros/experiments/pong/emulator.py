@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -18,7 +19,7 @@ BALL, BALL_BEFORE, PADDLES = range(3)  # a picture's channels: the ball now and 
 INWARD = 10  # cells by which a paddle of one decision ago is drawn nearer to the middle, where no paddle ever is
 FRAMES_PER_DECISION = 4
 FRAMES_PER_SECOND = 60
-MOST_DECISIONS = 150  # ten seconds; a rally that lasts longer is taken for endless, and nobody has won it
+MOST_DECISIONS = 400  # 27 seconds; a rally that lasts longer is taken for endless, and nobody has won it
 
 # What the paddle does, as a move of the tool along z: the words that stores, candidates and scores know.
 ACTIONS = tuple(GraspAction(displacement_m=(0.0, 0.0, dz)) for dz in (0.0, 0.05, -0.05))
@@ -108,8 +109,9 @@ def _draw_both(now: np.ndarray, before: np.ndarray) -> np.ndarray:
     return drawn
 
 
-def make_starts(count: int, seed: int) -> list[Any]:
-    """Emulator states shortly after a serve, taken from games of a random player.
+@cache
+def make_starts(count: int, seed: int) -> tuple[Any, ...]:
+    """Emulator states shortly after a serve, taken from games of a random player; the first of many are those of few.
 
     After a reset the ball always takes the same way, however many frames one waits; later in a game the serve goes
     up or down, to either side, and finds both paddles anywhere.
@@ -129,7 +131,7 @@ def make_starts(count: int, seed: int) -> list[Any]:
             ale.reset_game()
         if points:
             wait = _frames_to_serve(rng)
-    return starts
+    return tuple(starts)
 
 
 def _frames_to_serve(rng: np.random.Generator) -> int:

@@ -80,13 +80,19 @@ class Learner:
             return np.asarray(self._lagging.judge(torch.from_numpy(seen)).argmax(dim=1).numpy())
 
     def learn(self, batch: Batch) -> float:
-        """One step of the optimiser towards what the batch says; returns the loss."""
-        seen, actions, is_known = (torch.from_numpy(values) for values in (batch.seen, batch.actions, batch.is_known))
-        loss = self._descent.step(seen, actions, self.targets(batch), is_known.float())
-        self._lagging_weights.lerp_(self._descent.weights, 1 / self._lag)
-        self._updates += 1
-        if not np.isfinite(loss):
-            raise TrainingError(f"variant {self._variant.name}: loss is {loss} after {self._updates} updates")
+        """As many steps of the optimiser as the batch has batches of the variant's size; returns the last loss.
+
+        What to learn is worked out once for all of them: the lagging network hardly moves in between.
+        """
+        known = torch.from_numpy(batch.is_known).float()
+        given = (torch.from_numpy(batch.seen), torch.from_numpy(batch.actions), self.targets(batch), known)
+        loss = 0.0
+        for part in zip(*(values.split(self._variant.batch_size) for values in given), strict=True):
+            loss = self._descent.step(*part)
+            self._lagging_weights.lerp_(self._descent.weights, 1 / self._lag)
+            self._updates += 1
+            if not np.isfinite(loss):
+                raise TrainingError(f"variant {self._variant.name}: loss is {loss} after {self._updates} updates")
         return loss
 
     def targets(self, batch: Batch) -> Tensor:

@@ -53,13 +53,18 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
         f"{plan.points} points decide a candidate's true success without stickiness, half as many with it; "
         "the paper plays 3,000"
     )
+    policies = plan.behaviour.checkpoints
     yield (
-        f"{plan.recorded} validation episodes from {plan.behaviour.checkpoints} checkpoints of another Double DQN run, "
+        f"{plan.recorded * policies} validation episodes from {policies} checkpoints of another Double DQN run, "
         f"{EPSILON:.0%} random actions; the paper records 1,140 from 38"
     )
     yield (
-        f"runs of {schedule.decisions:,} decisions, {schedule.steps}-step returns, one point an episode, reward 1 if "
-        "it is won and else 0; the paper trains on whole games and does not say how long"
+        f"runs of {schedule.decisions:,} decisions, {schedule.steps}-step returns, one point an episode, 1 if it is "
+        "won and -1 if it is lost; the paper trains on whole games, where the same counts, and does not say how long"
+    )
+    yield (
+        "the k-th of a run's n checkpoints is taken after (k/n)² of it, for policies change most early; the paper does "
+        "not say when it takes them"
     )
     yield (
         f"a candidate is the running mean of about {schedule.lag} updates' weights, which is also the lagging network; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from opc_ros.policies.greedy import greedy_actions
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations
 
-GAMES = 16
 CHOICES = ActionChoices(tuple(tuple(action.to_vector().tolist()) for action in ACTIONS))
 Policy = Callable[[np.ndarray], np.ndarray]  # pictures (B, H, W, 3) -> indices of actions (B,)
 
@@ -54,9 +54,10 @@ def explore(policy: Policy, epsilon: float, rng: np.random.Generator) -> Policy:
     return choose
 
 
-def open_games(count: int = GAMES) -> list[PongGame]:
-    """Games to play side by side; opening one takes as long as playing a point or two, so keep them."""
-    return [PongGame() for _ in range(count)]
+@cache
+def open_games(count: int) -> tuple[PongGame, ...]:
+    """Games to play side by side; always the same ones, for opening one takes as long as playing a point or two."""
+    return tuple(PongGame() for _ in range(count))
 
 
 def play_points(

@@ -25,7 +25,7 @@ class Decisions:
 
     seen: np.ndarray  # (T, G, F) float32, before the decision
     actions: np.ndarray  # (T, G) uint8
-    wins: np.ndarray  # (T, G) bool, with the decision the point is won: the only reward there is
+    points: np.ndarray  # (T, G) float32, with the decision the point is won (1) or lost (-1): the only reward there is
     ends: np.ndarray  # (T, G) bool, with the decision the point is over
     cuts: np.ndarray  # (T, G) bool, after the decision the game was left
 
@@ -34,7 +34,7 @@ class Decisions:
         return cls(
             seen=np.zeros((rows, games, features), dtype=np.float32),
             actions=np.zeros((rows, games), dtype=np.uint8),
-            wins=np.zeros((rows, games), dtype=bool),
+            points=np.zeros((rows, games), dtype=np.float32),
             ends=np.zeros((rows, games), dtype=bool),
             cuts=np.zeros((rows, games), dtype=bool),
         )
@@ -80,7 +80,7 @@ class Replay:
         is_known = np.ones(count, dtype=bool)
         for step in range(steps):
             at = (row + step) % size
-            returns += weight * self._rows.wins[at, game]
+            returns += weight * self._rows.points[at, game]
             weight *= discount * ~self._rows.ends[at, game]
             is_known &= ~(self._rows.cuts[at, game] & (weight > 0))
         return Batch(

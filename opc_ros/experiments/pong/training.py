@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,21 +30,25 @@ _PLAY, _LEARN = 1, 2  # streams of random numbers
 class Schedule:
     """How long a run plays and learns; the same for all variants."""
 
-    decisions: int = 60_000  # of all games together
-    checkpoints: int = 7
+    decisions: int = 200_000  # of all games together
+    checkpoints: int = 12
     warm_up: int = 1_000  # decisions before the first update
     updates_per_decision: float = 0.5
     explored: int = 8_000  # decisions over which random actions become rare
-    epsilon: float = 0.05  # share of random actions from then on
+    epsilon: float = 0.02  # share of random actions from then on
     steps: int = 10  # of play that an update looks ahead before it asks the lagging network
     lag: int = 300  # updates whose weights the lagging network averages
-    capacity: int = 100_000  # decisions in the replay
+    capacity: int = 200_000  # decisions in the replay
 
     def __post_init__(self) -> None:
         if self.checkpoints < 1 or self.decisions < 200 * self.checkpoints:
             raise TrainingError(
                 f"{self.decisions} decisions for {self.checkpoints} checkpoints, expected at least 200 for each"
             )
+
+    def decisions_at(self, checkpoint: int) -> int:
+        """Checkpoints are the denser the earlier: a policy changes most when it begins to learn."""
+        return round(self.decisions * (checkpoint / self.checkpoints) ** 2)
 
     def epsilon_at(self, decision: int) -> float:
         return max(self.epsilon, 1.0 - (1.0 - self.epsilon) * decision / self.explored)
@@ -56,7 +61,7 @@ class TrainingRun:
     """
 
     def __init__(
-        self, variant: Variant, schedule: Schedule, games: list[PongGame], starts: list[Any], out: Path
+        self, variant: Variant, schedule: Schedule, games: Sequence[PongGame], starts: Sequence[Any], out: Path
     ) -> None:
         self._variant = variant
         self._schedule = schedule
@@ -65,50 +70,70 @@ class TrainingRun:
         self._out = out
         self._learner = Learner(variant, schedule.lag)
         self._replay = Replay(schedule.capacity, len(games), self._learner.features)
-        self._rows = schedule.decisions // schedule.checkpoints // len(games)  # of each game between checkpoints
         self._done = 0  # checkpoints
         self._resume()
 
+    @property
+    def is_over(self) -> bool:
+        return self._done == self._schedule.checkpoints
+
+    @property
+    def decisions(self) -> int:
+        """How many have been made up to the last checkpoint."""
+        return self._step_of(self._done)
+
+    def candidates(self) -> list[Candidate]:
+        """All checkpoints there are."""
+        return [read_candidate(self._out / self._name(index)) for index in range(1, self._done + 1)]
+
     def train(self, report: Report = ignore_progress) -> list[Candidate]:
         """Run to the last checkpoint; every one is a candidate folder."""
-        while self._done < self._schedule.checkpoints:
-            if self._variant.is_frozen and self._done == 0:
-                self._fill()
-            self._advance(report)
-            self._done += 1
-            self._write_candidate()
-            self._save_state()
-        return [read_candidate(self._out / self._name(index)) for index in range(1, self._done + 1)]
+        while not self.is_over:
+            self.reach_next(report)
+        return self.candidates()
+
+    def reach_next(self, report: Report = ignore_progress) -> None:
+        """Play and learn up to the next checkpoint, and keep it."""
+        if self._variant.is_frozen and self._done == 0:
+            self._fill()
+        self._advance(report)
+        self._done += 1
+        self._write_candidate()
+        self._save_state()
 
     def _fill(self) -> None:
         """A random player's games, as long as the other variants play."""
         players = _Players(self._games, self._starts, self._learner, self._rng(_PLAY))
-        for _ in range(self._rows * self._schedule.checkpoints):
+        for _ in range(self._rows_at(self._schedule.checkpoints)):
             self._replay.append(players.play(1.0))
 
     def _advance(self, report: Report) -> None:
-        """Play and learn from one checkpoint to the next."""
         schedule, rng = self._schedule, self._rng(_LEARN)
         players = _Players(self._games, self._starts, self._learner, self._rng(_PLAY))
+        end = self._rows_at(self._done + 1)
         owed = 0.0
-        for row in range(self._rows):
-            decision = (self._done * self._rows + row) * len(self._games)
+        for row in range(self._rows_at(self._done), end):
+            decision = row * len(self._games)
             if not self._variant.is_frozen:
-                self._replay.append(players.play(schedule.epsilon_at(decision), is_last=row == self._rows - 1))
+                self._replay.append(players.play(schedule.epsilon_at(decision), is_last=row == end - 1))
             if self._variant.is_frozen or decision >= min(schedule.warm_up, schedule.decisions // 8):
                 owed += len(self._games) * schedule.updates_per_decision
-            while owed >= 1:
-                owed -= 1
-                self._learner.learn(
-                    self._replay.draw(rng, self._variant.batch_size, schedule.steps, self._variant.discount)
-                )
+            updates = int(owed)
+            if updates:
+                owed -= updates
+                count = updates * self._variant.batch_size
+                self._learner.learn(self._replay.draw(rng, count, schedule.steps, self._variant.discount))
             report(decision + len(self._games), schedule.decisions, self._variant.name)
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng((self._variant.seed, stream, self._done))
 
+    def _rows_at(self, checkpoint: int) -> int:
+        """Decisions of each game up to a checkpoint; no two checkpoints are the same."""
+        return max(checkpoint, self._schedule.decisions_at(checkpoint) // len(self._games))
+
     def _step_of(self, checkpoint: int) -> int:
-        return checkpoint * self._rows * len(self._games)
+        return self._rows_at(checkpoint) * len(self._games)
 
     def _name(self, checkpoint: int) -> str:
         return f"{self._variant.name}-{self._step_of(checkpoint):07d}"
@@ -144,8 +169,7 @@ class TrainingRun:
         return self._out / f".{self._variant.name}.state"
 
     def _save_state(self) -> None:
-        is_over = self._done == self._schedule.checkpoints
-        replay = {} if is_over else {k: torch.from_numpy(v) for k, v in self._replay.rows().arrays().items()}
+        replay = {} if self.is_over else {k: torch.from_numpy(v) for k, v in self._replay.rows().arrays().items()}
         state = {"identity": self._identity(), "done": self._done, "learner": self._learner.state(), "replay": replay}
         buffer = io.BytesIO()
         torch.save(state, buffer)
@@ -172,7 +196,9 @@ class TrainingRun:
 class _Players:
     """Games side by side, each beginning anew at a random start when its point is over."""
 
-    def __init__(self, games: list[PongGame], starts: list[Any], learner: Learner, rng: np.random.Generator) -> None:
+    def __init__(
+        self, games: Sequence[PongGame], starts: Sequence[Any], learner: Learner, rng: np.random.Generator
+    ) -> None:
         self._games = games
         self._starts = starts
         self._learner = learner
@@ -192,14 +218,15 @@ class _Players:
         lived.seen[0], lived.actions[0], lived.cuts[0] = self._seen, actions, is_last
         for index, (game, action) in enumerate(zip(self._games, actions.tolist(), strict=True)):
             game.decide(action)
-            lived.wins[0, index], lived.ends[0, index] = game.points > 0, game.is_over
+            lived.points[0, index], lived.ends[0, index] = game.points, game.points != 0
             if game.is_over:
+                lived.cuts[0, index] = True  # an endless rally has no end to learn from
                 self._begin(game)
         self._seen = self._look()
         return lived
 
     def _begin(self, game: PongGame) -> None:
-        game.begin(self._starts[self._rng.integers(len(self._starts))], 0.0, self._rng)
+        game.begin(self._starts[int(self._rng.integers(len(self._starts)))], 0.0, self._rng)
 
     def _look(self) -> np.ndarray:
         return self._learner.look(np.stack([game.picture for game in self._games]))

@@ -4,42 +4,74 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from opc_ros.errors import EvaluationError
-from opc_ros.experiments.pong.emulator import PongGame
-from opc_ros.experiments.pong.playing import make_policy, play_points
+from opc_ros.experiments.pong.emulator import make_starts
+from opc_ros.experiments.pong.playing import make_policy, open_games, play_points
+from opc_ros.experiments.pong.side_by_side import prepare_worker
 from opc_ros.policies.candidate import Candidate
 from opc_ros.progress import Report, ignore_progress
+from opc_ros.workers import work_through
 
-_SEED = 21
+_STARTS, _LUCK = 12, 21  # seeds
 Wins = dict[str, int]  # by candidate id
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    candidate: Candidate
+    stickiness: float
+    points: int
+    games: int
+
+    @property
+    def key(self) -> tuple[str, float, int]:
+        return self.candidate.id, self.stickiness, self.points
 
 
 def measure_wins(
     path: Path,
-    games: Sequence[PongGame],
     candidates: Sequence[Candidate],
-    starts: Sequence[Any],
-    stickiness: float,
+    points: Mapping[float, int],
+    games: int,
+    *,
+    workers: int = 1,
     report: Report = ignore_progress,
-) -> Wins:
-    """Points that each candidate's greedy policy wins, one from each start; what the file knows is not played again."""
+) -> dict[float, Wins]:
+    """Points that each candidate's greedy policy wins, of so many at each stickiness.
+
+    What the file knows is not played again.
+    """
     known = _read(path)
-    for done, candidate in enumerate(candidates):
-        report(done, len(candidates), f"sticky {stickiness:.0%}, {candidate.name}")
-        key = (candidate.id, stickiness, len(starts))
-        if key in known:
-            continue
-        points = play_points(games, make_policy(candidate), starts, stickiness, _SEED)
-        known[key] = sum(point.is_won for point in points)
-        line = {"candidate": candidate.id, "stickiness": stickiness, "episodes": len(starts), "wins": known[key]}
+    trials = [_Trial(one, stickiness, count, games) for stickiness, count in points.items() for one in candidates]
+    missing = [trial for trial in trials if trial.key not in known]
+    report(len(trials) - len(missing), len(trials))
+    for done, (trial, wins) in enumerate(
+        work_through(missing, _play, workers=workers, prepare=prepare_worker), start=len(trials) - len(missing) + 1
+    ):
+        known[trial.key] = wins
+        line = {
+            "candidate": trial.candidate.id,
+            "stickiness": trial.stickiness,
+            "episodes": trial.points,
+            "wins": wins,
+        }
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-    report(len(candidates), len(candidates), f"sticky {stickiness:.0%}")
-    return {candidate.id: known[candidate.id, stickiness, len(starts)] for candidate in candidates}
+        report(done, len(trials), f"sticky {trial.stickiness:.0%}, {trial.candidate.name}")
+    return {
+        stickiness: {one.id: known[one.id, stickiness, count] for one in candidates}
+        for stickiness, count in points.items()
+    }
+
+
+def _play(trial: _Trial) -> int:
+    starts = make_starts(trial.points, _STARTS)
+    points = play_points(open_games(trial.games), make_policy(trial.candidate), starts, trial.stickiness, _LUCK)
+    return sum(point.is_won for point in points)
 
 
 def write_known_success(path: Path, wins: Wins, episodes: int) -> None:

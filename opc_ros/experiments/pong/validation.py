@@ -2,54 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 
-from opc_ros.experiments.pong.emulator import ACTIONS, FRAMES_PER_DECISION, FRAMES_PER_SECOND, PongGame
-from opc_ros.experiments.pong.playing import Point, explore, make_policy, play_points
+from opc_ros.experiments.pong.emulator import ACTIONS, FRAMES_PER_DECISION, FRAMES_PER_SECOND, make_starts
+from opc_ros.experiments.pong.playing import Point, explore, make_policy, open_games, play_points
+from opc_ros.experiments.pong.side_by_side import prepare_worker
 from opc_ros.grasp import Episode, Frame, GraspStep, Label, LabelSource, ToolState
 from opc_ros.policies.candidate import Candidate
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import open_store
+from opc_ros.workers import work_through
 
 EPSILON = 0.1  # of random actions, so that no two episodes from like starts are the same
-_SEED = 31
+_STARTS, _LUCK = 13, 31  # seeds
 _DECISION_NS = 1_000_000_000 * FRAMES_PER_DECISION // FRAMES_PER_SECOND
 _EPISODE_NS = 60_000_000_000  # apart
 _NO_TOOL = ToolState(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """The points that one policy plays at one stickiness, numbered among all."""
+
+    policy: Candidate
+    stickiness: float
+    numbers: range
+    total: int
+    games: int
+
+    @property
+    def ids(self) -> list[str]:
+        return [f"point-{number:05d}" for number in self.numbers]
+
+
 def record_points(
-    store_path: Path,
-    games: Sequence[PongGame],
+    stores: Mapping[float, Path],
     policies: Sequence[Candidate],
-    starts: Sequence[Any],
-    stickiness: float,
+    points: int,
+    games: int,
+    *,
+    workers: int = 1,
     report: Report = ignore_progress,
 ) -> None:
-    """One episode from each start by each policy; those already in the store are not played again.
+    """So many points of each policy at each stickiness, into its store; those already there are not played again.
 
-    Every policy takes starts of its own: the starts are dealt out in turn.
+    Every point has a start of its own, the same at each stickiness.
     """
-    per_policy = len(starts) // len(policies)
-    with open_store(store_path, create=True) as store:
-        known = {episode.id for episode in store.episodes()}
-        for rank, policy in enumerate(policies):
-            report(rank * per_policy, len(starts), f"sticky {stickiness:.0%}, {policy.name}")
-            ids = [f"point-{rank * per_policy + index:05d}" for index in range(per_policy)]
-            if known.issuperset(ids):
-                continue
-            choose = explore(make_policy(policy), EPSILON, np.random.default_rng((_SEED, rank)))
-            dealt = starts[rank * per_policy : (rank + 1) * per_policy]
-            played = sorted(play_points(games, choose, dealt, stickiness, _SEED + rank), key=lambda point: point.index)
-            for point in played:
-                if ids[point.index] not in known:
-                    store.append(to_episode(point, ids[point.index], policy.name, rank * per_policy + point.index))
-    report(len(starts), len(starts), f"sticky {stickiness:.0%}")
+    with contextlib.ExitStack() as stack:
+        opened = {key: stack.enter_context(open_store(path, create=True)) for key, path in stores.items()}
+        known = {key: {episode.id for episode in store.episodes()} for key, store in opened.items()}
+        sessions = [
+            _Session(policy, stickiness, range(rank * points, (rank + 1) * points), len(policies) * points, games)
+            for stickiness in stores
+            for rank, policy in enumerate(policies)
+        ]
+        missing = [session for session in sessions if not known[session.stickiness].issuperset(session.ids)]
+        done = len(sessions) - len(missing)
+        report(done, len(sessions))
+        for session, episodes in work_through(missing, _play, workers=workers, prepare=prepare_worker):
+            for episode in episodes:
+                if episode.id not in known[session.stickiness]:
+                    opened[session.stickiness].append(episode)
+            done += 1
+            report(done, len(sessions), f"sticky {session.stickiness:.0%}, {session.policy.name}")
+
+
+def _play(session: _Session) -> list[Episode]:
+    first, end = session.numbers.start, session.numbers.stop
+    choose = explore(make_policy(session.policy), EPSILON, np.random.default_rng((_LUCK, first)))
+    starts = make_starts(session.total, _STARTS)[first:end]
+    played = play_points(open_games(session.games), choose, starts, session.stickiness, _LUCK + first)
+    return [
+        to_episode(point, session.ids[point.index], session.policy.name, session.numbers[point.index])
+        for point in sorted(played, key=lambda point: point.index)
+    ]
 
 
 def to_episode(point: Point, episode_id: str, policy_name: str, number: int) -> Episode:

@@ -1,0 +1,66 @@
+"""Trains several variants at once, on as many cores as there are: one checkpoint of each in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.experiments.pong.emulator import make_starts
+from opc_ros.experiments.pong.playing import open_games
+from opc_ros.experiments.pong.training import Schedule, TrainingRun
+from opc_ros.experiments.pong.variants import Variant
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.compute import limit_threads_here
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.workers import work_through
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """All that a process must know to go on with a variant's run; what has been trained is in the folder."""
+
+    variant: Variant
+    schedule: Schedule
+    games: int
+    starts: int  # how many points begin at
+    seed: int  # of the starts
+    out: Path
+
+    def open(self) -> TrainingRun:
+        starts = make_starts(self.starts, self.seed)
+        return TrainingRun(self.variant, self.schedule, open_games(self.games), starts, self.out)
+
+
+def train_side_by_side(
+    trainings: Sequence[Training], workers: int, report: Report = ignore_progress
+) -> list[list[Candidate]]:
+    """Every run's checkpoints; how many workers there are changes nothing but the time."""
+    for training in trainings:
+        training.out.mkdir(parents=True, exist_ok=True)
+    total = sum(training.schedule.decisions for training in trainings)
+    done = dict.fromkeys(trainings, 0)
+    for training, (decisions, _) in work_through(
+        trainings, _reach_next, workers=workers, prepare=prepare_worker, then=_go_on
+    ):
+        done[training] = decisions
+        report(sum(done.values()), total, training.variant.name)
+    report(total, total)
+    return [training.open().candidates() for training in trainings]
+
+
+def prepare_worker() -> None:
+    """Networks this small lose more by sharing cores than they gain."""
+    limit_threads_here(1)
+
+
+def _reach_next(training: Training) -> tuple[int, bool]:
+    """Decisions made, and whether that is all."""
+    run = training.open()
+    if not run.is_over:
+        run.reach_next()
+    return run.decisions, run.is_over
+
+
+def _go_on(training: Training, reached: tuple[int, bool]) -> Sequence[Training]:
+    return () if reached[1] else (training,)
