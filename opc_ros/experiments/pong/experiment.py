@@ -60,7 +60,7 @@ class PongPlan:
         return cls(
             schedule=Schedule(decisions=decisions, explored=explored),
             behaviour=Schedule(decisions=decisions, explored=explored, checkpoints=policies),
-            points=int(min(3_000, max(16, 4 * minutes))),
+            points=int(min(3_000, max(16, 3 * minutes))),
             recorded=int(min(30, max(6, 40 * minutes / policies))),
             training_starts=int(min(200, max(20, 10 * minutes))),
             stickiness=stickiness,
