@@ -21,19 +21,20 @@ if TYPE_CHECKING:
 
 SUMMARY = "Atari Pong, the next point decides: DQN and Double DQN in nine variants, three stickiness levels"
 EXAMPLES = """examples:
-  opc reproduce pong --budget 5             a sanity run: does everything work here? Nothing is learned in it
-  opc reproduce pong --budget 30            enough training for good and bad candidates
-  opc reproduce pong --budget 30            again: goes on where it was interrupted
-  opc reproduce pong --budget 30 --page opc_ros/experiments/README.md
+  opc reproduce pong --budget 2             a sanity run: does everything work here?
+  opc reproduce pong --budget 60            enough training for good and bad candidates
+  opc reproduce pong --budget 60            again: goes on where it was interrupted
+  opc reproduce pong --budget 60 --page opc_ros/experiments/README.md
 
-The same budget is the same experiment on every machine: sizes follow from it, not from a clock.
+The same budget is the same experiment on every machine: sizes follow from it, not from a clock, and it says how long two
+cores take.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that the experiment can be told."""
     parser.add_argument(
-        "--budget", type=float, default=10.0, metavar="MINUTES", help="about how long it may take (default 10)"
+        "--budget", type=float, default=10.0, metavar="MINUTES", help="about how long two cores may take (default 10)"
     )
     parser.add_argument(
         "--sticky",

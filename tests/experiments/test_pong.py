@@ -16,6 +16,8 @@ from opc_ros.experiments.pong.emulator import make_starts
 from opc_ros.experiments.pong.experiment import PUBLISHED, PongPlan, PongResult, compare
 from opc_ros.experiments.pong.judging import (
     METRICS,
+    OVER_SPREAD,
+    SHOWN,
     JudgedCandidate,
     LevelResult,
     MetricAgreement,
@@ -66,8 +68,8 @@ def test_points_go_from_the_emulator_through_store_ledger_and_report(result: Pon
     assert document["ranking_id"] == level.ranking_id
     by_name = {candidate["name"]: candidate for candidate in document["candidates"]}
     for one in level.candidates:
-        assert set(one.scores) == set(METRICS)
-        assert by_name[one.name]["metrics"] == dict(one.scores)
+        assert set(one.scores) == set(SHOWN)
+        assert by_name[one.name]["metrics"] == {metric: one.scores[metric] for metric in METRICS}
         assert by_name[one.name]["known_success"] == {"share": one.success, "episodes": 8}
     success = {one.name: one.success for one in level.candidates}
     assert success["follower"] > success["fleer"] == 0.0
@@ -125,7 +127,10 @@ def test_the_page_sets_our_figures_beside_the_papers(result: PongResult, tmp_pat
     assert "Made by `opc reproduce pong --budget 3`" in text
     for digest in (level.snapshot_id, level.ranking_id, result.candidates_digest):
         assert digest in text
-    assert len(list(table_lines(result))) == 1 + len(METRICS)
+    spread = level.agreement[OVER_SPREAD]
+    assert spread is not None
+    assert f"| SoftOPC over spread of Q | {spread.r_squared:.2f} / {spread.spearman:.2f} (" in text
+    assert len(list(table_lines(result))) == 1 + len(SHOWN)
 
 
 def make_level(soft_opc: float, opc: float, td_error: float, scores: tuple[float, ...] = ()) -> LevelResult:
@@ -193,6 +198,12 @@ def test_a_budget_sizes_the_experiment_the_same_everywhere() -> None:
     assert small.schedule.decisions < large.schedule.decisions
     assert small.points < large.points
     assert 9 * large.schedule.checkpoints >= 60
+
+
+def test_no_workers_at_all_are_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "pong", "--budget", "2", "--workers", "0", "--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.strip() == "opc: workers: got 0, expected at least 1"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_budget_that_is_too_small_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,12 @@ from opc_ros.errors import ConstantScores
 from opc_ros.experiments.agreement_intervals import agree, noise_ceiling
 from opc_ros.ranking import fit_line, spearman
 from opc_ros.ranking.run import ScoringRun
+from opc_ros.scoring.metrics import MetricName, compute_metric
 
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
 BASELINES = METRICS[:3]
+OVER_SPREAD: MetricName = "soft_opc_over_spread"  # ours, the paper has none like it
+SHOWN = (*METRICS, OVER_SPREAD)
 _RESAMPLES = 500
 _SEED = 41
 
@@ -81,7 +84,7 @@ def judge_level(stickiness: float, run: ScoringRun, wins: Mapping[str, int], poi
         points=points,
         ceiling=noise_ceiling(success, np.full(success.size, points), np.random.default_rng(_SEED)),
         candidates=judged,
-        agreement={metric: _agree([one.scores[metric] for one in judged], success) for metric in METRICS},
+        agreement={metric: _agree([one.scores[metric] for one in judged], success) for metric in SHOWN},
     )
 
 
@@ -97,7 +100,9 @@ def _judge_candidates(run: ScoringRun, success: Mapping[str, float]) -> tuple[Ju
     scored = run.scored
     begins = np.cumsum(scored.lengths) - scored.lengths
     means = np.add.reduceat(scored.q, begins, axis=1, dtype=np.float64) / scored.lengths
+    over_spread = [compute_metric(OVER_SPREAD, q, scored.lengths, scored.success) for q in scored.q]
     row_of = {candidate.id: row for row, candidate in enumerate(scored.candidates)}
+    rows = [row_of[candidate.candidate_id] for candidate in run.report.candidates]
     return tuple(
         JudgedCandidate(
             id=candidate.candidate_id,
@@ -105,11 +110,11 @@ def _judge_candidates(run: ScoringRun, success: Mapping[str, float]) -> tuple[Ju
             variant=candidate.family,
             step=candidate.step or 0,
             success=success[candidate.candidate_id],
-            scores=candidate.metrics,
-            q_of_wins=float(means[row_of[candidate.candidate_id], scored.success].mean()),
-            q_of_losses=float(means[row_of[candidate.candidate_id], ~scored.success].mean()),
+            scores={**candidate.metrics, OVER_SPREAD: over_spread[row]},
+            q_of_wins=float(means[row, scored.success].mean()),
+            q_of_losses=float(means[row, ~scored.success].mean()),
         )
-        for candidate in run.report.candidates
+        for candidate, row in zip(run.report.candidates, rows, strict=True)
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from opc_ros.experiments.figures import LABELS
 from opc_ros.experiments.pong.emulator import HEIGHT, MOST_DECISIONS, WIDTH
 from opc_ros.experiments.pong.experiment import PUBLISHED, PongPlan, PongResult
-from opc_ros.experiments.pong.judging import BASELINES, METRICS, LevelResult, find_misranked
+from opc_ros.experiments.pong.judging import BASELINES, SHOWN, LevelResult, find_misranked
 from opc_ros.experiments.pong.validation import EPSILON
 from opc_ros.experiments.pong.variants import VARIANTS
 
@@ -16,9 +16,9 @@ from opc_ros.experiments.pong.variants import VARIANTS
 def table_lines(result: PongResult) -> Iterator[str]:
     """R^2 and Spearman of each metric at each stickiness, the paper's behind ours in brackets."""
     cells = [f"sticky {level.stickiness:.0%}" for level in result.levels]
-    yield f"  {'R² / Spearman (paper)':<22}" + "".join(f"{cell:>28}" for cell in cells)
-    for metric in METRICS:
-        yield f"  {LABELS[metric]:<22}" + "".join(f"{_cell(level, metric):>28}" for level in result.levels)
+    yield f"  {'R² / Spearman (paper)':<25}" + "".join(f"{cell:>28}" for cell in cells)
+    for metric in SHOWN:
+        yield f"  {LABELS[metric]:<25}" + "".join(f"{_cell(level, metric):>28}" for level in result.levels)
 
 
 def goal_lines(level: LevelResult) -> Iterator[str]:
@@ -95,7 +95,7 @@ def to_markdown(result: PongResult, plots: Sequence[str], command: str) -> str:
     ]
     lines += [
         f"| {LABELS[metric]} | " + " | ".join(_wide_cell(level, metric) for level in result.levels) + " |"
-        for metric in METRICS
+        for metric in SHOWN
     ]
     ceilings = ", ".join(f"{level.ceiling:.2f} at {level.stickiness:.0%}" for level in result.levels)
     lines += ["", f"Noise in true success alone would leave ξ {ceilings}.", ""]
