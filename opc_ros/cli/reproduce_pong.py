@@ -26,8 +26,8 @@ EXAMPLES = """examples:
   opc reproduce pong --budget 60            again: goes on where it was interrupted
   opc reproduce pong --budget 60 --page opc_ros/experiments/README.md
 
-The same budget is the same experiment on every machine: sizes follow from it, not from a clock, and it says how long two
-cores take.
+The same budget is the same experiment on every machine: sizes follow from it, not from a clock. It says about how long
+two cores take.
 """
 
 
