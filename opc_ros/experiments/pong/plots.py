@@ -86,6 +86,7 @@ def _draw_level(axes: Axes, level: LevelResult, metric: str) -> None:
         title += f"\nR² = {agreement.r_squared:.2f}, ξ = {agreement.spearman:.2f}"
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(LABELS[metric])
+    axes.locator_params(axis="x", nbins=6)
     axes.set_ylim(-0.03, min(1.03, 1.15 * max(0.2, *(one.success for one in level.candidates))))
 
 
