@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterator, Sequence
 
+from opc_ros.errors import ScoreError
 from opc_ros.experiments.figures import LABELS
 from opc_ros.experiments.pong.emulator import HEIGHT, MOST_DECISIONS, WIDTH
 from opc_ros.experiments.pong.experiment import PUBLISHED, PongPlan, PongResult
-from opc_ros.experiments.pong.judging import BASELINES, SHOWN, LevelResult, find_misranked
+from opc_ros.experiments.pong.judging import BASELINES, SHOWN, JudgedCandidate, LevelResult, find_misranked
 from opc_ros.experiments.pong.validation import EPSILON
 from opc_ros.experiments.pong.variants import VARIANTS
+from opc_ros.ranking import spearman
 
 
 def table_lines(result: PongResult) -> Iterator[str]:
@@ -110,16 +112,28 @@ def _training_lines(level: LevelResult) -> Iterator[str]:
     success = sorted(one.success for one in level.candidates)
     yield (
         f"Points won, sticky {level.stickiness:.0%}: the worst {success[0]:.0%}, the middle "
-        f"{success[len(success) // 2]:.0%}, the best {success[-1]:.0%}. Each variant's checkpoints, first to last:"
+        f"{success[len(success) // 2]:.0%}, the best {success[-1]:.0%}. Each variant's checkpoints, first to last, "
+        "and ξ among them alone:"
     )
     yield ""
-    yield "| variant | share of points won | mean Q of the last, points won | lost |"
-    yield "|---|---|---|---|"
+    yield "| variant | share of points won | ξ of OPC | of SoftOPC | mean Q of the last, points won | lost |"
+    yield "|---|---|---|---|---|---|"
     for variant in VARIANTS:
         chosen = sorted((one for one in level.candidates if one.variant == variant.name), key=lambda one: one.step)
         if chosen:
             shares = ", ".join(f"{one.success:.2f}" for one in chosen)
-            yield f"| `{variant.name}` | {shares} | {chosen[-1].q_of_wins:.2f} | {chosen[-1].q_of_losses:.2f} |"
+            opc, soft_opc = (_spearman_cell(chosen, metric) for metric in ("opc", "soft_opc"))
+            last = chosen[-1]
+            yield (
+                f"| `{variant.name}` | {shares} | {opc} | {soft_opc} | {last.q_of_wins:.2f} | {last.q_of_losses:.2f} |"
+            )
+
+
+def _spearman_cell(chosen: Sequence[JudgedCandidate], metric: str) -> str:
+    try:
+        return f"{spearman([one.scores[metric] for one in chosen], [one.success for one in chosen]):.2f}"
+    except ScoreError:
+        return "-"  # too few, or all alike
 
 
 def _misranked_lines(level: LevelResult) -> Iterator[str]:
