@@ -50,18 +50,18 @@ class PongPlan:
     def for_budget(cls, minutes: float, stickiness: tuple[float, ...] = STICKINESS) -> PongPlan:
         """What two cores do in about this time, whatever this machine's cores do: sizes follow from the budget.
 
-        A third goes into training, most of the rest into true success, a little into episodes and scores.
+        A quarter goes into training, nearly half into true success, the rest into episodes and scores.
         """
         if not minutes >= 2:
             raise ConfigError(f"budget is {minutes:g} minutes, expected at least 2")
-        decisions = int(min(400_000, 3_600 * minutes))
-        policies = int(min(38, max(4, 1.3 * minutes)))
+        decisions = int(min(400_000, 2_400 * minutes))
+        policies = int(min(38, max(4, 0.9 * minutes)))
         explored = min(8_000, decisions // 3)
         return cls(
             schedule=Schedule(decisions=decisions, explored=explored),
             behaviour=Schedule(decisions=decisions, explored=explored, checkpoints=policies),
-            points=int(min(3_000, max(16, 3 * minutes))),
-            recorded=int(min(30, max(6, 40 * minutes / policies))),
+            points=int(min(3_000, max(16, 2 * minutes))),
+            recorded=int(min(30, max(6, 27 * minutes / policies))),
             training_starts=int(min(200, max(20, 10 * minutes))),
             stickiness=stickiness,
         )
