@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ def draw_scatter(result: PongResult, folder: Path) -> Path:
         for axes, level in zip(row, result.levels, strict=True):
             _draw_level(axes, level, metric)
         row[0].set_ylabel("share of points won")
+    grid[0, 0].set_ylim(-0.03, _top(result.levels))  # the panels share it
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return save_figure(figure, folder / "pong_scatter.png")
 
@@ -87,7 +88,13 @@ def _draw_level(axes: Axes, level: LevelResult, metric: str) -> None:
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(LABELS[metric])
     axes.locator_params(axis="x", nbins=6)
-    axes.set_ylim(-0.03, min(1.03, 1.15 * max(0.2, *(one.success for one in level.candidates))))
+    axes.set_ylim(-0.03, _top([level]))
+
+
+def _top(levels: Sequence[LevelResult]) -> float:
+    """Where an axis of success ends, so that every candidate is to be seen."""
+    best = max(one.success for level in levels for one in level.candidates)
+    return min(1.03, 1.15 * max(0.2, best))
 
 
 def _by_variant(level: LevelResult) -> Iterator[tuple[str, Variant, list[JudgedCandidate]]]:
