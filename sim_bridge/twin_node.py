@@ -24,6 +24,7 @@ from opc_ros.ros.joint_messages import reading_to_msg, trajectory_from_msg
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
+from opc_ros.ros.services import create_service
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 from opc_ros.safety import StopSwitch
 from sim_bridge.camera import CameraModel
@@ -107,7 +108,7 @@ class TwinNode(OpcNode[TwinSettings]):
             self.create_subscription(Float64, "gripper/command", self._on_gripper, 10),
             self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10),
         ]
-        self._service = self.create_service(LayOutBin, "lay_out", self._on_lay_out)
+        self._service = create_service(self, LayOutBin, "lay_out", self._on_lay_out)
         self._timer = self.create_timer(1.0 / self._settings.joint_state_hz, self._on_timer)
 
     def pause(self) -> None:

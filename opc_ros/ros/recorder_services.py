@@ -19,6 +19,7 @@ from opc_ros.errors import OpcError, RecordingError
 from opc_ros.grasp import Label, LabelSource
 from opc_ros.recording.recorder import Recorder
 from opc_ros.ros import convert
+from opc_ros.ros.services import create_service
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class RecorderServices:
         group = ReentrantCallbackGroup()
         for name, (kind, work) in services.items():
             serve = partial(self._serve, work)
-            service = self._node.create_service(kind, f"recorder/{name}", serve, callback_group=group)
+            service = create_service(self._node, kind, f"recorder/{name}", serve, callback_group=group)
             held.callback(self._node.destroy_service, service)
 
     async def _serve(self, work: Callable[[Any], Work], request: Any, response: Any) -> Any:

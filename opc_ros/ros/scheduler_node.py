@@ -39,6 +39,7 @@ from opc_ros.ros import topics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.permit_messages import decision_to_msg, permit_to_msg
 from opc_ros.ros.run import run_node
+from opc_ros.ros.services import create_service
 from opc_ros.store import open_store
 
 READY = (RobotStatus.IDLE, RobotStatus.RUNNING)
@@ -105,7 +106,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             (HaltDeployment, "/deployment/halt", self._on_halt),
             (GetDeployment, "/deployment/status", self._on_status),
         ):
-            service = self.create_service(kind, name, partial(_answer, act))
+            service = create_service(self, kind, name, partial(_answer, act))
             self.held.callback(self.destroy_service, service)
 
     def start(self) -> None:

@@ -32,6 +32,7 @@ from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.ranking_messages import run_to_msg
 from opc_ros.ros.run import run_node
 from opc_ros.ros.scorer_settings import ScorerSettings
+from opc_ros.ros.services import create_service
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.metrics import METRIC_NAMES, MetricName
 from opc_ros.store import open_store
@@ -73,7 +74,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
             callback_group=ReentrantCallbackGroup(),
         )
         self.held.callback(server.destroy)
-        service = self.create_service(RegisterCandidate, "register_candidate", self._register)
+        service = create_service(self, RegisterCandidate, "register_candidate", self._register)
         self.held.callback(self.destroy_service, service)
         if settings.rescore_s > 0:
             timer = self.create_timer(

@@ -13,6 +13,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from opc_ros.ros import convert, topics
+from opc_ros.ros.services import create_service
 from opc_ros.safety import StopSwitch
 
 TOPIC = "stop"
@@ -77,7 +78,7 @@ class StopChannel:
         self._said: deque[tuple[int, int]] = deque(maxlen=32)  # when this channel itself was publishing, from and to
         self._publisher = node.create_publisher(Bool, TOPIC, topics.LATEST)
         self._subscription = node.create_subscription(Bool, TOPIC, self._on_topic, topics.LATEST)
-        self._service = node.create_service(SetBool, "~/stop", self._on_service)
+        self._service = create_service(node, SetBool, "~/stop", self._on_service)
         # After the stop, for what came at the same time is dealt with in this order: a stop belongs to what it ends.
         self._episodes = node.create_subscription(EpisodeEvent, "episode/event", reporter.hear_episode, topics.RECORDED)
 

@@ -1,0 +1,54 @@
+"""Services whose answers reach a client that DDS has only half introduced."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.node import Node
+from rclpy.service import Service
+
+MOST_TRIES = 20  # to send one answer; rmw waits 100 ms for the client in each
+
+
+def create_service(
+    node: Node,
+    kind: type,
+    name: str,
+    serve: Callable[[Any, Any], Any],
+    *,
+    callback_group: CallbackGroup | None = None,
+) -> Service:
+    """As `node.create_service`, but an answer that finds no client yet is sent again until it does, for two seconds.
+
+    A node may hear of a client's questions before it hears where the answers go. On a busy machine that takes longer
+    than rmw waits, and a client whose answer is dropped waits for ever.
+    """
+    # All that rclpy does about it is warn, once a process; turned into an error, the warning can be caught.
+    warnings.filterwarnings("error", message=r"failed to send response \(timeout\)", category=RuntimeWarning)
+    service = node.create_service(kind, name, serve, callback_group=callback_group)
+    service.send_response = partial(_send, node, name, service.send_response, MOST_TRIES)
+    return service
+
+
+def _send(node: Node, name: str, send: Callable[[Any, Any], None], tries: int, response: Any, header: Any) -> None:
+    """Send an answer; one that finds no client goes behind whatever else the node has to do and is tried again."""
+    try:
+        send(response, header)
+    except _rclpy.InvalidHandle:
+        pass  # the service was closed before its client could be told
+    except (RuntimeWarning, SystemError) as error:
+        # Python says SystemError where an extension goes on after its warning has become an exception.
+        if isinstance(error, SystemError) and not isinstance(error.__cause__, RuntimeWarning):
+            raise
+        if tries > 1 and node.executor is not None:
+            node.executor.create_task(_send, node, name, send, tries - 1, response, header)
+        else:
+            node.get_logger().warning(
+                f"service {name}: did as a client asked but cannot tell it so: it is out of reach, or its quality of"
+                " service differs from the service's"
+            )
