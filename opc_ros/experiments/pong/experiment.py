@@ -50,11 +50,11 @@ class PongPlan:
     def for_budget(cls, minutes: float, stickiness: tuple[float, ...] = STICKINESS) -> PongPlan:
         """What two cores do in about this time, whatever this machine's cores do: sizes follow from the budget.
 
-        A quarter goes into training, nearly half into true success, the rest into episodes and scores.
+        Two fifths go into training, as much into true success, the rest into episodes and scores.
         """
         if not minutes >= 2:
             raise ConfigError(f"budget is {minutes:g} minutes, expected at least 2")
-        decisions = int(min(400_000, 2_400 * minutes))
+        decisions = int(min(500_000, 4_500 * minutes))
         policies = int(min(38, max(4, 0.9 * minutes)))
         explored = min(8_000, decisions // 3)
         return cls(

@@ -36,7 +36,7 @@ class Schedule:
     updates_per_decision: float = 0.5
     explored: int = 8_000  # decisions over which random actions become rare
     epsilon: float = 0.02  # share of random actions from then on
-    steps: int = 10  # of play that an update looks ahead before it asks the lagging network
+    steps: int = 3  # of play that an update looks ahead before it asks the lagging network
     lag: int = 300  # updates whose weights the lagging network averages
     capacity: int = 200_000  # decisions in the replay
 
