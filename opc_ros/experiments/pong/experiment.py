@@ -54,15 +54,15 @@ class PongPlan:
         """
         if not minutes >= 2:
             raise ConfigError(f"budget is {minutes:g} minutes, expected at least 2")
-        decisions = int(min(500_000, 4_500 * minutes))
-        policies = int(min(38, max(4, 0.9 * minutes)))
+        decisions = int(min(500_000, 4_050 * minutes))
+        policies = int(min(38, max(4, 0.81 * minutes)))
         explored = min(8_000, decisions // 3)
         return cls(
             schedule=Schedule(decisions=decisions, explored=explored),
             behaviour=Schedule(decisions=decisions, explored=explored, checkpoints=policies),
-            points=int(min(3_000, max(16, 2 * minutes))),
-            recorded=int(min(30, max(6, 27 * minutes / policies))),
-            training_starts=int(min(200, max(20, 10 * minutes))),
+            points=int(min(3_000, max(16, 1.8 * minutes))),
+            recorded=int(min(30, max(6, 24.3 * minutes / policies))),
+            training_starts=int(min(200, max(20, 9 * minutes))),
             stickiness=stickiness,
         )
 

@@ -65,6 +65,7 @@ def _draw_training(result: PongResult, folder: Path) -> Path:
     for axes, title in zip(row, ("share of points won", LABELS["soft_opc"], LABELS["opc"]), strict=True):
         axes.set_title(f"{title}, sticky {level.stickiness:.0%}", fontsize=10)
         axes.set_xlabel("decisions")
+        axes.locator_params(axis="x", nbins=5)
     figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return save_figure(figure, folder / "pong_training.png")
 
