@@ -24,14 +24,14 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── LengthMismatch
     │   ├── NonFiniteQ
     │   ├── PriorOutOfRange
-    │   ├── QLedgerError           the file of Q values
+    │   ├── QCacheError           the file of Q values
     │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
     ├── TrainingError              data that no candidate can be trained on, or a run that cannot go on
     ├── EvaluationError            a measurement of true success that cannot be made or read
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, ledger and scheduler
         ├── PermitRefused
-        ├── LedgerDamaged          lines changed, added or missing
+        ├── AuditLogDamaged          lines changed, added or missing
         └── SchedulerBusy          another scheduler holds the queue
 """
 
@@ -124,7 +124,7 @@ class PriorOutOfRange(ScoreError):
     """A prior that is not a probability."""
 
 
-class QLedgerError(ScoreError):
+class QCacheError(ScoreError):
     """The file of Q values."""
 
 
@@ -152,8 +152,8 @@ class PermitRefused(DeploymentError):
     """A permit that does not allow what was asked."""
 
 
-class LedgerDamaged(DeploymentError):
-    """Ledger lines that were changed, added or are missing."""
+class AuditLogDamaged(DeploymentError):
+    """AuditLog lines that were changed, added or are missing."""
 
 
 class SchedulerBusy(DeploymentError):

@@ -115,7 +115,7 @@ class ToolState:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A camera picture in the bytes the camera sent."""
+    """A camera image in the bytes the camera sent."""
 
     stamp_ns: int
     encoding: str  # "jpeg", "png", or a raw ROS encoding: "rgb8", "bgr8", "mono8"
@@ -124,11 +124,11 @@ class Frame:
     height: int = 0
 
     def decode(self) -> np.ndarray:
-        """The picture as (H, W, 3) RGB bytes."""
+        """The image as (H, W, 3) RGB bytes."""
         if self.encoding in ("jpeg", "png"):
             decoded = cv2.imdecode(np.frombuffer(self.data, dtype=np.uint8), cv2.IMREAD_COLOR) if self.data else None
             if decoded is None:
-                raise GraspError(f"frame at {self.stamp_ns} ns: {len(self.data)} bytes are no {self.encoding} picture")
+                raise GraspError(f"frame at {self.stamp_ns} ns: {len(self.data)} bytes are no {self.encoding} image")
             return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB))
         channels = {"rgb8": 3, "bgr8": 3, "mono8": 1}.get(self.encoding)
         if channels is None:
@@ -146,10 +146,10 @@ class Frame:
 
     @classmethod
     def from_image(cls, image: np.ndarray, stamp_ns: int, *, quality: int = 95) -> Frame:
-        """Encode an (H, W, 3) RGB picture as JPEG."""
+        """Encode an (H, W, 3) RGB image as JPEG."""
         done, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
         if not done:
-            raise GraspError(f"frame at {stamp_ns} ns: picture of shape {image.shape} cannot be encoded as JPEG")
+            raise GraspError(f"frame at {stamp_ns} ns: image of shape {image.shape} cannot be encoded as JPEG")
         return cls(stamp_ns=stamp_ns, encoding="jpeg", data=data.tobytes(), width=image.shape[1], height=image.shape[0])
 
 

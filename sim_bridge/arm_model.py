@@ -15,7 +15,7 @@ _LINK_7_TO_FLANGE_M = 0.045
 _PALM_LENGTH_M = 0.065
 _FINGER_THICKNESS_M = 0.012
 _FINGER_WIDTH_M = 0.022
-# From the base to the shoulder: wherever the tool is in its workspace, they stay out of every camera's picture.
+# From the base to the shoulder: wherever the tool is in its workspace, they stay out of every camera's image.
 _NEVER_SEEN = ("lbr_iiwa_link_0", "lbr_iiwa_link_1", "lbr_iiwa_link_2")
 
 
@@ -36,7 +36,7 @@ def compose_arm_urdf(data_path: Path, mount: GripperMount) -> str:
 
     The arm's links lose their collision meshes: inside the workspace box only hand and fingers can touch
     anything, and every mesh would cost time in each physics step. Links that are never seen lose their looks,
-    half of all triangles that a picture would cost.
+    half of all triangles that an image would cost.
     """
     folder = data_path / "kuka_iiwa"
     robot = ET.parse(folder / "model.urdf").getroot()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from opc_interfaces.msg import RobotStatus
 
-from opc_ros.arm_settings import ArmSettings
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.config_files import find_config
 from opc_ros.config import described, load_config
 from opc_ros.errors import OpcError

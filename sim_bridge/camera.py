@@ -1,4 +1,4 @@
-"""Pinhole camera with a little lens distortion: where points of the base frame land in the picture."""
+"""Pinhole camera with a little lens distortion: where points of the base frame land in the image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class CameraModel:
     """A calibrated camera."""
 
     intrinsics: np.ndarray  # (3, 3)
-    camera_from_base: np.ndarray  # (4, 4); camera axes: x right, y down, z into the picture
+    camera_from_base: np.ndarray  # (4, 4); camera axes: x right, y down, z into the image
     size: int  # pixels, square
     distortion: tuple[float, float] = (0.0, 0.0)  # radial k1, k2, as OpenCV has them
 
@@ -49,7 +49,7 @@ class CameraMount:
     distortion: tuple[float, float] = (0.0, 0.0)
 
     def calibrate(self, size: int) -> CameraModel:
-        """The camera model of pictures with size x size pixels."""
+        """The camera model of images with size x size pixels."""
         focal = size / 2 / np.tan(self.view_angle_rad / 2)
         centre = (size - 1) / 2
         intrinsics = np.array([[focal, 0, centre], [0, focal, centre], [0, 0, 1]])

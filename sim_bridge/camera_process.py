@@ -13,7 +13,7 @@ from sim_bridge.world import ScenePose, World, WorldSpec
 
 
 class CameraProcess:
-    """Shows what it is told in a world of its own and sends back pictures, one at a time."""
+    """Shows what it is told in a world of its own and sends back images, one at a time."""
 
     def __init__(self, spec: WorldSpec, *, image_size: int, quality: int) -> None:
         # A fork would take ROS's threads and locks along.
@@ -30,7 +30,7 @@ class CameraProcess:
         self._send(seed)
 
     def ask(self, pose: ScenePose, stamp_ns: int) -> bool:
-        """Have a picture taken, unless the last one is not there yet; tells whether it was asked for."""
+        """Have an image taken, unless the last one is not there yet; tells whether it was asked for."""
         if self._is_busy:
             return False
         self._send((pose, stamp_ns))
@@ -38,7 +38,7 @@ class CameraProcess:
         return True
 
     def take(self) -> Frame | None:
-        """The picture asked for, once it is there; never waits."""
+        """The image asked for, once it is there; never waits."""
         try:
             if not self._pipe.poll():
                 return None
@@ -66,9 +66,9 @@ class CameraProcess:
 
 
 def _serve(pipe: Connection, spec: WorldSpec, image_size: int, quality: int) -> None:
-    """Lay out for a number, take a picture for a pose, end with the pipe: no parent, no camera."""
+    """Lay out for a number, take an image for a pose, end with the pipe: no parent, no camera."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A late picture is a nuisance, a late stop is not: no share in its parent's precedence.
+    # A late image is a nuisance, a late stop is not: no share in its parent's precedence.
     set_niceness(0)
     with World(spec, image_size=image_size) as world:
         while True:

@@ -47,7 +47,7 @@ class Plan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CollectionPlan:
-    """Which behaviour policy plays in which world, and how large its pictures are."""
+    """Which behaviour policy plays in which world, and how large its images are."""
 
     world: str
     policy: str
@@ -66,7 +66,7 @@ class CollectionPlan:
 
 
 def check_scene(world: str, image_size: int) -> None:
-    """Refuse a world that does not exist, and pictures too small to show anything."""
+    """Refuse a world that does not exist, and images too small to show anything."""
     find_world(world)
     if image_size < 8:
         raise ConfigError(f"image size is {image_size} pixels, expected at least 8")

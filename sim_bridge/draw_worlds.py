@@ -1,4 +1,4 @@
-"""Draws one picture of the worlds side by side: `python -m sim_bridge.draw_worlds --out worlds.png`."""
+"""Draws one image of the worlds side by side: `python -m sim_bridge.draw_worlds --out worlds.png`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw_worlds(*, size: int, seed: int) -> np.ndarray:
 
 
 def main() -> None:
-    """Write the picture."""
+    """Write the image."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("sim_bridge/docs/worlds.png"))
     parser.add_argument("--size", type=int, default=300, help="pixels of each world")

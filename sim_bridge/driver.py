@@ -7,9 +7,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from opc_ros.arms.safety import JointLimits, StopSwitch, Watchdog
+from opc_ros.arms.trajectory import Trajectory
 from opc_ros.errors import OutOfReach
-from opc_ros.safety import JointLimits, StopSwitch, Watchdog
-from opc_ros.trajectory import Trajectory
 from sim_bridge.kuka import MODEL
 from sim_bridge.trajectory_controller import TrajectoryController
 from sim_bridge.world import World

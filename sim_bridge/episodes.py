@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from opc_ros.arm import Arm
+from opc_ros.arms.arm import Arm
 from opc_ros.grasp import MAX_STEPS, Episode, Frame, GraspAction, GraspStep, Label, LabelSource, Observation
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opc_ros.kinematics import Kinematics, ToolMount, ToolPose, find_arm_model
-from opc_ros.safety import WorkspaceBox
+from opc_ros.arms.kinematics import Kinematics, ToolMount, ToolPose, find_arm_model
+from opc_ros.arms.safety import WorkspaceBox
 
 MODEL = find_arm_model("lbr_iiwa_14_r820")
 TORQUE_LIMITS_NM = np.array([320.0, 320.0, 176.0, 176.0, 110.0, 40.0, 40.0])  # (7,), from the datasheet

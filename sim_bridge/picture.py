@@ -1,4 +1,4 @@
-"""Takes the camera's picture: a pinhole rendering, then the lens and the sensor."""
+"""Takes the camera's image: a pinhole rendering, then the lens and the sensor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PictureMaker:
         self._still: tuple[np.ndarray, np.ndarray] | None = None
 
     def begin(self, variation: Variation, rng: np.random.Generator) -> None:
-        """Light, exposure and noise for the pictures to come, of a stage that stays as it is."""
+        """Light, exposure and noise for the images to come, of a stage that stays as it is."""
         if variation.camera_shift != self._variation.camera_shift:
             self._look_through(self._mount.moved(variation.camera_shift))
         self._variation = variation
@@ -56,7 +56,7 @@ class PictureMaker:
         self._view, self._projection = _view_matrix(camera), _projection_matrix(camera)
 
     def _render(self, client: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Picture (H, W, 4) and depth (H, W) of one client."""
+        """Image (H, W, 4) and depth (H, W) of one client."""
         size, light = self._size, self._variation.light
         _, _, rgba, depth, _ = client.getCameraImage(
             size,
@@ -91,7 +91,7 @@ def add_flaws(image: np.ndarray, flaws: PictureFlaws, rng: np.random.Generator) 
 
 
 def _view_matrix(camera: CameraModel) -> tuple[float, ...]:
-    """Column by column, with OpenGL's axes: y up and z out of the picture."""
+    """Column by column, with OpenGL's axes: y up and z out of the image."""
     flip = np.diag([1.0, -1.0, -1.0, 1.0])
     return tuple((flip @ camera.camera_from_base).T.ravel())
 
@@ -99,7 +99,7 @@ def _view_matrix(camera: CameraModel) -> tuple[float, ...]:
 def _projection_matrix(camera: CameraModel) -> tuple[float, ...]:
     size, k = camera.size, camera.intrinsics
     depth = _FAR_M - _NEAR_M
-    # Pixel centres lie on whole numbers, so the picture reaches from -0.5 to size - 0.5.
+    # Pixel centres lie on whole numbers, so the image reaches from -0.5 to size - 0.5.
     matrix = np.array(
         [
             [2 * k[0, 0] / size, 0, 1 - 2 * (k[0, 2] + 0.5) / size, 0],

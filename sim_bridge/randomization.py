@@ -22,7 +22,7 @@ class Level(StrEnum):
     NONE = "none"
     MILD = "mild"  # textures, colours, light
     HEAVY = "heavy"  # also arm and tray pose, divider, backgrounds
-    ROUGH = "rough"  # looks, and what hardware does to picture, camera, contact and motion, drawn for training
+    ROUGH = "rough"  # looks, and what hardware does to image, camera, contact and motion, drawn for training
     PSEUDO_REAL = "pseudo_real"  # also noise, blur, exposure, cables, clutter, friction, mass, latency, gripper play
 
 
@@ -56,10 +56,10 @@ class PlanarOffset:
 
 @dataclass(frozen=True, slots=True)
 class PictureFlaws:
-    """What a real sensor adds to a picture."""
+    """What a real sensor adds to an image."""
 
     noise: float = 0.0  # standard deviation in grey values
-    blur_px_at_472: float = 0.0  # standard deviation of the blur, for a picture of 472 pixels
+    blur_px_at_472: float = 0.0  # standard deviation of the blur, for an image of 472 pixels
     gain: Rgb = (1.0, 1.0, 1.0)  # exposure and white balance
     vignette: float = 0.0  # how much darker the corners are
 

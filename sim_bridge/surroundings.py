@@ -1,7 +1,7 @@
 """What stands still in a layout: table, tray, divider, clutter and cables.
 
 Their shapes are in the physics client; their looks are in a second client, the stage, which nothing but the camera
-uses. So a layout's still parts are rendered once, and each picture only renders what moves.
+uses. So a layout's still parts are rendered once, and each image only renders what moves.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _SIDE = 64
 
 
 def write_textures(folder: Path, *, first: int = 0) -> list[Path]:
-    """Write a bank of TEXTURE_COUNT pictures and return their paths in order."""
+    """Write a bank of TEXTURE_COUNT images and return their paths in order."""
     paths = []
     for index in range(TEXTURE_COUNT):
         path = folder / f"texture_{first + index}.png"
@@ -24,7 +24,7 @@ def write_textures(folder: Path, *, first: int = 0) -> list[Path]:
 
 
 def paint_texture(number: int) -> np.ndarray:
-    """A picture (64, 64, 3) of one of four kinds."""
+    """An image (64, 64, 3) of one of four kinds."""
     rng = np.random.default_rng(number)
     light, dark = rng.integers(140, 256, size=3), rng.integers(40, 200, size=3)
     weight = (_blotches, _stripes, _checks, _spots)[number % 4](rng)[:, :, None]

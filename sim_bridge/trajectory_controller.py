@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from opc_ros.arms.kinematics import JOINTS
+from opc_ros.arms.safety import JointLimits
+from opc_ros.arms.trajectory import Trajectory
 from opc_ros.errors import OutOfReach
-from opc_ros.kinematics import JOINTS
-from opc_ros.safety import JointLimits
-from opc_ros.trajectory import Trajectory
 
 
 class TrajectoryController:

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from opc_ros.arm import Motion
+from opc_ros.arms.arm import Motion
+from opc_ros.arms.kinematics import ToolPose
+from opc_ros.arms.safety import WorkspaceBox
 from opc_ros.errors import ArmStopped
 from opc_ros.grasp import ActionBounds, GraspAction, Observation
-from opc_ros.kinematics import ToolPose
-from opc_ros.safety import WorkspaceBox
 from sim_bridge.arm_model import OPEN_APERTURE_M
 from sim_bridge.kuka import KINEMATICS, LARGEST_YAW_RAD, MODEL, WORKSPACE
 from sim_bridge.world import World, WorldSpec

@@ -17,6 +17,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, JointState
 from std_msgs.msg import Float64, Header
 from trajectory_msgs.msg import JointTrajectory
 
+from opc_ros.arms.safety import StopSwitch
 from opc_ros.config import described
 from opc_ros.errors import ArmError, OpcError
 from opc_ros.ros import convert, topics
@@ -26,7 +27,6 @@ from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 from opc_ros.ros.services import create_service
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
-from opc_ros.safety import StopSwitch
 from sim_bridge.camera import CameraModel
 from sim_bridge.camera_process import CameraProcess
 from sim_bridge.driver import DriverState, TwinDriver
@@ -58,9 +58,9 @@ class TwinSettings:
     controller: str = described("joint_trajectory_controller", "takes trajectories on <controller>/joint_trajectory")
     gripper_joint: str = described("gripper_width", "name of the opening in gripper/joint_states")
     joint_state_hz: float = described(100.0, "joint states each second", low=10, high=1000)
-    camera_hz: float = described(10.0, "pictures each second, as far as the machine renders so many", low=0.1, high=200)
-    image_size: int = described(472, "width and height of the pictures in pixels", low=16, high=4096)
-    jpeg_quality: int = described(95, "of the pictures", low=1, high=100)
+    camera_hz: float = described(10.0, "images each second, as far as the machine renders so many", low=0.1, high=200)
+    image_size: int = described(472, "width and height of the images in pixels", low=16, high=4096)
+    jpeg_quality: int = described(95, "of the images", low=1, high=100)
     real_time_factor: float = described(1.0, "simulated seconds for each second", low=0.1, high=20)
     niceness: int = described(
         0, "of all but the camera; below 0 a busy machine delays stops less, if allowed", low=-20, high=19

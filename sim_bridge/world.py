@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from opc_ros.arms.kinematics import JOINTS, ToolPose
 from opc_ros.errors import ArmError
 from opc_ros.grasp import ToolState
-from opc_ros.kinematics import JOINTS, ToolPose
 from sim_bridge.arm_model import OPEN_APERTURE_M, SQUARE_MOUNT, GripperMount
 from sim_bridge.bullet import connect, pybullet
 from sim_bridge.camera import STANDARD_CAMERA, CameraModel, CameraMount
@@ -193,7 +193,7 @@ class World:
         )
 
     def show(self, pose: ScenePose) -> None:
-        """Put everything where it is in another world, to take its picture."""
+        """Put everything where it is in another world, to take its image."""
         self._refuse_if_closed()
         for joint, angle in enumerate(pose.joints.tolist()):
             self._client.resetJointState(self._arm, joint, angle)

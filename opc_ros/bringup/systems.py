@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from opc_ros.arm_settings import ArmSettings
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
 from opc_ros.bringup.twin_lab import furnish_twin_lab
@@ -146,9 +146,9 @@ ROBOTS = Argument("robots", "arm1", "names of the robots, with commas between; e
 STORE = Argument("store", "store", "folder of the validation store")
 TWIN = (
     Argument("world", "pseudo_real", "world of the twins; sim_bridge/worlds.py names them"),
-    Argument("image_size", "472", "width and height of the pictures in pixels"),
+    Argument("image_size", "472", "width and height of the images in pixels"),
     Argument("real_time_factor", "1", "simulated seconds for each second"),
-    Argument("camera_hz", "10", "pictures each second"),
+    Argument("camera_hz", "10", "images each second"),
     Argument("joint_state_hz", "100", "joint states each second; fewer spare a busy machine"),
     Argument("seed", "0", "of the first layout of the first robot"),
 )

@@ -26,7 +26,7 @@ policies:  scripted (60 % success), mostly_random (1 %), weaker (28 %) and bette
 
 candidate: plays the action its Q function likes best; its episodes name its id as their behaviour policy
 
-An episode's id follows from world, policy, picture size and seed: a second run adds only what is missing.
+An episode's id follows from world, policy, image size and seed: a second run adds only what is missing.
 Through ROS each robot is a twin behind KUKA topics with a recorder of its own, all of them processes over DDS; a second
 run adds what a robot still lacks of its share. Arms move in real time there, so it is for trying the way recordings go.
 """

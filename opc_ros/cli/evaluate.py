@@ -41,7 +41,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--world", action="append", help=f"may be repeated (default: {', '.join(WORLDS)})")
     parser.add_argument("--episodes", type=int, default=200, help="in each world (default: 200)")
     parser.add_argument("--seed", type=int, default=1_000_000, help="of the first episode (default: 1000000)")
-    parser.add_argument("--image-size", type=int, default=0, help="of the twin's pictures (default: the candidate's)")
+    parser.add_argument("--image-size", type=int, default=0, help="of the twin's images (default: the candidate's)")
     parser.add_argument("--workers", type=int, help="processes (default: one for each core)")
     parser.add_argument("--cache", type=Path, default=Path("outcomes"), help="folder of outcomes (default: ./outcomes)")
     parser.add_argument("--known", action="store_true", help="play nothing: only what the cache has")

@@ -25,7 +25,7 @@ VERBS: tuple[str, ...] = (
     "gate",
     "keys",
     "deploy",
-    "ledger",
+    "audit",
     "reproduce",
 )
 

@@ -1,4 +1,4 @@
-"""`opc rank`: order candidates anew from values already in the ledger."""
+"""`opc rank`: order candidates anew from values already in the Q cache."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ EXAMPLES = """examples:
   opc rank --snapshot week-46 --prior 0.8 --top-k 5
   opc rank --known-success measured.csv --out scores/with-truth
 
-Runs no network: every value must be in the ledger already, `opc score` puts it there."""
+Runs no network: every value must be in the Q cache already, `opc score` puts it there."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "rank",
         help="rank already scored candidates by another metric, prior or snapshot",
-        description="Rank candidates from values already in the ledger, and write a report.",
+        description="Rank candidates from values already in the Q cache, and write a report.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -112,7 +112,7 @@ def _run_world(
     from opc_ros.experiments.validation_sets import collect_missing, plan_sets, store_folder
     from opc_ros.policies.compute import available_cores
     from opc_ros.scoring.engines import LocalEngine
-    from opc_ros.scoring.ledger import QLedger
+    from opc_ros.scoring.q_cache import QCache
     from opc_ros.store import open_store
     from sim_bridge.training.evaluation import EvaluationPlan, read_outcomes
 
@@ -124,7 +124,7 @@ def _run_world(
         if arguments.only_collect:
             return None
         with (
-            QLedger(arguments.data / "q.sqlite") as ledger,
+            QCache(arguments.data / "q.sqlite") as q_cache,
             progress_bar(f"scoring in {name}", is_shown=not arguments.json) as report,
         ):
             return run_world(
@@ -133,7 +133,7 @@ def _run_world(
                 sets,
                 candidates,
                 true_success,
-                ledger,
+                q_cache,
                 LocalEngine(),
                 budget=budget,
                 least_trials=arguments.least_trials,

@@ -1,4 +1,4 @@
-"""`opc score`: compute what the ledger lacks, rank, and write the report."""
+"""`opc score`: compute what the Q cache lacks, rank, and write the report."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opc_ros.progress import Report
-    from opc_ros.ranking.run import ScoringRun
     from opc_ros.scoring.engines import Engine
+    from opc_ros.workflows.scoring_run import ScoringRun
 
 METRICS = ("soft_opc", "opc", "soft_opc_by_transition", "soft_opc_over_spread")
 
@@ -23,7 +23,7 @@ EXAMPLES = """examples:
   opc score randomised-40k rcan-20k --metric opc --baselines
   opc score --engine ray --ray-address auto
 
-Q values are kept in the ledger (OUT/../q.sqlite unless --ledger says otherwise): again tomorrow
+Q values are kept in the Q cache (OUT/../q.sqlite unless --q-cache says otherwise): again tomorrow
 costs only what is new, and an interrupted run resumes. Writes report.html, report.json and
 ranking.json to OUT. Exit code 1 if a candidate or an episode had to be left out."""
 
@@ -56,7 +56,7 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
         "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
     )
     parser.add_argument("--out", type=Path, default=Path("scores/latest"), help="folder of the report")
-    parser.add_argument("--ledger", type=Path, help="file of Q values (default: q.sqlite beside OUT)")
+    parser.add_argument("--q-cache", type=Path, help="file of Q values (default: q.sqlite beside OUT)")
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0], help="what ranks (default: soft_opc)")
     parser.add_argument("--prior", type=float, default=1.0, help="p(y = 1), the share of feasible actions (default: 1)")
     parser.add_argument("--top-k", type=_whole_number(1), default=3, help="how many count as the best (default: 3)")
@@ -103,7 +103,7 @@ def run_with(engine: Engine, arguments: argparse.Namespace, *, episodes_per_pass
         result = _score(engine, arguments, episodes_per_pass, report)
     print(_to_json(result) if arguments.json else _to_table(result))
     if arguments.mlflow:
-        from opc_ros.ranking.mlflow_sink import log_to_mlflow
+        from opc_ros.workflows.mlflow_sink import log_to_mlflow
 
         log_to_mlflow(result, arguments.mlflow)
     left_out = {"candidate": result.report.failed_candidates, "episode": result.report.failed_episodes}
@@ -116,8 +116,8 @@ def run_with(engine: Engine, arguments: argparse.Namespace, *, episodes_per_pass
 def _score(engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int, report: Report) -> ScoringRun:
     import datetime
 
-    from opc_ros.ranking.run import RankingOptions
-    from opc_ros.ranking.store_run import StoreScoring, score_store
+    from opc_ros.workflows.scoring_run import RankingOptions
+    from opc_ros.workflows.store_scoring import StoreScoring, score_store
 
     request = StoreScoring(
         store=arguments.store,
@@ -125,7 +125,7 @@ def _score(engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int
         out=arguments.out,
         candidates=tuple(arguments.candidates_given),
         snapshot=arguments.snapshot,
-        ledger=arguments.ledger,
+        q_cache=arguments.q_cache,
         has_baselines=arguments.baselines,
         known_success=arguments.known_success,
         options=RankingOptions(
@@ -153,7 +153,7 @@ def _to_table(result: ScoringRun) -> str:
     lines = [
         f"{ranking.metric} on {ranking.episodes} episodes, {ranking.successes} successes "
         f"(snapshot {ranking.snapshot_id[:12]}); "
-        f"{scored.pairs_evaluated} evaluated, {scored.pairs_cached} from the ledger",
+        f"{scored.pairs_evaluated} evaluated, {scored.pairs_cached} from the Q cache",
         f"{'#':>3}  {'candidate':<{width}}  {'score':>8}  {f'{ranking.confidence:.0%} interval':>18}  "
         f"{'rank':>8}  in top {ranking.top_k}",
     ]

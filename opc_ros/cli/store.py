@@ -8,7 +8,7 @@ from opc_ros.cli import store_browse, store_exchange, store_pin, store_upkeep
 
 EXAMPLES = """examples:
   opc store list --store /data/store --robot arm1 --since 2026-11-01
-  opc store show arm1-000123 --picture sheet.png
+  opc store show arm1-000123 --image sheet.png
   opc store label arm1-000123 success --by ada --note "held for 3 s"
   opc store snapshot --tag week-46 --object-set cups
   opc store verify

@@ -22,7 +22,7 @@ LIST_EXAMPLES = """examples:
 
 SHOW_EXAMPLES = """examples:
   opc store show arm1-000123
-  opc store show arm1-000123 --picture sheet.png"""
+  opc store show arm1-000123 --image sheet.png"""
 
 STATS_EXAMPLES = """examples:
   opc store stats
@@ -36,7 +36,7 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     add_selection(listing)
     listing.set_defaults(run=run_list)
 
-    show = add_verb(verbs, "show", help="show one episode, as text and as a picture", examples=SHOW_EXAMPLES)
+    show = add_verb(verbs, "show", help="show one episode, as text and as an image", examples=SHOW_EXAMPLES)
     show.add_argument("episode")
     show.add_argument(
         "--picture", type=Path, metavar="FILE", help="write its frames, actions and label, e.g. sheet.png"
@@ -89,7 +89,7 @@ def run_show(arguments: argparse.Namespace) -> int:
         numbers = " ".join(f"{number:+.3f}" for number in action)
         print(f"step {index:<3} {(step.frame.stamp_ns - episode.started_ns) / 1e9:7.3f} s  {numbers}{clamped}")
     if arguments.picture is not None:
-        print(f"picture           {arguments.picture}")
+        print(f"image           {arguments.picture}")
     return 0
 
 

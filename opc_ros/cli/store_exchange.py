@@ -14,7 +14,7 @@ EXPORT_EXAMPLES = """examples:
   opc store export /data/lerobot/week-46 --snapshot week-46
   opc store export cups --object-set cups --fps 10
 
-Writes a LeRobot dataset of format v3.0 with the pictures embedded as the camera sent them:
+Writes a LeRobot dataset of format v3.0 with the images embedded as the camera sent them:
   LeRobotDataset("lab/week-46", root="/data/lerobot/week-46")"""
 
 IMPORT_EXAMPLES = """examples:

@@ -25,7 +25,7 @@ their reason. Episodes that a recorder is writing are left alone, so it may run 
 
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     verify = add_verb(verbs, "verify", help="check every file against its hash", examples=VERIFY_EXAMPLES)
-    verify.add_argument("--decode", action="store_true", help="decode every picture too")
+    verify.add_argument("--decode", action="store_true", help="decode every image too")
     verify.set_defaults(run=run_verify)
 
     recover = add_verb(verbs, "recover", help="put a store right after a crash", examples=RECOVER_EXAMPLES)
@@ -51,7 +51,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     else:
         for problem in found.problems:
             print(problem)
-        decoded = f", {found.frames_decoded} pictures decoded" if arguments.decode else ""
+        decoded = f", {found.frames_decoded} images decoded" if arguments.decode else ""
         running = f", {found.running} being written" if found.running else ""
         verdict = f"{len(found.problems)} problems" if found.problems else "all as committed"
         print(f"{found.episodes} episodes, {found.bytes_read / 1e6:.1f} MB hashed{decoded}{running}: {verdict}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from opc_ros.demo.lab import DemoLab
 from opc_ros.demo.screen import Screen
-from opc_ros.deployment.ledger_check import read_ledger
+from opc_ros.deployment.audit_check import read_audit_log
 
 LOOK_S = 0.5
 SAVING_S = 30.0  # the longest recorders take over their last episodes
@@ -52,7 +52,7 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
 def _await_recorders(lab: DemoLab, screen: Screen) -> None:
     """Robots report before their recorders are done; what ran is kept before nodes are told to end."""
     deadline = time.monotonic() + SAVING_S
-    told = [entry.body for entry in read_ledger(lab.plan.ledger) if entry.kind == "episode"]
+    told = [entry.body for entry in read_audit_log(lab.plan.ledger) if entry.kind == "episode"]
     ran = {body["episode_id"] for body in told if body["success"] is not None}
     while missing := ran - {path.stem for path in lab.plan.store.glob("episodes/*/*.json")}:
         if time.monotonic() > deadline:
@@ -74,7 +74,7 @@ class _Teller:
 
     def tell(self, status: dict[str, Any]) -> None:
         names = {request["candidate_id"]: request["name"] for request in status["requests"]}
-        for entry in list(read_ledger(self._lab.plan.ledger))[self._seen :]:
+        for entry in list(read_audit_log(self._lab.plan.ledger))[self._seen :]:
             self._seen += 1
             name = names.get(entry.body.get("candidate_id", ""), "")
             if entry.kind == "episode":

@@ -11,14 +11,14 @@ from opc_ros.demo.judging import TAG, Judged
 from opc_ros.demo.lab import shorten
 from opc_ros.demo.plan import DemoPlan
 from opc_ros.demo.running import Ran
+from opc_ros.deployment.audit_check import check_audit_log
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.deployment.ledger_check import check_ledger
 from opc_ros.errors import ConstantScores
 from opc_ros.ranking import Ranking, spearman
-from opc_ros.ranking.run import RankingOptions
-from opc_ros.ranking.store_run import StoreScoring, score_store
 from opc_ros.scoring.engines import NoEngine
+from opc_ros.workflows.scoring_run import RankingOptions
+from opc_ros.workflows.store_scoring import StoreScoring, score_store
 
 
 def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
@@ -37,7 +37,7 @@ def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
             out=plan.folder / "report",
             candidates=tuple(candidate.candidate_id for candidate in ranking.candidates),
             snapshot=TAG,
-            ledger=plan.folder / "scores" / "q.sqlite",
+            q_cache=plan.folder / "scores" / "q.sqlite",
             known_success=measured if ran.tried else None,
             options=RankingOptions(metric=ranking.metric, top_k=ranking.top_k),
         ),
@@ -57,7 +57,7 @@ def summarise(plan: DemoPlan, recorded: Recorded, ranking: Ranking, judged: Judg
         *_describe_runs(ran),
         f"  agreement  {_describe_agreement(ran)}",
         f"  champion   {_describe_champion(ran)}",
-        f"  ledger     {_describe_ledger(plan)}",
+        f"  ledger     {_describe_audit_log(plan)}",
         f"  report     {shorten(page)}",
     ]
     return lines
@@ -68,7 +68,7 @@ def next_commands(plan: DemoPlan, ranking: Ranking) -> list[str]:
     return [
         f"  cd {shorten(plan.folder)}",
         f"  opc gate explain {ranking.candidates[0].name} --gate {plan.gate_config}",
-        "  opc ledger show",
+        "  opc audit show",
         f"  opc up twin {given} scheduler_config:={plan.scheduler_config}",
     ]
 
@@ -111,7 +111,7 @@ def _describe_champion(ran: Ran) -> str:
     return "none: the race was cut off" if ran.is_cut_off else "none: nobody who was run is good enough"
 
 
-def _describe_ledger(plan: DemoPlan) -> str:
-    found = check_ledger(plan.ledger, load_trusted_keys(plan.folder / "deployment" / "keys"))
+def _describe_audit_log(plan: DemoPlan) -> str:
+    found = check_audit_log(plan.ledger, load_trusted_keys(plan.folder / "deployment" / "keys"))
     entries = f"{found.head.entries} entries"
     return f"whole, {entries}, each signed" if found.is_whole else f"DAMAGED: {found.problems[0]}"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.keys import Signer, load_signer
-from opc_ros.deployment.ledger import Ledger
 from opc_ros.deployment.queue import Queue, ignore_moment
 from opc_ros.errors import DeploymentError
 
@@ -33,7 +33,7 @@ class DeploymentFolder:
         if not self.path.is_dir():
             raise DeploymentError(f"{self.path}: no such folder; begin one with `opc keys create {self.keys}`")
         signer = load_signer(self.keys)
-        queue = Queue(self.path, Ledger(self.ledger, signer), probe=probe)
+        queue = Queue(self.path, AuditLog(self.ledger, signer), probe=probe)
         try:
             yield queue, signer
         finally:

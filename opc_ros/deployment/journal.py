@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from opc_ros.deployment.ledger import Ledger, LedgerHead
+from opc_ros.deployment.audit_log import AuditHead, AuditLog
 from opc_ros.errors import DeploymentError
 
 SCHEMA = """
@@ -118,17 +118,17 @@ class RobotJournal:
         row = self._database.execute("SELECT 1 FROM revoked WHERE permit_id = ?", (permit_id,)).fetchone()
         return row is not None
 
-    def remember_ledger(self, head: LedgerHead) -> None:
+    def remember_ledger(self, head: AuditHead) -> None:
         """Keep the longest ledger head seen, as a witness."""
         if head.entries > self.ledger_witness().entries:
             self._set("ledger", f"{head.entries}:{head.hash}")
 
-    def ledger_witness(self) -> LedgerHead:
+    def ledger_witness(self) -> AuditHead:
         row = self._database.execute("SELECT value FROM facts WHERE name = 'ledger'").fetchone()
         if row is None:
-            return LedgerHead()
+            return AuditHead()
         entries, _, digest = str(row[0]).partition(":")
-        return LedgerHead(int(entries), digest)
+        return AuditHead(int(entries), digest)
 
     def close(self) -> None:
         self._database.close()
@@ -152,7 +152,7 @@ class RobotJournal:
         self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, str(value)))
 
 
-def read_ledger_witness(path: Path) -> LedgerHead:
+def read_audit_witness(path: Path) -> AuditHead:
     """The head of the scheduler's ledger as a robot's journal remembers it."""
     if not path.is_file():
         raise DeploymentError(f"{path}: no such file, expected a robot's journal.db")
@@ -172,4 +172,4 @@ def accept_clock_on_robot(path: Path, person: str, reason: str, now_ns: int) -> 
     journal = RobotJournal(path, now_ns)
     journal.accept_earlier_clock(now_ns)
     journal.close()
-    Ledger(path.with_name("ledger.jsonl")).append("clock_accepted", {"person": person, "reason": reason}, now_ns)
+    AuditLog(path.with_name("ledger.jsonl")).append("clock_accepted", {"person": person, "reason": reason}, now_ns)

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from opc_ros.config import parse_config
+from opc_ros.deployment.audit_log import AuditHead
 from opc_ros.deployment.canonical import canonical_json
 from opc_ros.deployment.keys import Signer, TrustedKeys, is_signed_by
-from opc_ros.deployment.ledger import LedgerHead
 from opc_ros.errors import ConfigError, PermitRefused
 
 FORMAT = 1
@@ -47,7 +47,7 @@ class Permit:
     episodes: int
     issued_ns: int
     expires_ns: int
-    ledger: LedgerHead  # every robot thereby keeps a witness of the scheduler's ledger
+    ledger: AuditHead  # every robot thereby keeps a witness of the scheduler's ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class _PlainPermit:
     episodes: int
     issued_ns: int
     expires_ns: int
-    ledger: LedgerHead
+    ledger: AuditHead
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.canonical import canonical_json
 from opc_ros.deployment.decision import RealResult
-from opc_ros.deployment.ledger import Ledger
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_rows import (
     OPEN_LEASE_STATES,
@@ -27,7 +27,7 @@ from opc_ros.deployment.queue_rows import (
     to_request,
     to_robot,
 )
-from opc_ros.errors import DeploymentError, LedgerDamaged, SchedulerBusy
+from opc_ros.errors import AuditLogDamaged, DeploymentError, SchedulerBusy
 
 FORMAT = 1
 
@@ -43,7 +43,7 @@ class Queue:
     if the program dies in between, whoever opens the queue next copies them, once.
     """
 
-    def __init__(self, folder: Path, ledger: Ledger, *, probe: Callable[[str], None] = ignore_moment) -> None:
+    def __init__(self, folder: Path, ledger: AuditLog, *, probe: Callable[[str], None] = ignore_moment) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.ledger = ledger
@@ -66,7 +66,7 @@ class Queue:
             raise DeploymentError(f"{path}: no scheduler queue: {error}") from error
         if found != FORMAT:
             raise DeploymentError(f"{path}: format {found}, this program knows {FORMAT}")
-        self.copy_events_to_ledger()
+        self.copy_events_to_audit_log()
 
     def claim(self, now_ns: int) -> None:
         """Become the one scheduler of this queue, until the process ends or `close`."""
@@ -118,16 +118,16 @@ class Queue:
             self._database.execute("COMMIT")
             self._probe(f"after {name}")
             if told:
-                self.copy_events_to_ledger()
+                self.copy_events_to_audit_log()
                 self._probe(f"told {name}")
 
-    def copy_events_to_ledger(self) -> None:
+    def copy_events_to_audit_log(self) -> None:
         """Append every event the ledger does not have yet, in order."""
         with self.ledger.exclusive() as (last, append):
             done = int(last.body.get("change", 0)) if last is not None else 0
             newest = self.rows("SELECT coalesce(max(change), 0) FROM events")[0][0]
             if done > newest:
-                raise LedgerDamaged(
+                raise AuditLogDamaged(
                     f"{self.ledger.path}: tells of change {done}, but the queue ends at {newest}: an old copy of "
                     "queue.db was put back; restore the newest one"
                 )

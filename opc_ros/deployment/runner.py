@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from opc_ros.arm import Arm, Motion
+from opc_ros.arms.arm import Arm, Motion
 from opc_ros.deployment.journal import RobotJournal, RunEpisode
 from opc_ros.deployment.permit import Permit
 from opc_ros.deployment.verifier import EpisodeSlot, PermitVerifier

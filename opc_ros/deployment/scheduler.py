@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from opc_ros.deployment.audit_check import check_audit_log
 from opc_ros.deployment.decision import Decision, RealResult, Verdict
 from opc_ros.deployment.keys import Signer, TrustedKeys
-from opc_ros.deployment.ledger_check import check_ledger
 from opc_ros.deployment.outcomes import follow_up, serve_champion, settle_race
 from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit, to_text
 from opc_ros.deployment.queue import Queue
@@ -17,7 +17,7 @@ from opc_ros.deployment.queue_rows import Lease, Request, RobotRow
 from opc_ros.deployment.revoking import revocation_list, revoke_permit
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.work import Work, choose_work, judge_requests
-from opc_ros.errors import LedgerDamaged
+from opc_ros.errors import AuditLogDamaged
 
 Gate = Callable[[Request, Mapping[str, RealResult], str], Decision]  # request, real results, champion's id or ""
 
@@ -52,7 +52,7 @@ class Scheduler:
     ) -> None:
         """`trusted` are the keys that may have signed the ledger; without them, the signer's alone."""
         queue.claim(now())
-        _refuse_damaged_ledger(queue, trusted or {signer.key_id: signer.private_key.public_key()}, now())
+        _refuse_damaged_audit_log(queue, trusted or {signer.key_id: signer.private_key.public_key()}, now())
         self._queue = queue
         self._rules = rules
         self._signer = signer
@@ -261,13 +261,15 @@ class Scheduler:
         self._queue.execute("UPDATE robots SET rest_until_ns = max(rest_until_ns, ?) WHERE name = ?", until_ns, robot)
 
 
-def _refuse_damaged_ledger(queue: Queue, trusted: TrustedKeys, now_ns: int) -> None:
-    report = check_ledger(queue.ledger.path, trusted)
+def _refuse_damaged_audit_log(queue: Queue, trusted: TrustedKeys, now_ns: int) -> None:
+    report = check_audit_log(queue.ledger.path, trusted)
     if report.is_whole:
         return
     with queue.change("ledger damaged", now_ns) as tell:
         tell("ledger_damaged", {"problems": report.problems[:5]})
-    raise LedgerDamaged(f"{queue.ledger.path}: {report.problems[0]}; nothing is lent until it is restored from a copy")
+    raise AuditLogDamaged(
+        f"{queue.ledger.path}: {report.problems[0]}; nothing is lent until it is restored from a copy"
+    )
 
 
 def _is_allowed(request: Request, decision: Decision) -> bool:

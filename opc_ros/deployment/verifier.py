@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import TrustedKeys
-from opc_ros.deployment.ledger import Ledger
 from opc_ros.deployment.permit import Permit, Rung, Signed, open_permit, open_revocations
 from opc_ros.errors import DeploymentError, PermitRefused
 
@@ -32,7 +32,7 @@ class PermitVerifier:
         rungs: frozenset[Rung],
         load_keys: Callable[[], TrustedKeys],
         journal: RobotJournal,
-        ledger: Ledger,
+        ledger: AuditLog,
         now: Callable[[], int],
     ) -> None:
         """`rungs` are those this robot may serve; keys are loaded for every check, so deleting one counts at once."""

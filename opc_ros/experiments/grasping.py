@@ -21,7 +21,7 @@ from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
-from opc_ros.scoring.ledger import QLedger
+from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import ScoredSet, score_candidates
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import Store
@@ -101,7 +101,7 @@ def run_world(
     sets: Sequence[ValidationSet],
     candidates: Sequence[Candidate],
     true_success: dict[tuple[str, str], TrueSuccess],
-    ledger: QLedger,
+    q_cache: QCache,
     engine: Engine,
     *,
     budget: Budget,
@@ -118,7 +118,7 @@ def run_world(
             f"{world}: {len(chosen)} of {len(candidates)} candidates have {least_trials} trials or more, expected 3 or "
             "more; `opc evaluate` plays them"
         )
-    scored, with_greedy = _score(store, sets, chosen, ledger, engine, budget, report)
+    scored, with_greedy = _score(store, sets, chosen, q_cache, engine, budget, report)
     left_out = {c.name for c in candidates} - {c.name for c in scored.candidates}
     if scored.candidates != with_greedy.candidates:
         raise ScoreError(f"{world}: a candidate failed in the second pass only; run again")
@@ -183,7 +183,7 @@ def _score(
     store: Store,
     sets: Sequence[ValidationSet],
     candidates: Sequence[Candidate],
-    ledger: QLedger,
+    q_cache: QCache,
     engine: Engine,
     budget: Budget,
     report: Report,
@@ -195,12 +195,12 @@ def _score(
     mixed = [entry for entry in entries if entry.episode_id in sets[0].episode_ids]
     some = mixed[:: max(1, len(mixed) // budget.with_greedy)]
     scored = score_candidates(
-        SnapshotSource(snapshot.id, entries, store.read_entry), candidates, ledger, engine, report=report
+        SnapshotSource(snapshot.id, entries, store.read_entry), candidates, q_cache, engine, report=report
     )
     with_greedy = score_candidates(
         SnapshotSource(snapshot.id, some, store.read_entry),
         scored.candidates,
-        ledger,
+        q_cache,
         engine,
         greedy=CemSettings(),
         report=report,

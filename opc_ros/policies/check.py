@@ -63,7 +63,7 @@ def _find_constant(
         return Finding(True, "other actions in the same states change nothing: the action is ignored")
     negative = Observations(images=255 - observations.images, tools=observations.tools)
     if np.array_equal(check_values(q_function.q(negative, actions), len(actions)), values):
-        return Finding(False, "inverted pictures change nothing: the picture is ignored")
+        return Finding(False, "inverted images change nothing: the image is ignored")
     return None
 
 

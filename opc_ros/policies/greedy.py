@@ -16,7 +16,7 @@ from opc_ros.policies.q_function import FactoredQFunction, Observations, QFuncti
 
 _GRIPPER_CHOICES = 3  # leave, open, close
 _ROWS_AT_ONCE = 2048  # of samples, in one pass of a network
-_BYTES_AT_ONCE = 256 << 20  # of repeated pictures
+_BYTES_AT_ONCE = 256 << 20  # of repeated images
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class _Proposal:
 
 
 def _judge_of(q_function: QFunction, observations: Observations, samples: int) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of actions (B * K, 8) that sees each picture once where the Q function can."""
+    """A function of actions (B * K, 8) that sees each image once where the Q function can."""
     rows = len(observations) * samples
     if isinstance(q_function, FactoredQFunction):
         factored = q_function
@@ -178,7 +178,7 @@ def _judge_of(q_function: QFunction, observations: Observations, samples: int) -
 
 
 def _states_at_once(q_function: QFunction, observations: Observations, samples: int) -> int:
-    """As many as fit the memory bound; a Q function in one piece holds every picture once for each sample."""
+    """As many as fit the memory bound; a Q function in one piece holds every image once for each sample."""
     rows = _ROWS_AT_ONCE
     if not isinstance(q_function, FactoredQFunction):
         rows = min(rows, _BYTES_AT_ONCE // (4 * max(1, observations.images[0].size)))

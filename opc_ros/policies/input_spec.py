@@ -14,7 +14,7 @@ Row = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class CameraSpec:
-    """A camera by its 3x4 matrix: base frame, metres, to pixels counted from the picture's top left corner."""
+    """A camera by its 3x4 matrix: base frame, metres, to pixels counted from the image's top left corner."""
 
     width: int
     height: int
@@ -22,16 +22,16 @@ class CameraSpec:
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.height < 1:
-            raise ValueError(f"picture is {self.width}x{self.height}, expected at least 1x1")
+            raise ValueError(f"image is {self.width}x{self.height}, expected at least 1x1")
         if not all(math.isfinite(value) for row in self.projection for value in row):
             raise ValueError("projection has a number that is not finite")
         if not any(self.projection[2]):
-            raise ValueError("projection's third row is zero, so no point has a place in the picture")
+            raise ValueError("projection's third row is zero, so no point has a place in the image")
 
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """Picture size, action bounds and scaling, camera; the last three only concern exported networks."""
+    """Image size, action bounds and scaling, camera; the last three only concern exported networks."""
 
     image_height: int
     image_width: int
@@ -45,7 +45,7 @@ class InputSpec:
 
     def __post_init__(self) -> None:
         if not (1 <= self.image_height <= 4096 and 1 <= self.image_width <= 4096):
-            raise ValueError(f"picture is {self.image_width}x{self.image_height}, expected 1 to 4096 each way")
+            raise ValueError(f"image is {self.image_width}x{self.image_height}, expected 1 to 4096 each way")
         if not (0 < self.action_bounds.displacement_m < math.inf):
             raise ValueError(f"action_bounds: displacement_m is {self.action_bounds.displacement_m}, expected above 0")
         if not (0 < self.action_bounds.rotation_rad <= math.pi):

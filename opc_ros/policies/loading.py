@@ -60,7 +60,7 @@ def check_values(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def probe(q_function: QFunction, spec: InputSpec) -> None:
-    """One call on a grey picture: a wrong picture size or action length shows before any real work."""
+    """One call on a grey image: a wrong image size or action length shows before any real work."""
     height, width = spec.image_size
     observations = Observations(
         images=np.full((2, height, width, 3), 128, dtype=np.uint8),

@@ -15,7 +15,7 @@ from opc_ros.grasp import TOOL_SIZE, Observation
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """A batch of what policies see, at the picture size one Q function asks for."""
+    """A batch of what policies see, at the image size one Q function asks for."""
 
     images: np.ndarray  # (B, H, W, 3) uint8, RGB
     tools: np.ndarray  # (B, 5) float32: x, y, z, yaw, aperture
@@ -23,7 +23,7 @@ class Observations:
     def __post_init__(self) -> None:
         if self.images.ndim != 4 or self.images.shape[3] != 3 or self.images.dtype != np.uint8:
             raise CandidateError(
-                f"observations: pictures are {self.images.dtype} of shape {self.images.shape}, "
+                f"observations: images are {self.images.dtype} of shape {self.images.shape}, "
                 "expected uint8 (B, H, W, 3)"
             )
         if self.tools.shape != (len(self.images), TOOL_SIZE):
@@ -54,7 +54,7 @@ class QFunction(Protocol):
 
 @runtime_checkable
 class FactoredQFunction(QFunction, Protocol):
-    """A Q function that looks at the picture once, however many actions it is asked about."""
+    """A Q function that looks at the image once, however many actions it is asked about."""
 
     def encode(self, observations: Observations) -> Any:
         """Whatever `head` needs to know about B states."""
@@ -66,7 +66,7 @@ class FactoredQFunction(QFunction, Protocol):
 
 
 class ScriptedQFunction:
-    """A fake: Q is a plain function of pictures, tools and actions that the caller gives."""
+    """A fake: Q is a plain function of images, tools and actions that the caller gives."""
 
     def __init__(self, function: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> None:
         self._function = function
@@ -76,7 +76,7 @@ class ScriptedQFunction:
 
 
 def resize_image(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """The picture at (height, width); training, scoring and robots all shrink it this way."""
+    """The image at (height, width); training, scoring and robots all shrink it this way."""
     height, width = size
     if image.shape[:2] == (height, width):
         return image

@@ -17,7 +17,7 @@ from opc_ros.policies.q_function import Observations
 
 
 class NetworkQFunction:
-    """A named architecture; it looks at each picture once, however many actions it judges."""
+    """A named architecture; it looks at each image once, however many actions it judges."""
 
     def __init__(self, network: QNetwork, device: str) -> None:
         fuse_normalisation(network)
@@ -40,7 +40,7 @@ class NetworkQFunction:
 
 
 class ProgramQFunction:
-    """An exported torch program: pictures, tools and actions in, one number for each row out."""
+    """An exported torch program: images, tools and actions in, one number for each row out."""
 
     def __init__(self, program: Callable[..., Any], spec: InputSpec, device: str) -> None:
         self._program = program

@@ -21,7 +21,7 @@ WATCHES = (
     "labels",
 )
 
-# An action that moves less may leave the picture as it was.
+# An action that moves less may leave the image as it was.
 _MOVED_M = 0.01
 
 
@@ -110,7 +110,7 @@ class FrameWatch:
 
 
 class FrozenWatch:
-    """A camera that sends the same picture although the arm moved; fed with the frames of steps, in order."""
+    """A camera that sends the same image although the arm moved; fed with the frames of steps, in order."""
 
     def __init__(self, *, frozen_steps: int) -> None:
         self._frozen_steps = frozen_steps

@@ -17,7 +17,7 @@ _REASONS_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """A step as an arm reports it: without the picture, which comes from the camera under the same stamp."""
+    """A step as an arm reports it: without the image, which comes from the camera under the same stamp."""
 
     episode_id: str  # empty: whichever episode is running
     index: int

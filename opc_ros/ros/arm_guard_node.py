@@ -14,19 +14,19 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
-from opc_ros.arm_settings import ArmSettings
+from opc_ros.arms.guard import Guard, GuardState
+from opc_ros.arms.safety import StopSwitch
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.arms.trajectory import plan_hold
 from opc_ros.bringup.config_files import find_config
 from opc_ros.config import described, load_config
 from opc_ros.errors import ArmError
-from opc_ros.guard import Guard, GuardState
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
-from opc_ros.safety import StopSwitch
-from opc_ros.trajectory import plan_hold
 
 CHECK_HZ = 50.0
 HOLD_AGAIN_S = 0.2  # an arm that moves although it is held is held again, but not faster than it can obey

@@ -24,19 +24,19 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
-from opc_ros.arm_settings import ArmSettings
+from opc_ros.arms.safety import StopSwitch, Watchdog
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.arms.trajectory import Trajectory, plan_hold
 from opc_ros.errors import ArmError, ArmLost, GraspError, OutOfReach, SetupError
 from opc_ros.grasp import Frame
 from opc_ros.ros import convert, topics
 from opc_ros.ros.gripper import make_gripper
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
-from opc_ros.safety import StopSwitch, Watchdog
-from opc_ros.trajectory import Trajectory, plan_hold
 
 T = TypeVar("T")
 
-HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when a picture was taken
+HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when an image was taken
 FAREWELL = Duration(seconds=0.5)  # what was said last must not die with this process
 GUARD_S = 2.0  # a guard tells its state twice a second
 FEWEST = 3  # measurements by which stillness is told
@@ -45,7 +45,7 @@ PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A picture, with the monotonic time at which it came in."""
+    """An image, with the monotonic time at which it came in."""
 
     at_s: float
     frame: Frame
@@ -188,7 +188,7 @@ class ArmLink:
         return max(recent) - min(recent) if recent else float("inf")
 
     def frame_after(self, stamp_ns: int) -> Frame | None:
-        """The newest picture, if it was stamped later and has not lain here for too long."""
+        """The newest image, if it was stamped later and has not lain here for too long."""
         newest = self._newest
         if newest is None:
             return None
@@ -259,7 +259,7 @@ class ArmLink:
             (bool(self._commands.get_subscription_count()), f"nobody listens on {self._commands.topic_name}"),
             (bool(self._apertures), f"no {settings.gripper.joint} on {settings.gripper.state}"),
             (self.gripper.is_connected, f"nobody listens on {settings.gripper.command}"),
-            (self._newest is not None, f"no pictures on {settings.camera.topic}"),
+            (self._newest is not None, f"no images on {settings.camera.topic}"),
             (
                 not settings.guard or self._is_guarded(),
                 f"no guard on {settings.guard} that hears us{self._guard_says()}",

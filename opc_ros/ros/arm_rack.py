@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Literal
 
-from opc_ros.arm import Arm, ScriptedArm
-from opc_ros.arm_settings import ArmSettings
+from opc_ros.arms.arm import Arm, ScriptedArm
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.config_files import find_config
 from opc_ros.config import load_config
 from opc_ros.deployment.permit import Rung

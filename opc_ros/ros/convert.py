@@ -113,7 +113,7 @@ def action_from_msg(msg: GraspActionMsg) -> GraspAction:
 def step_to_msg(
     step: GraspStep, *, robot: str, episode_id: str, index: int, chosen_ns: int, frame_id: str = BASE_FRAME
 ) -> GraspStepMsg:
-    """The step without its picture, which travels on the camera's topic under the same stamp."""
+    """The step without its image, which travels on the camera's topic under the same stamp."""
     observed_ns = step.frame.stamp_ns
 
     def to_msg(action: GraspAction) -> GraspActionMsg:
@@ -140,7 +140,7 @@ def step_to_msg(
 
 
 def step_from_msg(msg: GraspStepMsg, frame: Frame) -> GraspStep:
-    """Join a step with its picture; their stamps have to be the same."""
+    """Join a step with its image; their stamps have to be the same."""
     if stamp_to_ns(msg.header.stamp) != frame.stamp_ns:
         raise GraspError(
             f"step {msg.index} of {msg.episode_id}: chosen on the frame at {stamp_to_ns(msg.header.stamp)} ns,"

@@ -11,7 +11,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 
-from opc_ros.arm import Motion
+from opc_ros.arms.arm import Motion
 from opc_ros.deployment.permit import Permit
 from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, Observation
 from opc_ros.ros import convert, topics
@@ -51,7 +51,7 @@ class EpisodeTopics:
                 self._node.destroy_publisher(publisher)
 
     def show(self, seen: Observation) -> Frame:
-        """Publish a picture, where no camera does."""
+        """Publish an image, where no camera does."""
         frame = Frame.from_image(seen.image, seen.stamp_ns)
         if self._frames is not None:
             self._frames.publish(convert.frame_to_msg(frame))

@@ -9,7 +9,7 @@ from rclpy.node import Node
 from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from opc_ros.arm_settings import GripperSettings
+from opc_ros.arms.settings import GripperSettings
 from opc_ros.errors import SetupError
 
 TRAVEL_S = 0.5  # what a trajectory gives the fingers; the gripper's own speed limit holds all the same

@@ -10,9 +10,9 @@ from builtin_interfaces.msg import Duration
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from opc_ros.arms.trajectory import Trajectory
 from opc_ros.errors import ArmError, OutOfReach
 from opc_ros.ros import convert
-from opc_ros.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from std_msgs.msg import Bool, String
 
 from opc_ros.config import described
+from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.journal import RobotJournal, RunEpisode
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.deployment.ledger import Ledger
 from opc_ros.deployment.permit import Permit, Rung, from_text
 from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
 from opc_ros.deployment.verifier import PermitVerifier
@@ -61,7 +61,7 @@ class PolicyRunnerSettings:
     wait_for_recorder: bool = described(True, "begin an episode only while a recorder says it is ready for one")
     recorder_timeout_s: float = described(20.0, "how long to wait for it", low=0.1)
     allow_code: bool = described(False, "load candidates in formats that can run code of their own")
-    image_size: int = described(472, "of the scripted arm's pictures", low=16, high=4096)
+    image_size: int = described(472, "of the scripted arm's images", low=16, high=4096)
 
 
 class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
@@ -78,7 +78,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._journal = RobotJournal(state / "journal.db", self.now_ns())
         self.held.callback(self._journal.close)
         self._journal.break_off_unfinished()
-        ledger = Ledger(state / "ledger.jsonl")
+        ledger = AuditLog(state / "ledger.jsonl")
         self._verifier = PermitVerifier(
             self._robot,
             parse_rungs(settings.rungs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opc_interfaces.msg import CandidateScore
 from opc_interfaces.msg import Ranking as RankingMsg
 
-from opc_ros.ranking.run import ScoringRun
+from opc_ros.workflows.scoring_run import ScoringRun
 
 
 def run_to_msg(run: ScoringRun, stamp_ns: int) -> RankingMsg:

@@ -16,7 +16,7 @@ class RecorderWatch:
     """Listens to `recorder/status`; whoever drives an arm begins no episode that nobody would keep."""
 
     def __init__(self, node: Node, *, needs_pictures: bool = True, callback_group: CallbackGroup | None = None) -> None:
-        """Pictures that came in show that it is connected, not only there; a fake arm has none to show before."""
+        """Images that came in show that it is connected, not only there; a fake arm has none to show before."""
         self._node = node
         self._needs_pictures = needs_pictures
         self._status: RecorderStatus | None = None
@@ -40,7 +40,7 @@ class RecorderWatch:
             return "none is heard on recorder/status"
         if self._status.reason:
             return f"it says: {self._status.reason}"
-        return "it is busy" if self._status.frames_received else "it has received no picture yet"
+        return "it is busy" if self._status.frames_received else "it has received no image yet"
 
     def wait(self, timeout_s: float, why_to_stop: Callable[[], str | None]) -> str | None:
         """Nothing when it is ready, or the reason why not; in a thread other than the executor's."""

@@ -9,15 +9,15 @@ from collections.abc import Callable
 import numpy as np
 from opc_interfaces.msg import SafetyEvent
 
-from opc_ros.action_limits import ActionLimits
-from opc_ros.arm import Motion
-from opc_ros.arm_settings import ArmSettings
+from opc_ros.arms.action_limits import ActionLimits
+from opc_ros.arms.arm import Motion
+from opc_ros.arms.kinematics import ToolPose
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.arms.trajectory import Trajectory, find_reachable, plan_joints, plan_line
 from opc_ros.errors import ArmError, ArmLost, ArmStopped, OutOfReach
 from opc_ros.grasp import GraspAction, Observation, ToolState
-from opc_ros.kinematics import ToolPose
 from opc_ros.ros.arm_link import ArmLink
 from opc_ros.ros.joint_messages import JointReading
-from opc_ros.trajectory import Trajectory, find_reachable, plan_joints, plan_line
 
 STILL_S = 0.25  # an arm or a gripper that has not moved for so long does not go on
 STILL_RAD = 0.002
@@ -45,7 +45,7 @@ class RosArm:
         self._link = ArmLink(settings, episode)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
         self._has_closed = False  # the gripper, since it was last opened
-        self._looked_ns = 0  # pictures up to here show what was before
+        self._looked_ns = 0  # images up to here show what was before
         self.is_closed = False
 
     @property
@@ -77,7 +77,7 @@ class RosArm:
         frame = self._link.frame_after(self._looked_ns)
         if not is_new or frame is None:
             raise ArmLost(
-                f"arm {self.name}: no picture on {camera.topic} stamped after {self._looked_ns} ns within "
+                f"arm {self.name}: no image on {camera.topic} stamped after {self._looked_ns} ns within "
                 f"{camera.timeout_s:g} s: is the camera running, and by the same clock?"
             )
         self._looked_ns = frame.stamp_ns

@@ -25,8 +25,6 @@ from opc_ros.policies.candidate import read_candidate
 from opc_ros.policies.compute import EPISODES_PER_PASS_ON_GPU, choose_device, give_way
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
-from opc_ros.ranking.run import RankingOptions, ScoringRun
-from opc_ros.ranking.store_run import StoreScoring, score_store
 from opc_ros.ros import topics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.ranking_messages import run_to_msg
@@ -36,6 +34,8 @@ from opc_ros.ros.services import create_service
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.metrics import METRIC_NAMES, MetricName
 from opc_ros.store import open_store
+from opc_ros.workflows.scoring_run import RankingOptions, ScoringRun
+from opc_ros.workflows.store_scoring import StoreScoring, score_store
 
 FEEDBACK_S = 0.2
 THREADS = 4  # one scores, one takes cancellations and candidates, two are for those that wait

@@ -14,7 +14,7 @@ class ScorerSettings:
 
     store: str = described("store", "folder of the validation store")
     candidates: str = described("candidates", "folder of the candidate registry")
-    out: str = described("scores/latest", "folder of the report; the ledger of Q values lies beside it")
+    out: str = described("scores/latest", "folder of the report; the Q cache lies beside it")
     metric: Literal["soft_opc", "opc", "soft_opc_by_transition", "soft_opc_over_spread"] = described(
         "soft_opc", "what ranks by default"
     )

@@ -15,7 +15,7 @@ from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage
 
-from opc_ros.arm import ScriptedArm
+from opc_ros.arms.arm import ScriptedArm
 from opc_ros.config import described
 from opc_ros.grasp import MAX_STEPS, Frame, GraspAction, GraspStep, Label, LabelSource, Observation, ToolState
 from opc_ros.recording.episode_id import make_episode_id

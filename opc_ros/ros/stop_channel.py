@@ -12,9 +12,9 @@ from rclpy.node import Node
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
+from opc_ros.arms.safety import StopSwitch
 from opc_ros.ros import convert, topics
 from opc_ros.ros.services import create_service
-from opc_ros.safety import StopSwitch
 
 TOPIC = "stop"
 KINDS = {

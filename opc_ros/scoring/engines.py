@@ -34,13 +34,13 @@ class Engine(Protocol):
 
 
 class NoEngine:
-    """For those who only want what the ledger already has."""
+    """For those who only want what the Q cache already has."""
 
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
     ) -> Generator[ChunkResult, None, None]:
         names = ", ".join(candidate.name for candidate in candidates[:3]) + (", ..." if len(candidates) > 3 else "")
-        raise ScoreError(f"the ledger lacks values of {len(candidates)} candidates ({names}): score them first")
+        raise ScoreError(f"the Q cache lacks values of {len(candidates)} candidates ({names}): score them first")
 
 
 class LocalEngine:

@@ -14,7 +14,7 @@ from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import CemSettings, greedy_actions
 from opc_ros.policies.loading import check_values, load_q_function, probe
 from opc_ros.policies.q_function import Observations, QFunction, resize_image
-from opc_ros.scoring.ledger import LOGGED, EpisodeFacts, LedgerEntry
+from opc_ros.scoring.q_cache import LOGGED, EpisodeFacts, QCacheEntry
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 LoadQFunction = Callable[[Candidate], QFunction]
@@ -57,7 +57,7 @@ class ChunkResult:
     """What became of one chunk."""
 
     chunk: Chunk
-    entries: tuple[LedgerEntry, ...] = ()
+    entries: tuple[QCacheEntry, ...] = ()
     facts: tuple[EpisodeFacts, ...] = ()
     failed_episodes: tuple[Failure, ...] = ()
     failed_candidates: tuple[Failure, ...] = ()
@@ -101,7 +101,7 @@ def evaluate_chunk(
     asked = [candidates[candidate_id] for candidate_id in chunk.candidate_ids if candidate_id in candidates]
     sizes = {candidate.image_size for candidate in asked}
     states, failed_episodes = _read_states(source, chunk.refs, sizes)
-    entries: list[LedgerEntry] = []
+    entries: list[QCacheEntry] = []
     failed_candidates = []
     for candidate in asked:
         try:
@@ -121,7 +121,7 @@ def evaluate_chunk(
 @dataclass(frozen=True, slots=True)
 class _EpisodeStates:
     facts: EpisodeFacts
-    images: Mapping[tuple[int, int], np.ndarray]  # (T, H, W, 3) for each picture size
+    images: Mapping[tuple[int, int], np.ndarray]  # (T, H, W, 3) for each image size
     tools: np.ndarray  # (T, 5)
     actions: np.ndarray  # (T, 8)
 
@@ -162,7 +162,7 @@ def _decode(episode: Episode, ref: EpisodeRef, sizes: set[tuple[int, int]]) -> _
 
 def _evaluate_candidate(
     candidate: LoadedCandidate, states: Sequence[_EpisodeStates], plan: EvaluationPlan
-) -> list[LedgerEntry]:
+) -> list[QCacheEntry]:
     entries = []
     for start in range(0, len(states), plan.episodes_per_pass):
         batch = states[start : start + plan.episodes_per_pass]
@@ -182,7 +182,7 @@ def _evaluate_candidate(
         cuts = np.cumsum([state.facts.steps for state in batch])[:-1]
         for quantity, values in found.items():
             entries += [
-                LedgerEntry(candidate.id, (state.facts.id, state.facts.file_sha256), part, quantity)
+                QCacheEntry(candidate.id, (state.facts.id, state.facts.file_sha256), part, quantity)
                 for state, part in zip(batch, np.split(values, cuts), strict=True)
             ]
     return entries

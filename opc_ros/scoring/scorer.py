@@ -1,4 +1,4 @@
-"""Score candidates on a set of episodes: compute what the ledger lacks, and read everything from it."""
+"""Score candidates on a set of episodes: compute what the Q cache lacks, and read everything from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, Failure
-from opc_ros.scoring.ledger import LOGGED, EpisodeFacts, QLedger
+from opc_ros.scoring.q_cache import LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 _EPISODES_PER_CHUNK = 4
@@ -46,7 +46,7 @@ class ScoredSet:
 def score_candidates(
     source: EpisodeSource,
     candidates: Sequence[Candidate],
-    ledger: QLedger,
+    q_cache: QCache,
     engine: Engine,
     *,
     greedy: CemSettings | None = None,
@@ -54,12 +54,12 @@ def score_candidates(
     is_cancelled: Callable[[], bool] = lambda: False,
     report: Report = ignore_progress,
 ) -> ScoredSet:
-    """Fill the ledger's gaps, then collect. An interrupted call has kept what it computed; the next one resumes."""
+    """Fill the Q cache's gaps, then collect. An interrupted call has kept what it computed; the next one resumes."""
     _refuse_twins(candidates)
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
     plan = EvaluationPlan(greedy=greedy, episodes_per_pass=episodes_per_pass)
-    values = _Values(ledger, candidates, plan)
+    values = _Values(q_cache, candidates, plan)
     present = np.array([values.find_present(candidate.id, source.refs) for candidate in candidates])  # (C, E) bool
     lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
     run = _Run(source.refs, candidates, present, report)
@@ -67,7 +67,7 @@ def score_candidates(
         # Closing ends the engine's workers at once where an interruption leaves the loop.
         with closing(engine.run(source, lacking, run.chunks(episodes_per_pass, is_cancelled), plan)) as results:
             for result in results:
-                ledger.append(result.entries, result.facts)
+                q_cache.append(result.entries, result.facts)
                 values.add(result)
                 run.note(result)
     if is_cancelled():
@@ -77,12 +77,14 @@ def score_candidates(
 
 
 class _Values:
-    """What the ledger knew at the start, read once, and what was computed since."""
+    """What the Q cache knew at the start, read once, and what was computed since."""
 
-    def __init__(self, ledger: QLedger, candidates: Sequence[Candidate], plan: EvaluationPlan) -> None:
+    def __init__(self, q_cache: QCache, candidates: Sequence[Candidate], plan: EvaluationPlan) -> None:
         self._quantities = plan.quantities
-        self._facts = ledger.facts()
-        self._rows = {(c.id, quantity): ledger.read(c.id, quantity) for c in candidates for quantity in plan.quantities}
+        self._facts = q_cache.facts()
+        self._rows = {
+            (c.id, quantity): q_cache.read(c.id, quantity) for c in candidates for quantity in plan.quantities
+        }
 
     def find_present(self, candidate_id: str, refs: Sequence[EpisodeRef]) -> list[bool]:
         """Whether everything the plan wants is there, for each episode."""

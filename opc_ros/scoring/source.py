@@ -23,7 +23,7 @@ class EpisodeRef:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What the ledger knows it by."""
+        """What the Q cache knows it by."""
         return self.id, self.file_sha256
 
 

@@ -138,10 +138,10 @@ def to_frame(message: Any, stamp_ns: int) -> Frame:
     channels = BYTES_PER_PIXEL.get(message.encoding)
     if channels is None:
         raise StoreError(
-            f"picture at {stamp_ns} ns: encoding {message.encoding!r}, expected {', '.join(BYTES_PER_PIXEL)}"
+            f"image at {stamp_ns} ns: encoding {message.encoding!r}, expected {', '.join(BYTES_PER_PIXEL)}"
         )
     if len(data) != message.height * message.step or message.step < message.width * channels:
-        raise StoreError(f"picture at {stamp_ns} ns: {len(data)} bytes for {message.height} rows of {message.step}")
+        raise StoreError(f"image at {stamp_ns} ns: {len(data)} bytes for {message.height} rows of {message.step}")
     rows = data.reshape(message.height, message.step)[:, : message.width * channels]
     return Frame(stamp_ns, message.encoding, rows.tobytes(), message.width, message.height)
 

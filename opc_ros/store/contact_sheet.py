@@ -25,7 +25,7 @@ _COLOURS = {True: "#1a7f37", False: "#b3261e", None: "#6b6b6b"}
 
 
 def draw_contact_sheet(committed: CommittedEpisode, episode: Episode, path: Path) -> None:
-    """Write one picture file; its format follows from the name's ending."""
+    """Write one image file; its format follows from the name's ending."""
     from matplotlib.figure import Figure
 
     columns = min(COLUMNS, max(FEWEST_COLUMNS, len(episode.steps)))

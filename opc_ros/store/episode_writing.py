@@ -136,14 +136,14 @@ def topic_of(kind: str, robot: str) -> str:
 
 
 def check_frame(frame: Frame, *, where: str) -> None:
-    """Refuse a picture that could not be read back."""
+    """Refuse an image that could not be read back."""
     check_stamp(f"{where}: frame", frame.stamp_ns)
     if frame.encoding in messages.COMPRESSED_ENCODINGS:
         magic = _MAGIC[frame.encoding]
         if not frame.data.startswith(magic):
             raise GraspError(
                 f"{where}: {len(frame.data)} bytes begin with {frame.data[:3].hex() or 'nothing'}, "
-                f"expected a {frame.encoding} picture ({magic[:3].hex()})"
+                f"expected a {frame.encoding} image ({magic[:3].hex()})"
             )
         return
     if frame.encoding not in messages.BYTES_PER_PIXEL:

@@ -1,4 +1,4 @@
-"""Export of a snapshot to a LeRobot dataset, with the camera's pictures embedded as they were sent."""
+"""Export of a snapshot to a LeRobot dataset, with the camera's images embedded as they were sent."""
 
 from __future__ import annotations
 
@@ -168,13 +168,13 @@ class _DatasetWriter:
             self._shape = self._shape or (picture.shape[0], picture.shape[1], picture.shape[2])
             if picture.shape != self._shape:
                 raise StoreError(
-                    f"episode {episode.id}: picture of step {index} has shape {picture.shape}, expected "
+                    f"episode {episode.id}: image of step {index} has shape {picture.shape}, expected "
                     f"{self._shape} as before: LeRobot wants one size, so select episodes of one camera"
                 )
 
 
 def _embed(frame: Frame, index: int) -> dict[str, Any]:
-    """Camera bytes as they are; raw pictures as PNG, which loses nothing."""
+    """Camera bytes as they are; raw images as PNG, which loses nothing."""
     if frame.encoding in ("jpeg", "png"):
         suffix = "jpg" if frame.encoding == "jpeg" else "png"
         return {"bytes": frame.data, "path": f"frame-{index:06d}.{suffix}"}

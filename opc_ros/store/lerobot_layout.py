@@ -49,7 +49,7 @@ def features(shape: tuple[int, int, int]) -> dict[str, dict[str, Any]]:
 
 
 def data_schema() -> pa.Schema:
-    """Columns of data/, with the note by which Hugging Face's `datasets` knows pictures from bytes."""
+    """Columns of data/, with the note by which Hugging Face's `datasets` knows images from bytes."""
     columns: list[tuple[str, pa.DataType]] = [
         (CAMERA, pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
         (STATE, pa.list_(pa.float32(), TOOL_SIZE)),

@@ -9,12 +9,12 @@ import cv2
 import numpy as np
 
 QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
-PICTURE_SIDE = 150  # pictures are shrunk to about this before they are counted
+PICTURE_SIDE = 150  # images are shrunk to about this before they are counted
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureStats:
-    """One feature's numbers; each array has the feature's shape, for pictures (3, 1, 1)."""
+    """One feature's numbers; each array has the feature's shape, for images (3, 1, 1)."""
 
     min: np.ndarray
     max: np.ndarray
@@ -38,7 +38,7 @@ def vector_stats(values: np.ndarray) -> FeatureStats:
 
 
 def picture_stats(pictures: list[np.ndarray]) -> FeatureStats:
-    """Over all pixels of (H, W, 3) pictures, by channel, with 255 as one."""
+    """Over all pixels of (H, W, 3) images, by channel, with 255 as one."""
     small = [_shrink(picture).reshape(-1, 3) for picture in pictures]
     return _stats(np.concatenate(small) / 255.0, count=len(pictures), shape=(3, 1, 1))
 

@@ -75,7 +75,7 @@ def decode_compressed_image(data: Bytes) -> Frame:
     stamp_ns, _ = _read_header(reader)
     encoding = reader.string()
     if encoding not in COMPRESSED_ENCODINGS:
-        raise CdrError(f"picture has format {encoding!r}, expected {' or '.join(COMPRESSED_ENCODINGS)}")
+        raise CdrError(f"image has format {encoding!r}, expected {' or '.join(COMPRESSED_ENCODINGS)}")
     pixels = reader.blob()
     reader.finish()
     return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels)
@@ -93,7 +93,7 @@ def decode_image(data: Bytes) -> Frame:
     reader.finish()
     expected = width * BYTES_PER_PIXEL.get(encoding, 0)
     if row_bytes != expected or len(pixels) != expected * height or not pixels:
-        raise CdrError(f"picture {width}x{height} {encoding!r} has {len(pixels)} bytes in rows of {row_bytes}")
+        raise CdrError(f"image {width}x{height} {encoding!r} has {len(pixels)} bytes in rows of {row_bytes}")
     return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels, width=width, height=height)
 
 

@@ -17,7 +17,7 @@ BASE_FRAME = "base"
 
 @dataclass(frozen=True, slots=True)
 class StepMessage:
-    """A grasp step without its picture."""
+    """A grasp step without its image."""
 
     stamp_ns: int
     robot: str

@@ -27,7 +27,7 @@ class Verification:
 
 
 def verify(store: Store, *, is_decoding: bool = False, report: Report = ignore_progress) -> Verification:
-    """Hash and read every episode, label, snapshot and tag; with `is_decoding`, every picture too."""
+    """Hash and read every episode, label, snapshot and tag; with `is_decoding`, every image too."""
     found = survey(store.layout)
     problems = [f"{path.relative_to(store.path)}: does not belong here" for path in found.strays]
     episodes = bytes_read = frames = running = 0

@@ -1,4 +1,4 @@
-"""What training adds to recorded batches: pictures and features disturbed, and stops that cannot succeed."""
+"""What training adds to recorded batches: images and features disturbed, and stops that cannot succeed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch import Tensor
 from opc_ros.grasp import ACTION_SIZE, ActionBounds
 from opc_ros.policies.architectures import Code
 
-_LARGEST_SHIFT = 0.03  # of the picture's side, at strength 1
+_LARGEST_SHIFT = 0.03  # of the image's side, at strength 1
 _LARGEST_NOISE = 8.0  # grey values, at strength 1
 _NOISE_STREAM = 4
 _SHEETS = 16
-_SLACK = 32  # by how many pixels a sheet of noise is larger than a picture
+_SLACK = 32  # by how many pixels a sheet of noise is larger than an image
 _OPEN_M = 0.07  # a gripper this wide holds nothing
 _CLEAR_M = 0.12  # tool height from which on closing fingers meet no object, with room to spare
 _EMPTY_AIR_M = 0.085  # the same, just above the highest object
 
 
 class PictureJitter:
-    """Exposure, white balance, noise and a shift for each picture on its own.
+    """Exposure, white balance, noise and a shift for each image on its own.
 
-    The noise is cut out of sheets drawn once, strong and weak ones, at a new place for each picture: drawing it anew
+    The noise is cut out of sheets drawn once, strong and weak ones, at a new place for each image: drawing it anew
     would take as long as the network does.
     """
 
@@ -36,7 +36,7 @@ class PictureJitter:
             self._sheets = [_draw_noise(spread, size + _SLACK, rng) for spread in spreads.tolist()]
 
     def apply(self, images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """New pictures for old, (B, S, S, 3) uint8."""
+        """New images for old, (B, S, S, 3) uint8."""
         if not self._strength:
             return images
         count, size = len(images), int(images.shape[1])
@@ -53,7 +53,7 @@ class PictureJitter:
         return changed
 
     def _draw_gains(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """For each picture, what becomes of each grey value, (B, 1, 256, 3) uint8."""
+        """For each image, what becomes of each grey value, (B, 1, 256, 3) uint8."""
         strength = self._strength
         exposure = rng.uniform(1 - 0.25 * strength, 1 + 0.25 * strength, size=(count, 1, 1, 1))
         balance = rng.uniform(1 - 0.08 * strength, 1 + 0.08 * strength, size=(count, 1, 1, 3))

@@ -10,7 +10,7 @@ _LARGEST = 2**31 - 1
 
 
 def keep_freed_memory() -> None:
-    """Pictures and feature maps of every batch are as large as the last one's.
+    """Images and feature maps of every batch are as large as the last one's.
 
     glibc maps and unmaps blocks of their size anew each time, and clearing fresh pages then takes a quarter of a
     training step. Other systems are left as they are.

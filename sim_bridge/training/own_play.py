@@ -58,7 +58,7 @@ def plan_own_play(
     robot: str = "twin",
     allow_code: bool = False,
 ) -> OwnPlay:
-    """A plan for a candidate's folder; pictures are as large as the candidate looks at unless told otherwise."""
+    """A plan for a candidate's folder; images are as large as the candidate looks at unless told otherwise."""
     candidate = read_candidate(folder)
     size = image_size or max(candidate.manifest.input.image_size)
     return OwnPlay(world, folder, candidate.name, candidate.id, epsilon, size, robot, allow_code)

@@ -31,7 +31,7 @@ class TrainingRecipe:
     hyper_parameters: dict[str, Any] = dataclasses.field(
         default_factory=dict, metadata={"meaning": "of the architecture"}
     )
-    image_size: int = described(96, "pixels; larger pictures are shrunk to it", low=16, high=472)
+    image_size: int = described(96, "pixels; larger images are shrunk to it", low=16, high=472)
     like: tuple[str, ...] = described(("*",), "shell patterns of the episode ids to learn from")
     episodes: int = described(0, "how many of them, drawn by the seed; 0: all", low=0)
     held_out: float = described(0.1, "share of episodes kept for SoftOPC while training", low=0.01, high=0.9)
@@ -56,7 +56,7 @@ class TrainingRecipe:
     target_every: int = described(50, "steps between copies to the target network", low=1)
     cem_samples: int = described(24, "actions tried for the best next Q in each round", low=1)
     cem_rounds: int = described(2, "rounds of that search", low=1)
-    dropout: float = described(0.0, "share of picture features dropped while training", low=0.0, high=0.99)
+    dropout: float = described(0.0, "share of image features dropped while training", low=0.0, high=0.99)
     picture_jitter: float = described(0.0, "random exposure, colour, noise and shift; 1 is strong", low=0.0, high=2.0)
     vain_stops: float = described(0.15, "share of a batch given to stops with an empty gripper", low=0.0, high=0.9)
     vain_closes: float = described(0.15, "share of a batch given to closing above all objects", low=0.0, high=0.9)
@@ -66,7 +66,7 @@ class TrainingRecipe:
         1.0, "displacements are multiplied by this in training only; other than 1 is a wrong scaling", low=0.01
     )
     camera: CameraSpec | None = dataclasses.field(
-        default=None, metadata={"meaning": "of the pictures; left out: the twin's standard camera"}
+        default=None, metadata={"meaning": "of the images; left out: the twin's standard camera"}
     )
     seed: int = described(0, "of everything random", low=0)
 

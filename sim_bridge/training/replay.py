@@ -1,4 +1,4 @@
-"""Recorded transitions in memory: pictures decoded once, at the size the network sees."""
+"""Recorded transitions in memory: images decoded once, at the size the network sees."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Replay:
 def load_replay(
     episodes: Iterable[Episode], *, image_size: int, count: int, report: Report = ignore_progress
 ) -> Replay:
-    """Decode and shrink all pictures; `count` is how many episodes will come."""
+    """Decode and shrink all images; `count` is how many episodes will come."""
     images, tools, actions, lengths, success = [], [], [], [], []
     for done, episode in enumerate(episodes, start=1):
         if episode.label.is_success is None:
@@ -84,7 +84,7 @@ def load_replay(
 
 
 def check_outcomes(episodes: int, successes: int) -> None:
-    """Refuse data that nothing can be learnt from; cheap enough to ask before decoding a single picture."""
+    """Refuse data that nothing can be learnt from; cheap enough to ask before decoding a single image."""
     if episodes < SMALLEST_DATA:
         raise TrainingError(f"{episodes} episodes to learn from, expected at least {SMALLEST_DATA}; collect more")
     if successes < 2:
@@ -113,7 +113,7 @@ def _picture(episode: Episode, index: int, size: int) -> np.ndarray:
     height, width = image.shape[:2]
     if height != width or height < size:
         raise TrainingError(
-            f"episode {episode.id}: picture of step {index} is {width}x{height}, expected square and at least "
-            f"{size}x{size}; set image_size, or collect larger pictures"
+            f"episode {episode.id}: image of step {index} is {width}x{height}, expected square and at least "
+            f"{size}x{size}; set image_size, or collect larger images"
         )
     return resize_image(image, (size, size))

@@ -24,7 +24,7 @@ class Trial:
     candidate_id: str
     world: str
     cem: CemSettings
-    image_size: int  # of the twin's pictures
+    image_size: int  # of the twin's images
 
     def header(self) -> dict[str, object]:
         """All that changes an outcome; the world's description included, so that an edited world is another one."""

@@ -24,11 +24,11 @@ from domain_coordinator import domain_id
 
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.cli.deploy import published_table
+from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.decision import Decision, Finding, Verdict
 from opc_ros.deployment.desk import Asked, file_request
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.journal import RobotJournal
-from opc_ros.deployment.ledger_check import read_ledger
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.simulation import simulate_races
@@ -160,7 +160,7 @@ def measure_fleet(fleet: Fleet, episodes: int) -> None:
 def _print_idle(ledger: Path, names: list[str]) -> None:
     """From the end of one lease to the grant of the next, up to the last grant, after which no work was queued."""
     granted, ended = defaultdict(list), defaultdict(list)
-    for entry in read_ledger(ledger):
+    for entry in read_audit_log(ledger):
         if entry.kind == "permit":
             granted[entry.body["robot"]].append(entry.at_ns)
         elif entry.kind == "lease_ended":
@@ -182,13 +182,13 @@ def _print_idle(ledger: Path, names: list[str]) -> None:
 def _print_handover(folder: Path, names: list[str]) -> None:
     """From the end of an arm's last episode of a lease to the runner's word that it has the next lease."""
     began: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for entry in read_ledger(folder / "deployment" / "ledger.jsonl"):
+    for entry in read_audit_log(folder / "deployment" / "ledger.jsonl"):
         if entry.kind == "began":
             began[entry.body["robot"]].append((entry.at_ns, entry.body["lease_id"]))
     gaps, span_ns = [], 0
     for name in names:
         ended: dict[str, int] = {}
-        for entry in read_ledger(folder / name / "ledger.jsonl"):
+        for entry in read_audit_log(folder / name / "ledger.jsonl"):
             if entry.kind == "episode":
                 ended[entry.body["episode_id"].rpartition("-")[0]] = entry.at_ns
         for (_, before), (after_ns, _) in pairwise(began[name]):

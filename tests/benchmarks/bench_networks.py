@@ -26,7 +26,7 @@ from tests.policies.making import make_candidate, make_episode
 
 
 class InOnePiece:
-    """The same network without its halves: every sample looks at its picture anew."""
+    """The same network without its halves: every sample looks at its image anew."""
 
     def __init__(self, q_function: QFunction) -> None:
         self._q_function = q_function

@@ -20,7 +20,7 @@ from opc_ros.policies.compute import available_cores, limit_threads_here
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations, resize_image
 from opc_ros.scoring.engines import LocalEngine
-from opc_ros.scoring.ledger import QLedger
+from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import score_candidates
 from opc_ros.scoring.source import EpisodeRef, MemorySource, SnapshotSource
 from opc_ros.store import Store, open_store
@@ -60,8 +60,8 @@ def _bench_overhead(store: Store, candidates: Sequence[Candidate], folder: Path)
         episodes = [store.read_entry(entry) for entry in entries]
         bare += _measure(partial(_decode_and_pass, episodes, networks))
         source = SnapshotSource(f"part {part}", entries, store.read_entry)
-        with QLedger(folder / f"overhead{part}.sqlite") as ledger:
-            scored += _measure(partial(score_candidates, source, candidates, ledger, engine))
+        with QCache(folder / f"overhead{part}.sqlite") as q_cache:
+            scored += _measure(partial(score_candidates, source, candidates, q_cache, engine))
     print(
         f"scoring {CANDIDATES} candidates on one core, over decoding once and bare forward passes: "
         f"{scored[0] / bare[0]:.3f} by wall clock, {scored[1] / bare[1]:.3f} by processor time (goal at most 1.10)"
@@ -81,11 +81,11 @@ def _bench_increments(store: Store, candidates: Sequence[Candidate], folder: Pat
     whole = store.take_snapshot()
     old = whole.entries[: round(len(whole.entries) / 1.05)]
     engine = LocalEngine()
-    with QLedger(folder / "q.sqlite") as ledger:
+    with QCache(folder / "q.sqlite") as q_cache:
 
         def score(entries: Sequence) -> np.ndarray:
             source = SnapshotSource("set", entries, store.read_entry)
-            return _measure(lambda: score_candidates(source, candidates, ledger, engine))
+            return _measure(lambda: score_candidates(source, candidates, q_cache, engine))
 
         first = score(old)
         added = score(whole.entries)
@@ -150,8 +150,8 @@ def _score_for_memory(count: int) -> None:
             make_candidate(folder / f"c{index}", architecture="tool_crop", seed=index, image_size=96)
             for index in range(2)
         ]
-        with QLedger(folder / "q.sqlite") as ledger:
-            score_candidates(source, candidates, ledger, LocalEngine(workers=2))
+        with QCache(folder / "q.sqlite") as q_cache:
+            score_candidates(source, candidates, q_cache, LocalEngine(workers=2))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 

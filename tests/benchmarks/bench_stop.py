@@ -1,4 +1,4 @@
-"""Time from a stop to hold and rest, on the twin: real processes, real DDS, full pictures, while `opc score` runs."""
+"""Time from a stop to hold and rest, on the twin: real processes, real DDS, full images, while `opc score` runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AT_REST_RAD_S = 0.01
 MOVING_RAD_S = 0.1
 STATES_AT_REST = 20  # in a row: nothing may move again
 GOAL_MS = 100.0
-# The machine may be so busy that pictures take long; they are not what is measured.
+# The machine may be so busy that images take long; they are not what is measured.
 PATIENT = dataclasses.replace(
     SETTINGS,
     measurement_timeout_s=5.0,
@@ -135,7 +135,7 @@ def report(what: str, times_ms: Sequence[float]) -> None:
 
 
 def make_lab(folder: Path) -> Path:
-    """A store with full pictures and candidates of the usual size: some minutes of scoring."""
+    """A store with full images and candidates of the usual size: some minutes of scoring."""
     with open_store(folder / "store", create=True) as store:
         for episode in make_episodes(100, image_size=472):
             store.append(episode)

@@ -16,7 +16,7 @@ from mcap.records import Channel, Message, Schema
 from mcap.stream_reader import StreamReader
 from mcap.writer import CompressionType, Writer
 
-from opc_ros.arm import ScriptedArm
+from opc_ros.arms.arm import ScriptedArm
 from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource
 from opc_ros.store import EpisodeHeader, Store, open_store
 from opc_ros.store.episode_writing import CHUNK_BYTES

@@ -18,7 +18,7 @@ from sim_bridge.episodes import play_episode
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.worlds import find_world
 
-# What changes a simulation or takes its picture; everything else is bookkeeping that a bare loop does without.
+# What changes a simulation or takes its image; everything else is bookkeeping that a bare loop does without.
 BARE_CALLS = {
     "stepSimulation",
     "getCameraImage",

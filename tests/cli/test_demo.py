@@ -13,7 +13,7 @@ import psutil
 import pytest
 import yaml
 
-from opc_ros.deployment.ledger_check import read_ledger
+from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.grasp import LabelSource
 from opc_ros.ranking import Ranking
 from opc_ros.store import open_store
@@ -118,7 +118,7 @@ def test_the_loop_runs_from_recording_to_a_recorded_outcome(
     ranking = Ranking.from_json(plan.ranking.read_text())
     assert {candidate.name for candidate in ranking.candidates} == {"c0", "c1"}
 
-    told = list(read_ledger(plan.ledger))
+    told = list(read_audit_log(plan.ledger))
     requests = [entry.body for entry in told if entry.kind == "request"]
     assert [body["state"] for body in requests] == ["queued", "queued", "refused"]
     assert "is not among the 2 ranked" in requests[2]["reasons"][0]

@@ -115,7 +115,7 @@ def test_a_candidate_changed_after_scoring_is_not_the_one_that_was_ranked(
     assert code == 1
     assert "refused: the gate says fail" in out
     assert "is not among the 2 ranked: score it first" in out
-    code, out, _ = run(capsys, "ledger", "show", "--kind", "request", "--json")
+    code, out, _ = run(capsys, "audit", "show", "--kind", "request", "--json")
     assert json.loads(out)["body"]["state"] == "refused"
 
 
@@ -128,7 +128,7 @@ def test_a_ranking_from_another_snapshot_is_refused_and_told(lab: Path, capsys: 
     code, out, _ = run(capsys, "deploy", "request", "good")
     assert code == 1
     assert "with 3 in 5: rank again" in out
-    code, out, _ = run(capsys, "ledger", "show", "--kind", "request")
+    code, out, _ = run(capsys, "audit", "show", "--kind", "request")
     assert "rank again" in out
 
 
@@ -147,9 +147,9 @@ def test_a_request_goes_from_asking_to_the_ledger(lab: Path, capsys: pytest.Capt
     assert run(capsys, "deploy", "halt", "--reason", "smoke")[0] == 0
     assert run(capsys, "deploy", "resume")[0] == 0
     assert run(capsys, "deploy", "reject", request["request_id"], "--reason", "changed my mind")[0] == 0
-    code, out, _ = run(capsys, "ledger", "show")
+    code, out, _ = run(capsys, "audit", "show")
     assert [line.split()[3] for line in out.splitlines()] == ["request", "halt", "resume", "reject"]
-    code, out, _ = run(capsys, "ledger", "verify")
+    code, out, _ = run(capsys, "audit", "verify")
     assert code == 0
     assert "whole, 4 entries" in out
 
@@ -164,7 +164,7 @@ def test_an_override_needs_a_reason_and_is_kept(lab: Path, capsys: pytest.Captur
         main(["deploy", "override", request])
     assert ended.value.code == 2
     assert run(capsys, "deploy", "override", request, "--person", "ada", "--reason", "one arm is all we have")[0] == 0
-    _, out, _ = run(capsys, "ledger", "show", "--kind", "override", "--json")
+    _, out, _ = run(capsys, "audit", "show", "--kind", "override", "--json")
     body = json.loads(out)["body"]
     assert (body["person"], body["reason"]) == ("ada", "one arm is all we have")
     assert "snapshot has 1 robots; the rules ask for 2" in body["gate_said"]
@@ -174,7 +174,7 @@ def test_an_edited_ledger_is_found(lab: Path, capsys: pytest.CaptureFixture[str]
     run(capsys, "deploy", "halt", "--reason", "smoke")
     ledger = lab / "deployment" / "ledger.jsonl"
     ledger.write_text(ledger.read_text().replace("smoke", "lunch"))
-    code, out, err = run(capsys, "ledger", "verify")
+    code, out, err = run(capsys, "audit", "verify")
     assert code == 1
     assert "DAMAGED" in out
     assert "entry 1: was changed after it was written" in err

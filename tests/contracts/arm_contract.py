@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from opc_ros.arm import Arm
+from opc_ros.arms.arm import Arm
 from opc_ros.errors import ArmStopped
 from opc_ros.grasp import ActionBounds, GraspAction, Observation, ToolState
 
@@ -24,7 +24,7 @@ class ArmContract:
 
     reach_tolerance_m = 0.004
     turn_tolerance_rad = 0.02
-    is_exact = True  # the same seed gives the same picture, byte for byte
+    is_exact = True  # the same seed gives the same image, byte for byte
 
     @pytest.fixture
     def arm(self) -> Iterator[Arm]:
@@ -42,7 +42,7 @@ class ArmContract:
         assert height == width
         assert channels == 3
         assert start.image.dtype == np.uint8
-        assert start.image.std() > 1, "a picture, not one grey"
+        assert start.image.std() > 1, "an image, not one grey"
         assert np.isfinite(start.tool.to_vector()).all()
         assert start.tool.aperture_m > 0.07
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.deployment.audit_log import AuditHead, AuditLog
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import Signer, create_keys, load_signer, load_trusted_keys
-from opc_ros.deployment.ledger import Ledger, LedgerHead
 from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit
 from opc_ros.deployment.verifier import PermitVerifier
 from tests.deployment.clock import SECOND, Clock
@@ -32,7 +32,7 @@ class Robot:
 
     def restart(self) -> None:
         self.journal = RobotJournal(self.folder / "journal.db", self.clock())
-        self.ledger = Ledger(self.folder / "ledger.jsonl")
+        self.ledger = AuditLog(self.folder / "ledger.jsonl")
         self.verifier = PermitVerifier(
             "arm1",
             frozenset({Rung.REDUCED, Rung.FULL}),
@@ -83,7 +83,7 @@ def permit(clock: Clock) -> Permit:
         episodes=3,
         issued_ns=clock(),
         expires_ns=clock() + 600 * SECOND,
-        ledger=LedgerHead(4, "d" * 64),
+        ledger=AuditHead(4, "d" * 64),
     )
 
 

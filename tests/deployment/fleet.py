@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
 from opc_ros.deployment.desk import Asked, file_request
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import create_keys, load_signer, load_trusted_keys
-from opc_ros.deployment.ledger import Ledger
 from opc_ros.deployment.permit import Permit, Rung, from_text
 from opc_ros.deployment.queue import Queue, ignore_moment
 from opc_ros.deployment.queue_rows import Lease, Request
@@ -62,7 +62,7 @@ class FakeRobot:
             frozenset(Rung(rung) for rung in rungs),
             lambda: load_trusted_keys(keys),
             self.journal,
-            Ledger(folder / name / "ledger.jsonl"),
+            AuditLog(folder / name / "ledger.jsonl"),
             clock,
         )
         self.running: Permit | None = None
@@ -114,7 +114,7 @@ class Fleet:
     def open_queue(self) -> Queue:
         return Queue(
             self.folder / "state",
-            Ledger(self.folder / "state" / "ledger.jsonl", self.signer),
+            AuditLog(self.folder / "state" / "ledger.jsonl", self.signer),
             probe=lambda moment: self.probe(moment),
         )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.arm import Motion, ScriptedArm
+from opc_ros.arms.arm import Motion, ScriptedArm
 from opc_ros.deployment.keys import Signer
 from opc_ros.deployment.permit import Permit, Revocations, Rung, Signed, sign_revocations
 from opc_ros.deployment.runner import End, LeaseRunner, ListSink

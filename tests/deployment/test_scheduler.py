@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.desk import Asked, decide_request, file_request, halt, resume
-from opc_ros.deployment.ledger_check import check_ledger, read_ledger
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_rows import Request
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.rules import Ladder, LeaseRules, RestRules, RobotRules, RungRules
 from opc_ros.deployment.scheduler import Scheduler
 from opc_ros.deployment.work import episodes_wanted
-from opc_ros.errors import DeploymentError, LedgerDamaged, PermitRefused, SchedulerBusy
+from opc_ros.errors import AuditLogDamaged, DeploymentError, PermitRefused, SchedulerBusy
 from tests.deployment.fleet import Fleet, make_rules, say
 
 
@@ -41,7 +41,7 @@ def run_until_done(fleet: Fleet, most: int = 300) -> int:
 
 
 def kinds(fleet: Fleet) -> list[str]:
-    return [entry.kind for entry in read_ledger(fleet.folder / "state" / "ledger.jsonl")]
+    return [entry.kind for entry in read_audit_log(fleet.folder / "state" / "ledger.jsonl")]
 
 
 def test_a_candidate_climbs_the_ladder_and_becomes_champion(fleet: Fleet) -> None:
@@ -53,7 +53,7 @@ def test_a_candidate_climbs_the_ladder_and_becomes_champion(fleet: Fleet) -> Non
     assert fleet.queue.champion() == ("a", 0.1)
     told = [kind for kind in kinds(fleet) if kind in ("request", "permit", "climbed", "champion")]
     assert told == ["request", "permit", "climbed", "permit", "climbed", "permit", "permit", "champion"]
-    assert check_ledger(fleet.folder / "state" / "ledger.jsonl", None).is_whole
+    assert check_audit_log(fleet.folder / "state" / "ledger.jsonl", None).is_whole
 
 
 def test_nothing_moves_a_real_arm_before_the_twin_is_done(fleet: Fleet) -> None:
@@ -100,7 +100,7 @@ def test_a_refused_request_runs_only_with_an_override_that_names_person_and_reas
     decide_request(fleet.queue, "q-a", "override", "bob", "demo for visitors", fleet.clock())
     run_until_done(fleet)
     assert len(fleet.executed()) == 8
-    override = next(e for e in read_ledger(fleet.folder / "state" / "ledger.jsonl") if e.kind == "override")
+    override = next(e for e in read_audit_log(fleet.folder / "state" / "ledger.jsonl") if e.kind == "override")
     assert override.body["person"] == "bob"
     assert override.body["reason"] == "demo for visitors"
 
@@ -275,7 +275,7 @@ def test_an_edited_ledger_stops_lending_and_is_told(fleet: Fleet) -> None:
     fleet.kill()
     ledger = fleet.folder / "state" / "ledger.jsonl"
     ledger.write_text(ledger.read_text().replace('"requested_by":"ada"', '"requested_by":"eve"'))
-    with pytest.raises(LedgerDamaged, match="was changed after it was written; nothing is lent"):
+    with pytest.raises(AuditLogDamaged, match="was changed after it was written; nothing is lent"):
         fleet.start()
     assert kinds(fleet)[-1] == "ledger_damaged"
     assert fleet.executed() == []

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
+from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.deployment.ledger import Ledger
-from opc_ros.deployment.ledger_check import check_ledger, read_ledger
 from opc_ros.deployment.queue import Queue
 from tests.deployment.fleet import Fleet, make_shortest_rules, play
 from tests.deployment.troubles import play_troubled
@@ -31,11 +31,11 @@ def assert_all_ran_once(folder: Path, queue: Queue) -> None:
     assert queue.request("q-a").state == "done"
     assert queue.champion() == ("a", 0.1)
     assert not queue.open_leases()
-    assert check_ledger(ledger, load_trusted_keys(folder / "keys")).is_whole
-    changes = [entry.body["change"] for entry in read_ledger(ledger)]
+    assert check_audit_log(ledger, load_trusted_keys(folder / "keys")).is_whole
+    changes = [entry.body["change"] for entry in read_audit_log(ledger)]
     assert changes == list(range(1, len(changes) + 1))
     assert len(changes) == queue.rows("SELECT count(*) FROM events")[0][0]
-    kinds = [entry.kind for entry in read_ledger(ledger)]
+    kinds = [entry.kind for entry in read_audit_log(ledger)]
     assert [kinds.count(kind) for kind in ("request", "climbed", "episode", "champion")] == [1, 2, 4, 1]
 
 
@@ -88,8 +88,8 @@ def play_through_troubles(folder: Path, die_at: set[int]) -> list[str]:
     assert [request.state for request in fleet.queue.requests()] == ["done", "rejected"]
     assert not fleet.queue.open_leases()
     ledger = folder / "state" / "ledger.jsonl"
-    assert check_ledger(ledger, load_trusted_keys(folder / "keys")).is_whole
-    changes = [entry.body["change"] for entry in read_ledger(ledger)]
+    assert check_audit_log(ledger, load_trusted_keys(folder / "keys")).is_whole
+    changes = [entry.body["change"] for entry in read_audit_log(ledger)]
     assert changes == list(range(1, fleet.queue.rows("SELECT count(*) FROM events")[0][0] + 1))
     fleet.kill()
     return moments
@@ -120,7 +120,7 @@ def test_killed_by_the_system_until_it_gets_through(folder: Path) -> None:
         assert len(codes) < 15
     assert set(codes) == {0, -signal.SIGKILL}
     journals = [RobotJournal(folder / name / "journal.db", 0) for name in ("twin", "arm1")]
-    queue = Queue(folder / "state", Ledger(folder / "state" / "ledger.jsonl"))
+    queue = Queue(folder / "state", AuditLog(folder / "state" / "ledger.jsonl"))
     leases = [row[0] for row in queue.rows("SELECT id FROM leases")]
     assert sum(len(journal.episodes_of(lease)) for journal in journals for lease in leases) == 4
     assert_all_ran_once(folder, queue)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
 from opc_ros.deployment.keys import PUBLIC_SUFFIX, Signer, create_keys, load_trusted_keys
-from opc_ros.deployment.ledger_check import check_ledger, read_ledger
 from opc_ros.deployment.permit import (
     Permit,
     Revocations,
@@ -32,7 +32,7 @@ def refuse(robot: Robot, signed: Signed | None, match: str, *, candidate: str = 
     lines_before = robot.ledger.head().entries
     with pytest.raises(PermitRefused, match=match):
         robot.verifier.check(signed, candidate, rung)
-    last = list(read_ledger(robot.ledger.path))[-1]
+    last = list(read_audit_log(robot.ledger.path))[-1]
     assert robot.ledger.head().entries == lines_before + 1
     assert last.kind == "refused"
     assert not robot.journal.episodes_of("lease1")
@@ -202,4 +202,4 @@ def test_a_robot_keeps_a_witness_of_the_schedulers_ledger(robot: Robot, issue: I
 def test_the_robots_ledger_of_refusals_is_whole(robot: Robot, issue: Issue) -> None:
     refuse(robot, None, "no permit")
     refuse(robot, issue(robot="arm2"), "arm2")
-    assert check_ledger(robot.ledger.path, None).is_whole
+    assert check_audit_log(robot.ledger.path, None).is_whole

@@ -20,7 +20,7 @@ from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.manifest import Provenance
 from opc_ros.policies.q_function import Observations
 from opc_ros.scoring.engines import LocalEngine
-from opc_ros.scoring.ledger import QLedger
+from opc_ros.scoring.q_cache import QCache
 from opc_ros.store import Store, open_store
 from sim_bridge.training.true_success import TrueSuccess
 from tests.policies.making import make_candidate, make_episode
@@ -83,9 +83,9 @@ def world(tmp_path_factory: pytest.TempPathFactory, store: Store, candidates: li
     }
     few = replace(candidates[3], id="f" * 64)
     true_success[few.id, "train"] = TrueSuccess(5, 199, 0.0, 1.0)
-    with QLedger(tmp_path_factory.mktemp("ledger") / "q.sqlite") as ledger:
+    with QCache(tmp_path_factory.mktemp("q_cache") / "q.sqlite") as q_cache:
         return run_world(
-            "train", store, SETS, [*candidates, few], true_success, ledger, LocalEngine(), budget=BUDGET, resamples=20
+            "train", store, SETS, [*candidates, few], true_success, q_cache, LocalEngine(), budget=BUDGET, resamples=20
         )
 
 
@@ -126,8 +126,8 @@ def test_the_baselines_rest_on_a_part_of_the_episodes(world: WorldResult) -> Non
 def test_too_few_candidates_are_refused(
     tmp_path: Path, store: Store, candidates: list[Candidate], world: WorldResult
 ) -> None:
-    with QLedger(tmp_path / "q.sqlite") as ledger, pytest.raises(ScoreError, match="0 of 4 candidates have 200 trials"):
-        run_world("train", store, SETS, candidates, {}, ledger, LocalEngine(), budget=BUDGET)
+    with QCache(tmp_path / "q.sqlite") as q_cache, pytest.raises(ScoreError, match="0 of 4 candidates have 200 trials"):
+        run_world("train", store, SETS, candidates, {}, q_cache, LocalEngine(), budget=BUDGET)
 
 
 def test_the_worst_misranked_come_first(world: WorldResult) -> None:

@@ -59,7 +59,7 @@ def result(folder: Path) -> PongResult:
     )
 
 
-def test_points_go_from_the_emulator_through_store_ledger_and_report(result: PongResult, folder: Path) -> None:
+def test_points_go_from_the_emulator_through_store_q_cache_and_report(result: PongResult, folder: Path) -> None:
     (level,) = result.levels
     assert len(level.candidates) == 4
     assert level.episodes == 16

@@ -1,4 +1,4 @@
-"""A process that publishes numbered 472x472 pictures at a fixed rate, then ends."""
+"""A process that publishes numbered 472x472 images at a fixed rate, then ends."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from opc_ros.arm import ScriptedArm
+from opc_ros.arms.arm import ScriptedArm
 from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource
 from opc_ros.policies.architectures import build_network
 from opc_ros.policies.candidate import Candidate, write_candidate
@@ -21,7 +21,7 @@ CHOICES = tuple((0.0, 0.0, dz, 0.0, 1.0, 0.0, 0.0, 0.0) for dz in (0.0, 0.05, -0
 
 
 def scripted_camera(image_size: int = 472) -> CameraSpec:
-    """ScriptedArm looks straight down on 0.6 m: column (y + 0.3), row (0.85 - x), in picture widths of 0.6 m."""
+    """ScriptedArm looks straight down on 0.6 m: column (y + 0.3), row (0.85 - x), in image widths of 0.6 m."""
     scale = image_size / 0.6
     return CameraSpec(
         image_size,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from opc_ros.arm import ScriptedArm
+from opc_ros.arms.arm import ScriptedArm
 from opc_ros.policies.architectures import ARCHITECTURES, QT_OPT_PARAMETERS, build_network
 from opc_ros.policies.architectures.patch import PatchSampler, pose_after
 from opc_ros.policies.input_spec import CameraSpec, InputSpec
@@ -58,7 +58,7 @@ def test_a_patch_around_the_disc_shows_the_disc() -> None:
 
 
 def test_the_patch_turns_with_the_tool() -> None:
-    """A picture that grows brighter with base y: ahead of a tool turned by +90 degrees lies +y."""
+    """An image that grows brighter with base y: ahead of a tool turned by +90 degrees lies +y."""
     columns = torch.arange(96).float().expand(1, 1, 96, 96)
     straight = sampler().sample(columns, torch.tensor([[(0.55, 0.0, 0.1, 0.0)]]))[0, 0]
     turned = sampler().sample(columns, torch.tensor([[(0.55, 0.0, 0.1, math.pi / 2)]]))[0, 0]

@@ -37,7 +37,7 @@ CASES: list[tuple[Function, bool, str]] = [
     (lambda i, t, a: np.full(len(a), 0.25), True, "every one of 6 answers is 0.25: the output is constant"),
     (lambda i, t, a: good(i, t, a) + _coin.random(len(a)), True, "asked twice the same"),
     (lambda i, t, a: good(i, t, a * 0), True, "the action is ignored"),
-    (lambda i, t, a: 0.5 + a[:, 0], False, "the picture is ignored"),
+    (lambda i, t, a: 0.5 + a[:, 0], False, "the image is ignored"),
     (lambda i, t, a: good(i, t, a) / good(i, t, a).sum(), True, "with who else is in the batch"),
     (lambda i, t, a: good(i, t, a) * 100, False, "expected 0 to 1"),
 ]

@@ -108,7 +108,7 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
 
 
 def test_the_best_of_a_few_choices_is_exact_and_of_equals_the_first() -> None:
-    """Q is 3 for up in bright pictures, 2 for down in dark ones; stay and whatever else is worth 1."""
+    """Q is 3 for up in bright images, 2 for down in dark ones; stay and whatever else is worth 1."""
 
     def judge(images: np.ndarray, tools: np.ndarray, actions: np.ndarray) -> np.ndarray:
         is_bright, dz = images[:, 0, 0, 0] > 127, actions[:, 2]

@@ -10,8 +10,8 @@ from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.manifest import CandidateManifest, Provenance
 from opc_ros.ranking import Ranking, rank_candidates
-from opc_ros.ranking.report import KnownSuccess
-from opc_ros.scoring.ledger import EpisodeFacts
+from opc_ros.reporting.report import KnownSuccess
+from opc_ros.scoring.q_cache import EpisodeFacts
 from opc_ros.scoring.scorer import ScoredSet
 from opc_ros.scoring.source import EpisodeRef
 

@@ -32,7 +32,7 @@ class Bench:
 
     def frame(self, number: int, data: bytes | None = None) -> None:
         """A camera frame, stamped by the clock's second 1000 and 0.1 s for each number."""
-        content = b"picture %d" % number if data is None else data
+        content = b"image %d" % number if data is None else data
         self.recorder.add_frame(Frame(stamp_ns=stamp(number), encoding="jpeg", data=content))
 
     def step(self, number: int, episode_id: str = "e1", *, index: int | None = None, **action: object) -> None:

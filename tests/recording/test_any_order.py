@@ -42,4 +42,4 @@ def test_an_episode_is_saved_only_if_nothing_was_lost_and_never_with_a_wrong_fra
     assert bench.outcome().kind == ("quarantined" if lost else "saved")
     assert len(bench.outcomes) == 1
     for episode in bench.sink.committed.values():
-        assert [step.frame.data for step in episode.steps] == [b"picture %d" % n for n in range(STEPS)]
+        assert [step.frame.data for step in episode.steps] == [b"image %d" % n for n in range(STEPS)]

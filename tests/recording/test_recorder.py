@@ -32,7 +32,7 @@ def test_an_episode_keeps_every_frame_action_and_word_about_it(make_bench) -> No
         "cubes",
         "permit-7",
     )
-    assert [step.frame.data for step in episode.steps] == [b"picture 0", b"picture 1", b"picture 2"]
+    assert [step.frame.data for step in episode.steps] == [b"image 0", b"image 1", b"image 2"]
     assert episode.label == HELD
     assert bench.sink.health["e1"] == ()
 
@@ -49,7 +49,7 @@ def test_topics_that_overtake_each_other_make_no_difference(make_bench) -> None:
     bench.frame(2)
     bench.step(2)
     assert bench.outcome().kind == "saved"
-    assert [step.frame.data for step in bench.sink.committed["e1"].steps] == [b"picture 0", b"picture 1", b"picture 2"]
+    assert [step.frame.data for step in bench.sink.committed["e1"].steps] == [b"image 0", b"image 1", b"image 2"]
 
 
 def test_the_next_episode_may_begin_while_the_one_before_waits_for_its_last_step(make_bench) -> None:
@@ -326,7 +326,7 @@ def test_a_frozen_camera_sends_an_episode_to_quarantine(make_bench) -> None:
     bench = make_bench()
     bench.recorder.begin("e1")
     for number in range(3):
-        bench.frame(number, b"the same picture")
+        bench.frame(number, b"the same image")
         bench.step(number, displacement_m=(0.0, 0.0, -0.05))
     bench.recorder.end("e1", HELD, 3)
     assert (bench.outcome().kind, bench.outcome().reason) == ("quarantined", "3 identical frames while the arm moved")

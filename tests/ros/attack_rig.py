@@ -23,9 +23,9 @@ from opc_interfaces.msg import Permit as PermitMsg
 from rclpy.action import ActionClient
 from rosgraph_msgs.msg import Clock
 
+from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.audit_log import AuditHead, Entry
 from opc_ros.deployment.keys import Signer, load_signer
-from opc_ros.deployment.ledger import Entry, LedgerHead
-from opc_ros.deployment.ledger_check import read_ledger
 from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit
 from opc_ros.ros import convert, topics
 from opc_ros.ros.permit_messages import permit_to_msg
@@ -114,7 +114,7 @@ class Rig:
             episodes=1,
             issued_ns=now_ns,
             expires_ns=now_ns + 600 * SECOND,
-            ledger=LedgerHead(),
+            ledger=AuditHead(),
         )
         return sign_permit(dataclasses.replace(permit, **changes), signer or self.signer)
 
@@ -169,7 +169,7 @@ class Rig:
 
 
 def _read_lines(path: Path) -> list[Entry]:
-    return list(read_ledger(path)) if path.exists() else []
+    return list(read_audit_log(path)) if path.exists() else []
 
 
 def spoil(folder: Path) -> None:

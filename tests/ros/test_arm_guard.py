@@ -15,11 +15,11 @@ pytest.importorskip("rclpy")
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from trajectory_msgs.msg import JointTrajectory
 
+from opc_ros.arms.trajectory import plan_joints
 from opc_ros.errors import ArmLost
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.joint_messages import trajectory_to_msg
 from opc_ros.ros.ros_arm import RosArm
-from opc_ros.trajectory import plan_joints
 from sim_bridge.kuka import KINEMATICS
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, SETTINGS, Commander, TwinProcess, Watcher, own_domain
 

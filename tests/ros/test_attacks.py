@@ -17,8 +17,8 @@ from opc_interfaces.msg import EpisodeEvent, SafetyEvent
 from opc_interfaces.srv import RequestDeployment
 from std_msgs.msg import Bool
 
+from opc_ros.deployment.audit_check import check_audit_log
 from opc_ros.deployment.keys import create_keys, load_trusted_keys
-from opc_ros.deployment.ledger_check import check_ledger
 from opc_ros.deployment.permit import Rung, Signed
 from opc_ros.ros import topics
 from tests.deployment.lab import SECOND
@@ -214,14 +214,14 @@ def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_e
     content = json.loads(permit.payload)["content"]
     reissued = rig.issue(permit_id=content["permit_id"], lease_id="fresh")
     assert_refused(rig, reissued, "all 1 episodes are spent", lease_id="fresh")
-    assert check_ledger(rig.folder / ROBOT / "ledger.jsonl", None).is_whole
+    assert check_audit_log(rig.folder / ROBOT / "ledger.jsonl", None).is_whole
 
 
 def test_an_edited_ledger_ends_all_lending(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
     scheduler.terminate()
     assert scheduler.wait(PATIENCE_S) == 0
     ledger = rig.folder / "deployment" / "ledger.jsonl"
-    assert check_ledger(ledger, load_trusted_keys(rig.folder / "deployment" / "keys")).is_whole
+    assert check_audit_log(ledger, load_trusted_keys(rig.folder / "deployment" / "keys")).is_whole
     text = ledger.read_text()
     assert '"epoch":1' in text
     ledger.write_text(text.replace('"epoch":1', '"epoch":7'))

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.deployment.ledger_check import check_ledger, read_ledger
 from opc_ros.deployment.status import describe_deployment
 from opc_ros.store import open_store
 from tests.deployment.lab import make_lab, runner_parameters, scheduler_parameters
@@ -73,10 +73,10 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
     assert final["champion"] == final["requests"][0]["candidate_id"]
     assert final["requests"][0]["real"]["trials"] == 4
     ledger = tmp_path / "deployment" / "ledger.jsonl"
-    kinds = [entry.kind for entry in read_ledger(ledger)]
+    kinds = [entry.kind for entry in read_audit_log(ledger)]
     assert kinds.count("episode") == 8
-    assert check_ledger(ledger, load_trusted_keys(tmp_path / "deployment" / "keys")).is_whole
-    told = [entry.body for entry in read_ledger(ledger) if entry.kind == "episode" and entry.body["robot"] == "arm1"]
+    assert check_audit_log(ledger, load_trusted_keys(tmp_path / "deployment" / "keys")).is_whole
+    told = [entry.body for entry in read_audit_log(ledger) if entry.kind == "episode" and entry.body["robot"] == "arm1"]
     episodes = {body["episode_id"] for body in told}
     assert len(episodes) == 6
     with open_store(tmp_path / "store") as store:
@@ -106,7 +106,7 @@ def test_an_arm_cut_off_loses_its_lease_and_another_does_the_work(tmp_path: Path
     ledger = tmp_path / "deployment" / "ledger.jsonl"
 
     def lost() -> list[dict[str, Any]]:
-        return [entry.body for entry in read_ledger(ledger) if entry.kind == "lease_lost"]
+        return [entry.body for entry in read_audit_log(ledger) if entry.kind == "lease_lost"]
 
     final = wait_until(tmp_path, lambda got: got["requests"][0]["state"] == "done", "nobody does arm1's work")
     assert final["requests"][0]["real"]["trials"] >= 60

@@ -12,7 +12,7 @@ import rclpy
 from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectory
 
-from opc_ros.arm_settings import GripperSettings
+from opc_ros.arms.settings import GripperSettings
 from opc_ros.errors import SetupError
 from opc_ros.ros.gripper import make_gripper
 

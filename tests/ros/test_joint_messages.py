@@ -7,9 +7,9 @@ pytest.importorskip("rclpy")
 
 from sensor_msgs.msg import JointState
 
+from opc_ros.arms.trajectory import Trajectory
 from opc_ros.errors import ArmError, OutOfReach
 from opc_ros.ros.joint_messages import reading_from_msg, reading_to_msg, trajectory_from_msg, trajectory_to_msg
-from opc_ros.trajectory import Trajectory
 
 pytestmark = pytest.mark.ros
 NAMES = ("A1", "A2", "A3", "A4", "A5", "A6", "A7")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.arm import ScriptedArm
+from opc_ros.arms.arm import ScriptedArm
 
 pytestmark = pytest.mark.ros
 STEPS_OF_AN_EPISODE = 7
@@ -58,12 +58,12 @@ def test_one_seed_gives_one_sequence_of_actions_however_long_the_arm_waits(start
 
     robots = {"/arm1": 5, "/arm2": 5, "/arm3": 6}
     told = {robot: probe.listen(GraspStep, f"{robot}/grasp/step", topics.RECORDED) for robot in robots}
-    # Listened to after the steps: an arm whose pictures are heard knows that its steps are listened to.
+    # Listened to after the steps: an arm whose images are heard knows that its steps are listened to.
     seen = {robot: probe.listen(CompressedImage, f"{robot}/camera/image/compressed", pictures()) for robot in robots}
     for robot, seed in robots.items():
         start("scripted_arm", robot, seed=seed, rate_hz=100, image_size=32)
     for robot, steps in told.items():
-        probe.until(lambda robot=robot: seen[robot], f"{robot} shows no picture")
+        probe.until(lambda robot=robot: seen[robot], f"{robot} shows no image")
         # One after the other, so that each has waited for a different time.
         recorder = probe.publisher(RecorderStatus, f"{robot}/recorder/status", topics.LATEST)
         recorder.publish(RecorderStatus(state=RecorderStatus.WAITING, frames_received=1))

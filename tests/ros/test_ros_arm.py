@@ -19,12 +19,12 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
 
+from opc_ros.arms.trajectory import plan_hold
 from opc_ros.errors import ArmError, ArmLost, ArmStopped
 from opc_ros.grasp import GraspAction
 from opc_ros.ros import topics
 from opc_ros.ros.joint_messages import trajectory_to_msg
 from opc_ros.ros.ros_arm import RosArm
-from opc_ros.trajectory import plan_hold
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
 from sim_bridge.episodes import play_episode
 from sim_bridge.kuka import KINEMATICS

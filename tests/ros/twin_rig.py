@@ -23,7 +23,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
-from opc_ros.arm_settings import ArmSettings
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.shared_memory import sweep_shared_memory
 from opc_ros.config import load_config
 from opc_ros.ros import topics
@@ -44,7 +44,7 @@ SETTINGS = dataclasses.replace(
 
 
 class TwinProcess:
-    """`python -m sim_bridge.twin_node`, small pictures, faster than real time."""
+    """`python -m sim_bridge.twin_node`, small images, faster than real time."""
 
     def __init__(self, **parameters: object) -> None:
         given: dict[str, object] = {

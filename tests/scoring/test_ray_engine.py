@@ -13,7 +13,7 @@ import pytest
 from opc_ros.grasp import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.scoring.engines import LocalEngine
-from opc_ros.scoring.ledger import QLedger
+from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import score_candidates
 from opc_ros.scoring.source import EpisodeRef, MemorySource
 from tests.policies.making import make_candidate, make_episodes
@@ -58,11 +58,11 @@ def test_ray_gives_the_local_numbers_even_when_a_worker_is_killed(
 ) -> None:
     from opc_ros.scoring.ray_engine import RayEngine
 
-    with QLedger(tmp_path / "local.sqlite") as ledger:
-        local = score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine())
+    with QCache(tmp_path / "local.sqlite") as q_cache:
+        local = score_candidates(MemorySource(EPISODES), candidates, q_cache, LocalEngine())
     marker = tmp_path / "killed"
-    with QLedger(tmp_path / "ray.sqlite") as ledger:
-        far = score_candidates(DeadlySource(EPISODES, marker), candidates, ledger, RayEngine())
+    with QCache(tmp_path / "ray.sqlite") as q_cache:
+        far = score_candidates(DeadlySource(EPISODES, marker), candidates, q_cache, RayEngine())
     assert marker.exists()
     assert far.is_complete
     np.testing.assert_array_equal(far.q, local.q)

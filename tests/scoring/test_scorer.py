@@ -13,7 +13,7 @@ from opc_ros.policies.greedy import CemSettings, greedy_actions
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations, QFunction, ScriptedQFunction
 from opc_ros.scoring.engines import LocalEngine
-from opc_ros.scoring.ledger import QLedger
+from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import score_candidates
 from opc_ros.scoring.source import EpisodeRef, MemorySource
 from tests.policies.making import make_candidate, make_episodes
@@ -22,8 +22,8 @@ EPISODES = make_episodes(12)
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[QLedger]:
-    with QLedger(tmp_path / "ledger" / "q.sqlite") as opened:
+def q_cache(tmp_path: Path) -> Iterator[QCache]:
+    with QCache(tmp_path / "q_cache" / "q.sqlite") as opened:
         yield opened
 
 
@@ -76,8 +76,8 @@ class FaultyLoader:
         return ScriptedQFunction(answer)
 
 
-def test_values_equal_direct_evaluation(ledger: QLedger, candidates: list[Candidate]) -> None:
-    scored = score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine())
+def test_values_equal_direct_evaluation(q_cache: QCache, candidates: list[Candidate]) -> None:
+    scored = score_candidates(MemorySource(EPISODES), candidates, q_cache, LocalEngine())
     assert scored.lengths.tolist() == [len(episode.steps) for episode in EPISODES]
     assert scored.success.tolist() == [episode.label.is_success for episode in EPISODES]
     for row, candidate in zip(scored.q, candidates, strict=True):
@@ -93,10 +93,10 @@ def test_values_equal_direct_evaluation(ledger: QLedger, candidates: list[Candid
     assert scored.is_complete
 
 
-def test_greedy_values_are_those_of_the_cross_entropy_method(ledger: QLedger, candidates: list[Candidate]) -> None:
+def test_greedy_values_are_those_of_the_cross_entropy_method(q_cache: QCache, candidates: list[Candidate]) -> None:
     settings = CemSettings(samples=16, elites=4, seed=3)
     candidate = candidates[1]
-    scored = score_candidates(MemorySource(EPISODES[:3]), [candidate], ledger, LocalEngine(), greedy=settings)
+    scored = score_candidates(MemorySource(EPISODES[:3]), [candidate], q_cache, LocalEngine(), greedy=settings)
     assert scored.q_greedy is not None
     spec = candidate.manifest.input
     best = [
@@ -111,63 +111,63 @@ def test_greedy_values_are_those_of_the_cross_entropy_method(ledger: QLedger, ca
     np.testing.assert_allclose(scored.q_greedy[0], np.maximum(np.concatenate(best), scored.q[0]), atol=1e-6)
 
 
-def test_each_episode_is_read_once_for_all_candidates(ledger: QLedger, candidates: list[Candidate]) -> None:
+def test_each_episode_is_read_once_for_all_candidates(q_cache: QCache, candidates: list[Candidate]) -> None:
     source = CountingSource(EPISODES)
-    scored = score_candidates(source, candidates, ledger, LocalEngine())
+    scored = score_candidates(source, candidates, q_cache, LocalEngine())
     assert sorted(source.reads) == [episode.id for episode in EPISODES]
     assert scored.frames_decoded == sum(len(episode.steps) for episode in EPISODES)
 
 
-def test_a_second_run_reads_nothing_and_gives_the_same(ledger: QLedger, candidates: list[Candidate]) -> None:
-    first = score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine())
+def test_a_second_run_reads_nothing_and_gives_the_same(q_cache: QCache, candidates: list[Candidate]) -> None:
+    first = score_candidates(MemorySource(EPISODES), candidates, q_cache, LocalEngine())
     source = CountingSource(EPISODES)
-    second = score_candidates(source, candidates, ledger, LocalEngine())
+    second = score_candidates(source, candidates, q_cache, LocalEngine())
     assert source.reads == []
     assert (second.pairs_cached, second.pairs_evaluated) == (36, 0)
     np.testing.assert_array_equal(first.q, second.q)
 
 
-def test_new_episodes_and_new_candidates_cost_only_what_is_new(ledger: QLedger, candidates: list[Candidate]) -> None:
-    score_candidates(MemorySource(EPISODES[:10]), candidates[:2], ledger, LocalEngine())
+def test_new_episodes_and_new_candidates_cost_only_what_is_new(q_cache: QCache, candidates: list[Candidate]) -> None:
+    score_candidates(MemorySource(EPISODES[:10]), candidates[:2], q_cache, LocalEngine())
     source = CountingSource(EPISODES)
-    scored = score_candidates(source, candidates[:2], ledger, LocalEngine())
+    scored = score_candidates(source, candidates[:2], q_cache, LocalEngine())
     assert sorted(source.reads) == [episode.id for episode in EPISODES[10:]]
     assert (scored.pairs_cached, scored.pairs_evaluated) == (20, 4)
-    scored = score_candidates(source, candidates, ledger, LocalEngine())
+    scored = score_candidates(source, candidates, q_cache, LocalEngine())
     assert (scored.pairs_cached, scored.pairs_evaluated) == (24, 12)
 
 
 def test_an_interrupted_run_resumes_and_ends_with_the_same_bits(
-    tmp_path: Path, ledger: QLedger, candidates: list[Candidate]
+    tmp_path: Path, q_cache: QCache, candidates: list[Candidate]
 ) -> None:
     def stop_half_way(done: int, total: int, note: str = "") -> None:
         if done >= total // 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine(workers=1), report=stop_half_way)
-    resumed = score_candidates(MemorySource(EPISODES), candidates, ledger, LocalEngine())
+        score_candidates(MemorySource(EPISODES), candidates, q_cache, LocalEngine(workers=1), report=stop_half_way)
+    resumed = score_candidates(MemorySource(EPISODES), candidates, q_cache, LocalEngine())
     assert resumed.pairs_cached >= 18
-    with QLedger(tmp_path / "other.sqlite") as fresh:
+    with QCache(tmp_path / "other.sqlite") as fresh:
         whole = score_candidates(MemorySource(EPISODES), candidates, fresh, LocalEngine())
     np.testing.assert_array_equal(resumed.q, whole.q)
 
 
-def test_a_cancelled_run_keeps_what_it_computed(ledger: QLedger, candidates: list[Candidate]) -> None:
+def test_a_cancelled_run_keeps_what_it_computed(q_cache: QCache, candidates: list[Candidate]) -> None:
     answers = iter([False, True])
     with pytest.raises(ScoreError, match="cancelled; what was computed is kept"):
         score_candidates(
             MemorySource(EPISODES),
             candidates,
-            ledger,
+            q_cache,
             LocalEngine(workers=1),
             is_cancelled=lambda: next(answers, True),
         )
-    assert len(ledger.read(candidates[0].id)) == 4
+    assert len(q_cache.read(candidates[0].id)) == 4
 
 
-def test_a_damaged_episode_is_named_and_left_out(ledger: QLedger, candidates: list[Candidate]) -> None:
-    scored = score_candidates(CountingSource(EPISODES, damaged="e00004"), candidates, ledger, LocalEngine())
+def test_a_damaged_episode_is_named_and_left_out(q_cache: QCache, candidates: list[Candidate]) -> None:
+    scored = score_candidates(CountingSource(EPISODES, damaged="e00004"), candidates, q_cache, LocalEngine())
     assert [(f.id, f.reason) for f in scored.failed_episodes] == [
         ("e00004", "episode e00004: bytes are not what was committed")
     ]
@@ -185,10 +185,10 @@ def test_a_damaged_episode_is_named_and_left_out(ledger: QLedger, candidates: li
     ],
 )
 def test_a_faulty_candidate_is_named_and_left_out(
-    ledger: QLedger, candidates: list[Candidate], fault: str, reason: str
+    q_cache: QCache, candidates: list[Candidate], fault: str, reason: str
 ) -> None:
     engine = LocalEngine(load=FaultyLoader(candidates[1].id, fault))
-    scored = score_candidates(MemorySource(EPISODES), candidates, ledger, engine)
+    scored = score_candidates(MemorySource(EPISODES), candidates, q_cache, engine)
     assert [failure.id for failure in scored.failed_candidates] == [candidates[1].id]
     assert scored.failed_candidates[0].reason.startswith(reason)
     assert [candidate.id for candidate in scored.candidates] == [candidates[0].id, candidates[2].id]
@@ -197,7 +197,7 @@ def test_a_faulty_candidate_is_named_and_left_out(
 
 @pytest.mark.parametrize("change", ["other bytes", "deleted"])
 def test_a_candidate_whose_file_changes_meanwhile_is_named_and_left_out(
-    tmp_path: Path, ledger: QLedger, candidates: list[Candidate], change: str
+    tmp_path: Path, q_cache: QCache, candidates: list[Candidate], change: str
 ) -> None:
     victim = make_candidate(tmp_path / "victim", image_size=32, seed=9)
     artifact = tmp_path / "victim" / "weights.safetensors"
@@ -208,14 +208,14 @@ def test_a_candidate_whose_file_changes_meanwhile_is_named_and_left_out(
         elif done:
             artifact.write_bytes(candidates[0].artifact_bytes)
 
-    scored = score_candidates(MemorySource(EPISODES), [victim, *candidates], ledger, LocalEngine(), report=tamper)
+    scored = score_candidates(MemorySource(EPISODES), [victim, *candidates], q_cache, LocalEngine(), report=tamper)
     assert [failure.id for failure in scored.failed_candidates] == [victim.id]
     assert "files changed while it was scored" in scored.failed_candidates[0].reason
     assert len(scored.candidates) == 3
 
 
 def test_workers_and_order_change_no_bit(tmp_path: Path, candidates: list[Candidate]) -> None:
-    with QLedger(tmp_path / "a.sqlite") as one, QLedger(tmp_path / "b.sqlite") as two:
+    with QCache(tmp_path / "a.sqlite") as one, QCache(tmp_path / "b.sqlite") as two:
         forward = score_candidates(MemorySource(EPISODES), candidates, one, LocalEngine(workers=1))
         backward = score_candidates(MemorySource(EPISODES[::-1]), candidates[::-1], two, LocalEngine(workers=3))
     order = np.argsort([ref.id for ref in backward.refs])
@@ -223,48 +223,48 @@ def test_workers_and_order_change_no_bit(tmp_path: Path, candidates: list[Candid
     np.testing.assert_array_equal(np.concatenate([parts[i] for i in order], axis=1)[::-1], forward.q)
 
 
-def test_progress_tells_what_was_decoded_evaluated_and_cached(ledger: QLedger, candidates: list[Candidate]) -> None:
-    score_candidates(MemorySource(EPISODES[:4]), candidates, ledger, LocalEngine())
+def test_progress_tells_what_was_decoded_evaluated_and_cached(q_cache: QCache, candidates: list[Candidate]) -> None:
+    score_candidates(MemorySource(EPISODES[:4]), candidates, q_cache, LocalEngine())
     told: list[tuple[int, int, str]] = []
 
     def report(done: int, total: int, note: str = "") -> None:
         told.append((done, total, note))
 
-    score_candidates(MemorySource(EPISODES[:8]), candidates, ledger, LocalEngine(), report=report)
+    score_candidates(MemorySource(EPISODES[:8]), candidates, q_cache, LocalEngine(), report=report)
     frames = sum(len(episode.steps) for episode in EPISODES[4:8])
     assert told[0] == (12, 24, "0 frames decoded, 0 evaluated, 12 cached")
     assert told[-1] == (24, 24, f"{frames} frames decoded, 12 evaluated, 12 cached")
 
 
-def test_nothing_to_score_is_refused(ledger: QLedger, candidates: list[Candidate]) -> None:
+def test_nothing_to_score_is_refused(q_cache: QCache, candidates: list[Candidate]) -> None:
     with pytest.raises(EmptyValidationSet, match="has no episode"):
-        score_candidates(MemorySource([]), candidates, ledger, LocalEngine())
+        score_candidates(MemorySource([]), candidates, q_cache, LocalEngine())
     with pytest.raises(ScoreError, match="no candidate is given"):
-        score_candidates(MemorySource(EPISODES), [], ledger, LocalEngine())
+        score_candidates(MemorySource(EPISODES), [], q_cache, LocalEngine())
     with pytest.raises(ScoreError, match="given twice"):
-        score_candidates(MemorySource(EPISODES), [candidates[0], candidates[0]], ledger, LocalEngine())
+        score_candidates(MemorySource(EPISODES), [candidates[0], candidates[0]], q_cache, LocalEngine())
 
 
-def test_each_row_of_the_ledger_is_read_once(tmp_path: Path, candidates: list[Candidate]) -> None:
-    class CountingLedger(QLedger):
+def test_each_row_of_the_q_cache_is_read_once(tmp_path: Path, candidates: list[Candidate]) -> None:
+    class CountingCache(QCache):
         def read(self, candidate_id: str, quantity: str = "q") -> dict[tuple[str, str], np.ndarray]:
             asked.append((candidate_id, quantity))
             return super().read(candidate_id, quantity)
 
     for episodes in (EPISODES[:8], EPISODES):
         asked: list[tuple[str, str]] = []
-        with CountingLedger(tmp_path / "q.sqlite") as ledger:
-            score_candidates(MemorySource(episodes), candidates, ledger, LocalEngine())
+        with CountingCache(tmp_path / "q.sqlite") as q_cache:
+            score_candidates(MemorySource(episodes), candidates, q_cache, LocalEngine())
         assert asked == [(candidate.id, "q") for candidate in candidates]
 
 
 def test_a_manifest_laid_out_anew_is_still_the_same_candidate(
-    tmp_path: Path, ledger: QLedger, candidates: list[Candidate]
+    tmp_path: Path, q_cache: QCache, candidates: list[Candidate]
 ) -> None:
     moved = make_candidate(tmp_path / "moved", image_size=32, seed=9)
 
     def comment(done: int, total: int, note: str = "") -> None:
         (tmp_path / "moved" / "candidate.yaml").write_bytes(b"# trained on Monday\n" + moved.manifest_bytes)
 
-    scored = score_candidates(MemorySource(EPISODES), [moved, *candidates], ledger, LocalEngine(), report=comment)
+    scored = score_candidates(MemorySource(EPISODES), [moved, *candidates], q_cache, LocalEngine(), report=comment)
     assert scored.is_complete

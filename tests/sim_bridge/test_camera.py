@@ -1,4 +1,4 @@
-"""Projected points agree with OpenCV's, and with what is seen in the picture."""
+"""Projected points agree with OpenCV's, and with what is seen in the image."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ SPEC = find_world("train")
 def wait_for_frame(camera: CameraProcess, deadline_s: float = 30.0) -> Frame:
     end_s = time.monotonic() + deadline_s
     while (frame := camera.take()) is None:
-        assert time.monotonic() < end_s, "no picture in time"
+        assert time.monotonic() < end_s, "no image in time"
         time.sleep(0.01)
     return frame
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from opc_ros.arms.kinematics import ToolPose
+from opc_ros.arms.safety import JointLimits, StopSwitch
+from opc_ros.arms.trajectory import plan_hold, plan_line
 from opc_ros.errors import ArmStopped, OutOfReach
-from opc_ros.kinematics import ToolPose
-from opc_ros.safety import JointLimits, StopSwitch
-from opc_ros.trajectory import plan_hold, plan_line
 from sim_bridge.driver import DriverState, TwinDriver
 from sim_bridge.kuka import HOME, KINEMATICS, MODEL
 from sim_bridge.world import World

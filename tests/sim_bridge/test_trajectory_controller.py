@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from opc_ros.arms.kinematics import ARM_MODELS
+from opc_ros.arms.safety import JointLimits
+from opc_ros.arms.trajectory import Trajectory, plan_hold, plan_joints
 from opc_ros.errors import OutOfReach
-from opc_ros.kinematics import ARM_MODELS
-from opc_ros.safety import JointLimits
-from opc_ros.trajectory import Trajectory, plan_hold, plan_joints
 from sim_bridge.trajectory_controller import TrajectoryController
 
 LIMITS = JointLimits(ARM_MODELS["lbr_iiwa_14_r820"])

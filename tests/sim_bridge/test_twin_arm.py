@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from opc_ros.arm import Arm
+from opc_ros.arms.arm import Arm
 from opc_ros.errors import ArmStopped
 from opc_ros.grasp import GraspAction
 from sim_bridge.twin_arm import TwinArm

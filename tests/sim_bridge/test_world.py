@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from opc_ros.arms.kinematics import ToolPose
 from opc_ros.errors import ArmError, ConfigError
-from opc_ros.kinematics import ToolPose
 from sim_bridge.kuka import HOME, KINEMATICS, MODEL
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world

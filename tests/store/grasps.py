@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opc_ros.arm import ScriptedArm
+from opc_ros.arms.arm import ScriptedArm
 from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource
 
 SUCCESS = Label(is_success=True, source=LabelSource.PERSON, labeller="ada")

@@ -133,7 +133,7 @@ def test_an_invalid_step_is_refused_and_the_episode_goes_on(store: Store) -> Non
     with pytest.raises(GraspError, match="expected after 100000000 ns"):
         writer.add_step(good[0])
     for frame, message in (
-        (Frame(200_000_000, "jpeg", b"PNG"), "expected a jpeg picture"),
+        (Frame(200_000_000, "jpeg", b"PNG"), "expected a jpeg image"),
         (Frame(200_000_000, "rgb8", b"1234", 2, 2), "4 bytes, expected 12"),
         (Frame(200_000_000, "yuv422", b"1234", 2, 2), "encoding 'yuv422'"),
     ):

@@ -1,4 +1,4 @@
-"""LeRobot datasets: the documented v3.0 layout, with the numbers and pictures that were recorded."""
+"""LeRobot datasets: the documented v3.0 layout, with the numbers and images that were recorded."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_large_datasets_are_cut_into_files(store: Store, tmp_path: Path, monkeyp
 def test_pictures_of_two_sizes_are_refused_and_nothing_is_left(store: Store, tmp_path: Path) -> None:
     store.append(make_episode("a", image_size=32))
     store.append(make_episode("b", image_size=48))
-    with pytest.raises(StoreError, match=r"episode b: picture of step 0 has shape \(48, 48, 3\)"):
+    with pytest.raises(StoreError, match=r"episode b: image of step 0 has shape \(48, 48, 3\)"):
         export_lerobot(store, store.take_snapshot(), tmp_path / "dataset")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 

@@ -1,4 +1,4 @@
-"""One game of Atari Pong, played point by point: small pictures in, stay, up or down out."""
+"""One game of Atari Pong, played point by point: small images in, stay, up or down out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ale_py import ALEInterface
 
 HEIGHT, WIDTH = 40, 40
-BALL, BALL_BEFORE, PADDLES = range(3)  # a picture's channels: the ball now and one decision ago, both paddles
+BALL, BALL_BEFORE, PADDLES = range(3)  # an image's channels: the ball now and one decision ago, both paddles
 INWARD = 10  # cells by which a paddle of one decision ago is drawn nearer to the middle, where no paddle ever is
 FRAMES_PER_DECISION = 4
 FRAMES_PER_SECOND = 60

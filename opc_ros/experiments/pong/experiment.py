@@ -18,9 +18,9 @@ from opc_ros.experiments.pong.validation import record_points
 from opc_ros.experiments.pong.variants import BEHAVIOUR, VARIANTS, Variant
 from opc_ros.policies.candidate import Candidate
 from opc_ros.progress import Report
-from opc_ros.ranking.run import RankingOptions, ScoringRun
-from opc_ros.ranking.store_run import StoreScoring, score_store
 from opc_ros.scoring.engines import LocalEngine
+from opc_ros.workflows.scoring_run import RankingOptions, ScoringRun
+from opc_ros.workflows.store_scoring import StoreScoring, score_store
 
 # (R^2, Spearman) of each metric, by stickiness.
 PUBLISHED: Mapping[float, Mapping[str, tuple[float, float]]] = {
@@ -128,12 +128,12 @@ def _name(stickiness: float) -> str:
 
 
 def _score(out: Path, name: str, report: Report, now: Callable[[], datetime.datetime]) -> ScoringRun:
-    """As `opc score` does it, with the same ledger for all levels."""
+    """As `opc score` does it, with the same q_cache for all levels."""
     request = StoreScoring(
         store=out / f"validation-{name}",
         registry=out / "candidates",
         out=out / f"scores-{name}",
-        ledger=out / "q.sqlite",
+        q_cache=out / "q.sqlite",
         has_baselines=True,
         known_success=out / f"success-{name}.csv",
         options=RankingOptions(resamples=500),

@@ -10,8 +10,8 @@ import numpy as np
 from opc_ros.errors import ConstantScores
 from opc_ros.experiments.agreement_intervals import agree, noise_ceiling
 from opc_ros.ranking import fit_line, spearman
-from opc_ros.ranking.run import ScoringRun
 from opc_ros.scoring.metrics import MetricName, compute_metric
+from opc_ros.workflows.scoring_run import ScoringRun
 
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
 BASELINES = METRICS[:3]

@@ -66,11 +66,11 @@ class Learner:
 
     @property
     def features(self) -> int:
-        """How many numbers the network sees in a picture."""
+        """How many numbers the network sees in an image."""
         return int(self._network.judge[0].in_features)  # type: ignore[arg-type]
 
     def look(self, pictures: np.ndarray) -> np.ndarray:
-        """What the network sees in each picture, (B, F) float32."""
+        """What the network sees in each image, (B, F) float32."""
         with torch.inference_mode():
             return np.asarray(self._network.look(torch.from_numpy(pictures)).numpy())
 

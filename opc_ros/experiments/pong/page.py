@@ -73,7 +73,7 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
         "the paper's are the learned weights themselves"
     )
     yield (
-        f"pictures of {WIDTH}x{HEIGHT}: ball and paddles now and one decision ago; a network sees their centres and "
+        f"images of {WIDTH}x{HEIGHT}: ball and paddles now and one decision ago; a network sees their centres and "
         "has two layers of 64. The paper's networks learn from the screen"
     )
     yield (

@@ -1,4 +1,4 @@
-"""Plays many points side by side, so that a policy sees a batch of pictures at a time."""
+"""Plays many points side by side, so that a policy sees a batch of images at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations
 
 CHOICES = ActionChoices(tuple(tuple(action.to_vector().tolist()) for action in ACTIONS))
-Policy = Callable[[np.ndarray], np.ndarray]  # pictures (B, H, W, 3) -> indices of actions (B,)
+Policy = Callable[[np.ndarray], np.ndarray]  # images (B, H, W, 3) -> indices of actions (B,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a learner has lived through, each picture as the few numbers that its network sees in it."""
+"""What a learner has lived through, each image as the few numbers that its network sees in it."""
 
 from __future__ import annotations
 

@@ -105,6 +105,6 @@ def to_episode(point: Point, episode_id: str, policy_name: str, number: int) -> 
 
 
 def _encode(picture: np.ndarray) -> bytes:
-    """PNG loses nothing, and a picture that is nearly empty becomes small."""
+    """PNG loses nothing, and an image that is nearly empty becomes small."""
     _, data = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 1])
     return data.tobytes()

@@ -1,4 +1,4 @@
-"""The torch side of a Q function: look at the picture once, judge many actions."""
+"""The torch side of a Q function: look at the image once, judge many actions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class QNetwork(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def encode(self, images: Tensor, tools: Tensor) -> Code:
-        """Pictures (B, H, W, 3) uint8 and tools (B, 5) into whatever `logits` needs."""
+        """Images (B, H, W, 3) uint8 and tools (B, 5) into whatever `logits` needs."""
 
     @abc.abstractmethod
     def logits(self, code: Code, actions: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def group_by_state(actions: Tensor, states: Tensor) -> Tensor:
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, *, is_padded: bool = True) -> nn.Sequential:
-    """Convolution, normalised and rectified; padded, it keeps the picture's size over its stride."""
+    """Convolution, normalised and rectified; padded, it keeps the image's size over its stride."""
     padding = kernel // 2 if is_padded else 0
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=padding, bias=False),

@@ -1,4 +1,4 @@
-"""Square patches of a picture as the gripper would see them: laid out in the base frame, projected, sampled."""
+"""Square patches of an image as the gripper would see them: laid out in the base frame, projected, sampled."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PatchSampler(nn.Module):
         u, v, w = (
             (m[i, 0] * x + m[i, 1] * y)[..., None, :] + (m[i, 2] * heights + m[i, 3])[..., None] for i in range(3)
         )
-        # A point behind the camera has no place in the picture: divided by next to nothing it lands far outside.
+        # A point behind the camera has no place in the image: divided by next to nothing it lands far outside.
         depth = w.clamp(min=1e-6)
         return torch.stack([u / depth, v / depth], dim=-1) / self.picture * 2.0 - 1.0
 

@@ -1,4 +1,4 @@
-"""For games with few things in the picture: where the brightness of some regions lies, one value for each action."""
+"""For games with few things in the image: where the brightness of some regions lies, one value for each action."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opc_ros.errors import CandidateError
 from opc_ros.policies.architectures.network import Code, QNetwork
 from opc_ros.policies.input_spec import InputSpec
 
-_GAIN = 8.0  # a difference of an eighth of half a picture is already a large one
+_GAIN = 8.0  # a difference of an eighth of half an image is already a large one
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class RegionMomentsParameters:
 class RegionMoments(QNetwork):
     """Sees each region (a channel between two shares of the width) as its brightness and the centre of it.
 
-    The regions have no weights, so what they say about a picture can be kept and learned from again and again.
+    The regions have no weights, so what they say about an image can be kept and learned from again and again.
     Values are not squashed: a score that counts lost points is below 0, and a discounted one never reaches 1.
     """
 
@@ -61,7 +61,7 @@ class RegionMoments(QNetwork):
         return (self.judge(self.look(images)),)
 
     def look(self, images: Tensor) -> Tensor:
-        """Pictures (B, H, W, 3) of bytes as brightness, centre and distances of the regions, (B, features)."""
+        """Images (B, H, W, 3) of bytes as brightness, centre and distances of the regions, (B, features)."""
         mass, row, column = (images.flatten(1).float() @ self.sums).split(self._regions, dim=1)
         is_there = (mass > 0).float()
         row, column = (total / mass.clamp(min=1e-6) for total in (row, column))

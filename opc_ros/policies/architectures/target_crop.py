@@ -25,14 +25,14 @@ class TargetCropParameters:
     side_m: float = 0.20
     cells: int = 12
     surface_z_m: float = 0.02
-    map_channels: tuple[int, ...] = (16, 16, 16)  # the first halves the picture
+    map_channels: tuple[int, ...] = (16, 16, 16)  # the first halves the image
     patch_channels: tuple[int, ...] = (32, 48)  # each halves the patch
     action_hidden: int = 64
     hidden: int = 64
 
 
 class TargetCrop(QNetwork):
-    """Convolutions see the picture once; an action then reads their map where it would put the gripper."""
+    """Convolutions see the image once; an action then reads their map where it would put the gripper."""
 
     def __init__(self, spec: InputSpec, parameters: TargetCropParameters) -> None:
         super().__init__(spec)

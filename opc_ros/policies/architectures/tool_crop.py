@@ -32,7 +32,7 @@ class ToolCropParameters:
 
 
 class ToolCrop(QNetwork):
-    """Everything about the picture is in the code; an action costs a few small matrix products."""
+    """Everything about the image is in the code; an action costs a few small matrix products."""
 
     def __init__(self, spec: InputSpec, parameters: ToolCropParameters) -> None:
         super().__init__(spec)

@@ -58,5 +58,5 @@ def test_data_that_cannot_teach_is_refused(outcomes: list[bool | None], complain
 
 def test_pictures_of_another_size_are_refused_by_episode() -> None:
     episodes = [*make_episodes(3, image_size=64), *make_episodes(4, image_size=32)[3:]]
-    with pytest.raises(TrainingError, match="e00003: picture of step 0 is 32x32, expected square and at least 64x64"):
+    with pytest.raises(TrainingError, match="e00003: image of step 0 is 32x32, expected square and at least 64x64"):
         load_replay(episodes, image_size=64, count=4)

@@ -151,5 +151,5 @@ def test_a_candidates_camera_agrees_with_the_twins() -> None:
     camera = STANDARD_CAMERA.calibrate(96)
     point = np.array([0.62, -0.04, 0.07, 1.0])
     u, v, w = np.array(camera_spec(camera).projection) @ point
-    # The twin counts from the first pixel's centre, candidates from the picture's corner.
+    # The twin counts from the first pixel's centre, candidates from the image's corner.
     np.testing.assert_allclose([u / w - 0.5, v / w - 0.5], camera.project(point[None, :3])[0], atol=1e-5)

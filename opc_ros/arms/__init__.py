@@ -1,0 +1,1 @@
+"""Arms: their protocol, settings, kinematics, trajectories, limits and guard."""

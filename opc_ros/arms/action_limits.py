@@ -1,0 +1,47 @@
+"""Where a grasp action may lead an arm, once bounds, workspace and joints have had their say."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from opc_ros.arms.arm import Motion
+from opc_ros.arms.kinematics import Kinematics, ToolPose
+from opc_ros.arms.safety import JointLimits, WorkspaceBox
+from opc_ros.arms.trajectory import find_reachable
+from opc_ros.errors import OutOfReach
+from opc_ros.grasp import ActionBounds, GraspAction
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ActionLimits:
+    """Everything that may shorten an action of one arm."""
+
+    bounds: ActionBounds
+    workspace: WorkspaceBox
+    kinematics: Kinematics
+    joints: JointLimits
+
+    def limit(self, action: GraspAction, start_rad: np.ndarray) -> tuple[ToolPose, Motion]:
+        """The goal of an action from these joint angles (7,), and what of it is sent.
+
+        An arm that stands outside its workspace is led back inside, but refused where that would be a larger motion
+        than any action may be.
+        """
+        clamped = self.bounds.violations(action)
+        sent = self.bounds.clamp(action) if clamped else action
+        here = self.kinematics.locate_tool(start_rad)
+        dx, dy, dz = sent.displacement_m
+        (x, y, z), outside = self.workspace.clamp((here.x_m + dx, here.y_m + dy, here.z_m + dz))
+        goal = ToolPose(x, y, z, here.yaw_rad + sent.rotation_rad)
+        goal, share, unreachable = find_reachable(self.kinematics, self.joints, start_rad, goal)
+        if outside or unreachable:
+            sent = dataclasses.replace(
+                sent,
+                displacement_m=(goal.x_m - here.x_m, goal.y_m - here.y_m, goal.z_m - here.z_m),
+                rotation_rad=sent.rotation_rad * share,
+            )
+        for line in self.bounds.violations(sent):
+            raise OutOfReach(f"tool is outside the workspace, and on the way back {line}; begin anew")
+        return goal, Motion(sent=sent, clamped=(*clamped, *outside, *unreachable))

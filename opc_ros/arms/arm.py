@@ -1,0 +1,177 @@
+"""The Arm protocol, and ScriptedArm, the fake that ships beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import cv2
+import numpy as np
+
+from opc_ros.errors import ArmStopped
+from opc_ros.grasp import ActionBounds, GraspAction, Observation, ToolState
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """What became of one action."""
+
+    sent: GraspAction  # after clamping
+    clamped: tuple[str, ...] = ()  # one line for each limit that changed it
+
+
+class Arm(Protocol):
+    """An arm over a bin of objects, real or simulated."""
+
+    @property
+    def name(self) -> str:
+        """Which robot this is; episodes carry it."""
+        ...
+
+    def begin(self, seed: int) -> Observation:
+        """Clear the gripper, go to the start pose and look. A simulated arm lays out its bin from the seed."""
+        ...
+
+    def observe(self) -> Observation:
+        """Take a fresh image and measure the tool."""
+        ...
+
+    def apply(self, action: GraspAction) -> Motion:
+        """Carry out one action and wait until it is done; an action outside the limits is clamped and said so."""
+        ...
+
+    def finish(self) -> bool:
+        """Lift, and tell whether an object is held."""
+        ...
+
+    def stop(self, reason: str) -> None:
+        """Hold at once; nothing moves until `release`."""
+        ...
+
+    def release(self) -> None:
+        """Lift a stop."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the arm's resources, leaving it still."""
+        ...
+
+
+class ScriptedArm:
+    """A fake: no physics, one coloured disc that is held if the gripper closes close enough to it.
+
+    It follows from its seed alone, so tests and demonstrations can reckon with what it does.
+    """
+
+    HOME = ToolState(x_m=0.55, y_m=0.0, z_m=0.30, yaw_rad=0.0, aperture_m=0.08)
+    FLOOR_M = 0.02
+    REACH_M = 0.03  # how near the tool must be, across and above, to hold the disc
+
+    def __init__(
+        self,
+        name: str = "scripted",
+        *,
+        image_size: int = 472,
+        bounds: ActionBounds | None = None,
+        now: Callable[[], int] | None = None,
+    ) -> None:
+        """`now` gives the stamps; without it, frames are 100 ms apart from zero."""
+        self._name = name
+        self._image_size = image_size
+        self._bounds = bounds or ActionBounds()
+        self._now = now or self._tick
+        self._ticks = 0
+        self._stop_reason: str | None = None
+        self._tool = self.HOME
+        self._disc_xy = (0.55, 0.0)
+        self._is_holding = False
+        self._background: np.ndarray = np.zeros((image_size, image_size, 3), dtype=np.uint8)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def disc_xy(self) -> tuple[float, float]:
+        """Where the disc lies, in the base frame: what a scripted policy aims at."""
+        return self._disc_xy
+
+    def begin(self, seed: int) -> Observation:
+        self._refuse_if_stopped()
+        rng = np.random.default_rng(seed)
+        self._tool = self.HOME
+        self._is_holding = False
+        self._disc_xy = (float(rng.uniform(0.45, 0.65)), float(rng.uniform(-0.1, 0.1)))
+        speckle = rng.integers(90, 130, size=(32, 32, 3), dtype=np.uint8)
+        size = (self._image_size, self._image_size)
+        self._background = np.asarray(cv2.resize(speckle, size, interpolation=cv2.INTER_NEAREST), dtype=np.uint8)
+        return self.observe()
+
+    def observe(self) -> Observation:
+        image = self._background.copy()
+        self._draw(image, self._disc_xy, radius_m=0.025, colour=(220, 60, 40))
+        self._draw(image, (self._tool.x_m, self._tool.y_m), radius_m=0.01 + self._tool.z_m * 0.1, colour=(40, 60, 220))
+        return Observation(stamp_ns=self._now(), image=image, tool=self._tool)
+
+    def apply(self, action: GraspAction) -> Motion:
+        self._refuse_if_stopped()
+        clamped = self._bounds.violations(action)
+        sent = self._bounds.clamp(action) if clamped else action
+        dx, dy, dz = sent.displacement_m
+        height = self._tool.z_m + dz
+        if height < self.FLOOR_M:
+            clamped = (*clamped, f"tool height is {height:.4f} m, allowed from {self.FLOOR_M:.4f}")
+            height = self.FLOOR_M
+            sent = GraspAction(
+                displacement_m=(dx, dy, height - self._tool.z_m),
+                rotation_rad=sent.rotation_rad,
+                open_gripper=sent.open_gripper,
+                close_gripper=sent.close_gripper,
+                terminate=sent.terminate,
+            )
+        aperture = 0.08 if sent.open_gripper else 0.0 if sent.close_gripper else self._tool.aperture_m
+        self._tool = ToolState(
+            x_m=self._tool.x_m + dx,
+            y_m=self._tool.y_m + dy,
+            z_m=height,
+            yaw_rad=math.remainder(self._tool.yaw_rad + sent.rotation_rad, math.tau),
+            aperture_m=aperture,
+        )
+        if sent.open_gripper:
+            self._is_holding = False
+        elif sent.close_gripper:
+            across = math.hypot(self._tool.x_m - self._disc_xy[0], self._tool.y_m - self._disc_xy[1])
+            self._is_holding = across <= self.REACH_M and height <= self.FLOOR_M + self.REACH_M
+        if self._is_holding:
+            self._disc_xy = (self._tool.x_m, self._tool.y_m)
+        return Motion(sent=sent, clamped=clamped)
+
+    def finish(self) -> bool:
+        return self._is_holding
+
+    def stop(self, reason: str) -> None:
+        self._stop_reason = reason
+
+    def release(self) -> None:
+        self._stop_reason = None
+
+    def close(self) -> None:
+        self._stop_reason = self._stop_reason or "closed"
+
+    def _refuse_if_stopped(self) -> None:
+        if self._stop_reason is not None:
+            raise ArmStopped(f"arm {self._name}: stopped ({self._stop_reason}); release it first")
+
+    def _tick(self) -> int:
+        self._ticks += 1
+        return self._ticks * 100_000_000
+
+    def _draw(
+        self, image: np.ndarray, xy: tuple[float, float], *, radius_m: float, colour: tuple[int, int, int]
+    ) -> None:
+        pixels_per_m = self._image_size / 0.6
+        column = int((xy[1] + 0.3) * pixels_per_m)
+        row = int((0.85 - xy[0]) * pixels_per_m)
+        cv2.circle(image, (column, row), int(radius_m * pixels_per_m), colour, thickness=-1)

@@ -1,0 +1,99 @@
+"""When a guard beside an arm's driver is to hold the arm, and what it says of its own state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from opc_ros.arms.safety import StopSwitch, Watchdog
+
+
+class GuardState(StrEnum):
+    """What the guard is doing."""
+
+    WAITING = "waiting"  # nobody commands the arm, as far as it hears
+    WATCHING = "watching"  # it hears a commander: if that falls silent, the arm is held
+    HOLDING = "holding"
+    STOPPED = "stopped"
+    BLIND = "blind"  # without joint states it could not hold the arm where it is
+
+
+class Guard:
+    """Watches heartbeats and joint states of one arm.
+
+    The arm is held while it is stopped, once heartbeats cease, and when it moves though no heartbeat was ever heard:
+    then the commander is unheard or somebody else's, and its death would go unnoticed.
+    """
+
+    def __init__(
+        self,
+        switch: StopSwitch,
+        *,
+        heartbeat_timeout_s: float,
+        measurement_timeout_s: float,
+        holds_unheard: bool,
+        now: Callable[[], float],
+    ) -> None:
+        self._switch = switch
+        self._timeout_s = heartbeat_timeout_s
+        self._heartbeats = Watchdog("heartbeats", heartbeat_timeout_s, now)
+        self._measurements = Watchdog("joint states", measurement_timeout_s, now)
+        self._holds_unheard = holds_unheard
+        self._now = now
+        self._moving_since_s: float | None = None  # unheard
+        self._has_told = False
+
+    @property
+    def state(self) -> GuardState:
+        return self.explain()[0]
+
+    @property
+    def must_hold(self) -> bool:
+        is_unheard = self._moves_unheard() and self._holds_unheard
+        return self._switch.reason is not None or self._heartbeats.is_expired or is_unheard
+
+    def hear(self, *, is_goodbye: bool) -> None:
+        """A heartbeat came."""
+        if is_goodbye:
+            self._heartbeats.rest()
+        else:
+            self._heartbeats.feed()
+            self._forget_motion()
+
+    def see(self, *, is_moving: bool) -> None:
+        """Joint states came."""
+        self._measurements.feed()
+        if self._heartbeats.is_awake or not is_moving:
+            self._forget_motion()
+        elif self._moving_since_s is None:
+            self._moving_since_s = self._now()
+
+    def look(self) -> str:
+        """The line to report when something is wrong, once for each time it is; otherwise empty."""
+        if silence := self._heartbeats.bark():
+            return f"{silence}; holding"
+        if self._moves_unheard() and not self._has_told:
+            self._has_told = True
+            return f"the arm moves and no heartbeats are heard; {'holding' if self._holds_unheard else 'not held'}"
+        return ""
+
+    def explain(self) -> tuple[GuardState, str]:
+        """The state, and why; without reason while it watches."""
+        if self._switch.reason is not None:
+            return GuardState.STOPPED, self._switch.reason
+        if not self._measurements.is_awake or self._measurements.is_expired:
+            return GuardState.BLIND, self._measurements.describe()
+        if self._heartbeats.is_expired:
+            return GuardState.HOLDING, self._heartbeats.describe()
+        if self._moves_unheard():
+            state = GuardState.HOLDING if self._holds_unheard else GuardState.WAITING
+            return state, "the arm moves and no heartbeats are heard"
+        if self._heartbeats.is_awake:
+            return GuardState.WATCHING, ""
+        return GuardState.WAITING, self._heartbeats.describe()
+
+    def _moves_unheard(self) -> bool:
+        return self._moving_since_s is not None and self._now() - self._moving_since_s > self._timeout_s
+
+    def _forget_motion(self) -> None:
+        self._moving_since_s, self._has_told = None, False

@@ -1,0 +1,197 @@
+"""Append-only, hash-chained record of every decision, permit, override and outcome."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from opc_ros.deployment.canonical import canonical_json
+from opc_ros.deployment.keys import Signer
+from opc_ros.errors import AuditLogDamaged
+
+News = tuple[str, dict[str, Any], int]  # kind, body, at_ns
+
+SIGNED_PREFIX = "opc_ros ledger\n"  # keeps a line's signature from ever passing for a permit's
+TAIL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class AuditHead:
+    """Length and last hash of a ledger: whoever remembers it can tell later that lines are missing."""
+
+    entries: int = 0
+    hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line: what happened, when, and the hash of the line before."""
+
+    n: int  # 1 for the first
+    at_ns: int
+    kind: str
+    body: dict[str, Any]
+    prev: str
+    hash: str
+
+
+class AuditLog:
+    """A ledger that can be written to; several processes may, one line at a time.
+
+    A line counts once it is on the disk. Then `<path>.head` is replaced, which lets a reader see that lines were cut
+    off at the end. A line torn by a crash was never acknowledged: it is set aside beside the ledger, not repaired.
+    """
+
+    def __init__(self, path: Path, signer: Signer | None = None) -> None:
+        self._path = path
+        self._signer = signer
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked() as file:
+            head = self._recover(file)
+            known = read_head(path)
+            if known.entries > head.entries:
+                raise AuditLogDamaged(
+                    f"{path}: ends at entry {head.entries}, but {head_path(path).name} knows of {known.entries}: "
+                    "lines were cut off; restore the file, or see `opc audit verify`"
+                )
+            write_head(path, head)
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def append(self, kind: str, body: dict[str, Any], at_ns: int) -> Entry:
+        """Write one line; it is on the disk when this returns."""
+        with self._locked() as file:
+            return self._append(file, [(kind, body, at_ns)])[0]
+
+    @contextmanager
+    def exclusive(self) -> Iterator[tuple[Entry | None, Callable[[Sequence[News]], list[Entry]]]]:
+        """Hold the ledger: gives its last entry and a function that appends, for writers who must not repeat."""
+        with self._locked() as file:
+            self._recover(file)
+            tail = read_tail(self._path)
+            yield (tail[0] if tail else None), lambda news: self._append(file, news)
+
+    def head(self) -> AuditHead:
+        """Length and last hash, as of now."""
+        tail = read_tail(self._path)
+        return AuditHead(tail[-1].n, tail[-1].hash) if tail else AuditHead()
+
+    @contextmanager
+    def _locked(self) -> Iterator[BinaryIO]:
+        with self._path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+
+    def _append(self, file: BinaryIO, news: Sequence[News]) -> list[Entry]:
+        head = self._recover(file)
+        entries = []
+        for kind, body, at_ns in news:
+            core = {"n": head.entries + 1, "at_ns": at_ns, "kind": kind, "body": body, "prev": head.hash}
+            if self._signer is not None:
+                core["key_id"] = self._signer.key_id
+            digest = entry_hash(core)
+            line = core | {"hash": digest}
+            if self._signer is not None:
+                line["signature"] = self._signer.sign(SIGNED_PREFIX + digest).hex()
+            file.write(canonical_json(line).encode() + b"\n")
+            entries.append(Entry(head.entries + 1, at_ns, kind, body, head.hash, digest))
+            head = AuditHead(head.entries + 1, digest)
+        file.flush()
+        os.fsync(file.fileno())
+        write_head(self._path, head)
+        return entries
+
+    def _recover(self, file: BinaryIO) -> AuditHead:
+        """Where the ledger ends; a torn last line is set aside first."""
+        size = file.seek(0, os.SEEK_END)
+        if size and _last_byte(file) != b"\n":
+            keep = _end_of_last_whole_line(file, size)
+            file.seek(keep)
+            torn = file.read()
+            with self._path.with_name(f"{self._path.name}.torn-at-{keep}").open("wb") as aside:
+                aside.write(torn)
+                aside.flush()
+                os.fsync(aside.fileno())
+            os.truncate(self._path, keep)
+            os.fsync(file.fileno())
+        return self.head()
+
+
+def entry_hash(core: dict[str, Any]) -> str:
+    """sha256 over everything in a line but its hash and signature."""
+    return hashlib.sha256(canonical_json(core).encode()).hexdigest()
+
+
+def head_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.head")
+
+
+def read_head(path: Path) -> AuditHead:
+    """What the head file beside a ledger remembers; nothing where there is none."""
+    try:
+        document = json.loads(head_path(path).read_text())
+        return AuditHead(int(document["entries"]), str(document["hash"]))
+    except FileNotFoundError:
+        return AuditHead()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AuditLogDamaged(f"{head_path(path)}: cannot be read: {error!r}") from error
+
+
+def write_head(path: Path, head: AuditHead) -> None:
+    """Replace the head file; a crash leaves the old one, which only remembers less, or the new one."""
+    if head == read_head(path):
+        return
+    beside = path.with_name(f"{path.name}.head.part")
+    with beside.open("w") as file:
+        file.write(canonical_json({"entries": head.entries, "hash": head.hash}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, head_path(path))
+
+
+def read_tail(path: Path, most: int = 1) -> list[Entry]:
+    """The last entries, oldest first."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        block = TAIL_BYTES
+        while True:
+            start = max(0, size - block)
+            file.seek(start)
+            lines = file.read().split(b"\n")[:-1]
+            whole = lines if start == 0 else lines[1:]
+            if len(whole) >= most or start == 0:
+                return [parse_line(line, path) for line in whole[-most:]]
+            block *= 4
+
+
+def parse_line(line: bytes, path: Path) -> Entry:
+    try:
+        document = json.loads(line)
+        return Entry(**{name: document[name] for name in ("n", "at_ns", "kind", "body", "prev", "hash")})
+    except (ValueError, KeyError, TypeError) as error:
+        raise AuditLogDamaged(f"{path}: a line is no ledger entry ({error!r}); see `opc audit verify`") from error
+
+
+def _last_byte(file: BinaryIO) -> bytes:
+    file.seek(-1, os.SEEK_END)
+    return bytes(file.read(1))
+
+
+def _end_of_last_whole_line(file: BinaryIO, size: int) -> int:
+    start = size
+    while start > 0:
+        start = max(0, start - TAIL_BYTES)
+        file.seek(start)
+        newline = file.read(TAIL_BYTES).rfind(b"\n")
+        if newline >= 0:
+            return int(start + newline + 1)
+    return 0

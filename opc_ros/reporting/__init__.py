@@ -1,0 +1,1 @@
+"""Pages and figures made from what a scoring run found."""

@@ -1,0 +1,220 @@
+"""Everything one scoring run found, as a value that becomes JSON and a page."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opc_ros.errors import ScoreError
+from opc_ros.ranking.agreement import Agreement, measure_agreement
+from opc_ros.ranking.ranking import Ranking
+from opc_ros.ranking.uncertainty import SplitStability, measure_stability
+from opc_ros.scoring import (
+    compute_metric,
+    discounted_sum_of_advantages,
+    final_rewards,
+    mcc_error,
+    split_scores,
+    td_error,
+)
+from opc_ros.scoring.evaluation import Failure
+from opc_ros.scoring.q_cache import SCORER_VERSION, EpisodeFacts
+from opc_ros.scoring.scorer import ScoredSet
+
+FORMAT = "opc-report/1"
+BINS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSuccess:
+    """How often a candidate succeeded where it was really run."""
+
+    share: float  # 0 to 1
+    episodes: int = 0  # 0: unknown
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateReport:
+    """One candidate's figures beyond its place in the ranking."""
+
+    candidate_id: str
+    name: str
+    format: str
+    architecture: str
+    family: str
+    training_run: str
+    step: int | None
+    seed: int | None
+    data_snapshot: str
+    git_revision: str
+    metrics: dict[str, float]
+    successes_per_bin: tuple[int, ...]  # episodes by their mean Q
+    failures_per_bin: tuple[int, ...]
+    bin_range: tuple[float, float]
+    known_success: KnownSuccess | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Episodes that share a robot, a behaviour policy or an object set."""
+
+    name: str
+    episodes: int
+    successes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetReport:
+    """What the validation set holds."""
+
+    transitions: int
+    robots: tuple[Group, ...]
+    behaviour_policies: tuple[Group, ...]
+    object_sets: tuple[Group, ...]
+    steps: tuple[Group, ...]  # 1 to 5, 6 to 10, ...
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringReport:
+    """One scoring run."""
+
+    made_at: str
+    version: str
+    scorer_version: str
+    seed: int
+    ranking: Ranking
+    candidates: tuple[CandidateReport, ...]  # in the ranking's order
+    validation_set: SetReport
+    stability: SplitStability | None  # None with one candidate, or too few episodes to halve
+    agreement: Agreement | None  # where true success is known for at least three
+    agreement_note: str
+    failed_candidates: tuple[Failure, ...]
+    failed_episodes: tuple[Failure, ...]
+
+    def to_json(self) -> str:
+        """The report for machines; the ranking in it has its own id."""
+        content = {"format": FORMAT, "ranking_id": self.ranking.ranking_id, **dataclasses.asdict(self)}
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def build_report(
+    scored: ScoredSet,
+    ranking: Ranking,
+    *,
+    known: Mapping[str, KnownSuccess],
+    made_at: str,
+    version: str,
+    seed: int,
+    unreadable: Sequence[Failure] = (),
+) -> ScoringReport:
+    """Gather one run's figures; `known` is by candidate id."""
+    row_of = {candidate.id: row for row, candidate in enumerate(scored.candidates)}
+    reports = [_report_candidate(scored, row_of[c.candidate_id], ranking.prior, known) for c in ranking.candidates]
+    agreement, note = _agree(ranking, known)
+    return ScoringReport(
+        made_at=made_at,
+        version=version,
+        scorer_version=SCORER_VERSION,
+        seed=seed,
+        ranking=ranking,
+        candidates=tuple(reports),
+        validation_set=_report_set(scored),
+        stability=_measure_halves(scored, ranking, seed),
+        agreement=agreement,
+        agreement_note=note,
+        failed_candidates=(*unreadable, *scored.failed_candidates),
+        failed_episodes=scored.failed_episodes,
+    )
+
+
+def _report_candidate(scored: ScoredSet, row: int, prior: float, known: Mapping[str, KnownSuccess]) -> CandidateReport:
+    candidate = scored.candidates[row]
+    manifest = candidate.manifest
+    starts = np.concatenate([[0], np.cumsum(scored.lengths)[:-1]])
+    means = np.add.reduceat(scored.q[row].astype(np.float64), starts) / scored.lengths
+    low, high = (0.0, 1.0) if means.min() >= 0 and means.max() <= 1 else (float(means.min()), float(means.max()))
+    counts = [np.histogram(means[scored.success == outcome], BINS, (low, high))[0] for outcome in (True, False)]
+    return CandidateReport(
+        candidate_id=candidate.id,
+        name=candidate.name,
+        format=manifest.format,
+        architecture=manifest.architecture,
+        family=manifest.provenance.family,
+        training_run=manifest.provenance.training_run,
+        step=manifest.provenance.step,
+        seed=manifest.provenance.seed,
+        data_snapshot=manifest.provenance.data_snapshot,
+        git_revision=manifest.provenance.git_revision,
+        metrics=compute_all_metrics(scored, row, prior),
+        successes_per_bin=tuple(counts[0].tolist()),
+        failures_per_bin=tuple(counts[1].tolist()),
+        bin_range=(low, high),
+        known_success=known.get(candidate.id),
+    )
+
+
+def compute_all_metrics(scored: ScoredSet, row: int, prior: float) -> dict[str, float]:
+    """OPC and SoftOPC, and the greedy-action baselines where their values were computed."""
+    q, lengths, success = scored.q[row], scored.lengths, scored.success
+    metrics = {
+        "soft_opc": compute_metric("soft_opc", q, lengths, success, prior=prior),
+        "opc": compute_metric("opc", q, lengths, success, prior=prior),
+    }
+    if scored.q_greedy is not None:
+        greedy, rewards = scored.q_greedy[row], final_rewards(lengths, success)
+        metrics["td_error"] = td_error(q, greedy, lengths, rewards)
+        metrics["sum_of_advantages"] = discounted_sum_of_advantages(q, greedy, lengths)
+        metrics["mcc_error"] = mcc_error(q, greedy, lengths, rewards)
+    return metrics
+
+
+def _measure_halves(scored: ScoredSet, ranking: Ranking, seed: int) -> SplitStability | None:
+    rarer = min(ranking.successes, ranking.episodes - ranking.successes)
+    if len(ranking.candidates) < 2 or rarer < 2:
+        return None
+    rng = np.random.default_rng(seed)
+    halves = split_scores(
+        list(scored.q), scored.lengths, scored.success, metric=ranking.metric, prior=ranking.prior, rng=rng
+    )
+    return measure_stability(halves)
+
+
+def _agree(ranking: Ranking, known: Mapping[str, KnownSuccess]) -> tuple[Agreement | None, str]:
+    pairs = [(c.score, known[c.candidate_id].share) for c in ranking.candidates if c.candidate_id in known]
+    if not pairs:
+        return None, "no candidate's true success is known"
+    try:
+        return measure_agreement([score for score, _ in pairs], [share for _, share in pairs]), ""
+    except ScoreError as error:
+        return None, str(error)
+
+
+def _report_set(scored: ScoredSet) -> SetReport:
+    def group(key: Callable[[EpisodeFacts], Any]) -> tuple[Group, ...]:
+        counts: dict[Any, list[int]] = {}
+        for fact, is_success in zip(scored.facts, scored.success.tolist(), strict=True):
+            count = counts.setdefault(key(fact), [0, 0])
+            count[0] += 1
+            count[1] += is_success
+        return tuple(Group(str(name), *counts[name]) for name in sorted(counts))
+
+    fives = group(lambda fact: (fact.steps - 1) // 5)
+    stamps = [fact.started_ns for fact in scored.facts]
+    return SetReport(
+        transitions=int(scored.lengths.sum()),
+        robots=group(lambda fact: fact.robot),
+        behaviour_policies=group(lambda fact: fact.behaviour_policy),
+        object_sets=group(lambda fact: fact.object_set),
+        steps=tuple(
+            dataclasses.replace(five, name=f"{5 * int(five.name) + 1} to {5 * int(five.name) + 5}") for five in fives
+        ),
+        first_ns=min(stamps),
+        last_ns=max(stamps),
+    )

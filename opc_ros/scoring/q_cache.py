@@ -1,0 +1,152 @@
+"""Q values, computed once for each candidate and episode and kept.
+
+One SQLite file in write-ahead mode: a killed process loses at most the batch it was writing, several processes may
+read and write at once, a lookup costs what it finds, and every Python has it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from opc_ros.errors import QCacheError
+
+SCORER_VERSION = "1"  # changes with anything that changes Q values: decoding, resizing, what a candidate is given
+FORMAT_VERSION = 1
+LOGGED = "q"  # Q at the recorded action; other quantities bear names of their own
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS candidates (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS episodes (
+    key INTEGER PRIMARY KEY, id TEXT NOT NULL, file_sha256 TEXT NOT NULL, steps INTEGER NOT NULL, robot TEXT NOT NULL,
+    behaviour_policy TEXT NOT NULL, object_set TEXT NOT NULL, started_ns INTEGER NOT NULL, UNIQUE (id, file_sha256));
+CREATE TABLE IF NOT EXISTS q_values (
+    candidate INTEGER NOT NULL, quantity TEXT NOT NULL, scorer_version TEXT NOT NULL, episode INTEGER NOT NULL,
+    data BLOB NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (candidate, quantity, scorer_version, episode)) WITHOUT ROWID;
+"""
+
+_FACTS = "id, file_sha256, steps, robot, behaviour_policy, object_set, started_ns"
+
+EpisodeKey = tuple[str, str]  # episode id, sha256 of its file
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFacts:
+    """What a report says about an episode without reading it again."""
+
+    id: str
+    file_sha256: str
+    steps: int
+    robot: str
+    behaviour_policy: str
+    object_set: str
+    started_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class QCacheEntry:
+    """The Q values of one candidate on one episode."""
+
+    candidate_id: str
+    episode: EpisodeKey
+    values: np.ndarray  # (T,) float32
+    quantity: str = LOGGED
+
+
+class QCache:
+    """Opens or makes the Q cache file; use it in a `with` block, from one thread."""
+
+    def __init__(self, path: Path | str, *, scorer_version: str = SCORER_VERSION) -> None:
+        self._path = Path(path)
+        self._scorer_version = scorer_version
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self._path, timeout=60.0)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version not in (0, FORMAT_VERSION):
+                raise QCacheError(f"{self._path}: Q cache format {version}, this opc_ros reads {FORMAT_VERSION}")
+            self._connection.executescript(f"{_TABLES} PRAGMA user_version = {FORMAT_VERSION};")
+        except (sqlite3.Error, OSError) as error:
+            raise self._problem(error) from error
+
+    def __enter__(self) -> QCache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def append(self, entries: Iterable[QCacheEntry], facts: Iterable[EpisodeFacts] = ()) -> None:
+        """Add what one batch found, all of it or none; what is already there stays."""
+        try:
+            with self._connection as write:
+                write.executemany(
+                    f"INSERT OR IGNORE INTO episodes ({_FACTS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [
+                        (f.id, f.file_sha256, f.steps, f.robot, f.behaviour_policy, f.object_set, f.started_ns)
+                        for f in facts
+                    ],
+                )
+                for entry in entries:
+                    data = np.ascontiguousarray(entry.values, dtype="<f4").tobytes()
+                    write.execute("INSERT OR IGNORE INTO candidates (id) VALUES (?)", (entry.candidate_id,))
+                    write.execute(
+                        "INSERT OR REPLACE INTO q_values SELECT c.key, ?, ?, e.key, ?, ? FROM candidates c, episodes e"
+                        " WHERE c.id = ? AND e.id = ? AND e.file_sha256 = ?",
+                        (
+                            entry.quantity,
+                            self._scorer_version,
+                            data,
+                            zlib.crc32(data),
+                            entry.candidate_id,
+                            *entry.episode,
+                        ),
+                    )
+        except sqlite3.Error as error:
+            raise self._problem(error) from error
+
+    def read(self, candidate_id: str, quantity: str = LOGGED) -> dict[EpisodeKey, np.ndarray]:
+        """All values of one candidate; a row whose bytes are not what was written counts as not there."""
+        try:
+            rows = self._connection.execute(
+                "SELECT e.id, e.file_sha256, e.steps, q.data, q.crc"
+                " FROM q_values q JOIN episodes e ON e.key = q.episode"
+                " WHERE q.candidate = (SELECT key FROM candidates WHERE id = ?)"
+                " AND q.quantity = ? AND q.scorer_version = ?",
+                (candidate_id, quantity, self._scorer_version),
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise self._problem(error) from error
+        return {
+            (episode_id, file_sha256): np.frombuffer(data, dtype="<f4")
+            for episode_id, file_sha256, steps, data, crc in rows
+            if len(data) == 4 * steps and zlib.crc32(data) == crc
+        }
+
+    def facts(self) -> dict[EpisodeKey, EpisodeFacts]:
+        """What is known about every episode seen so far."""
+        try:
+            rows = self._connection.execute(f"SELECT {_FACTS} FROM episodes").fetchall()
+        except sqlite3.Error as error:
+            raise self._problem(error) from error
+        return {(row[0], row[1]): EpisodeFacts(*row) for row in rows}
+
+    def _problem(self, error: Exception) -> QCacheError:
+        return QCacheError(f"Q cache {self._path}: {error}; move the file away and its values are computed again")
