@@ -129,7 +129,7 @@ def test_a_body_longer_than_a_block_is_read_back(tmp_path: Path) -> None:
 def test_two_writers_take_turns(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     program = (
-        "import sys; from pathlib import Path; from opc_ros.deployment.audit_log import Ledger\n"
+        "import sys; from pathlib import Path; from opc_ros.deployment.audit_log import AuditLog\n"
         "ledger = AuditLog(Path(sys.argv[1]))\n"
         "for n in range(40): ledger.append(sys.argv[2], {'n': n}, n)\n"
     )
@@ -142,7 +142,7 @@ def test_two_writers_take_turns(tmp_path: Path) -> None:
 def test_a_killed_writer_loses_no_acknowledged_line(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     program = (
-        "import sys; from pathlib import Path; from opc_ros.deployment.audit_log import Ledger\n"
+        "import sys; from pathlib import Path; from opc_ros.deployment.audit_log import AuditLog\n"
         "ledger = AuditLog(Path(sys.argv[1]))\n"
         "for n in range(10**6): print(ledger.append('n', {'n': n}, n).n, flush=True)\n"
     )
