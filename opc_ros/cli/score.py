@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from opc_ros.scoring.engines import Engine
     from opc_ros.workflows.scoring_run import ScoringRun
 
-METRICS = ("soft_opc", "opc", "soft_opc_by_transition", "soft_opc_over_spread")
+
+class _MetricNames:
+    """Names of the metrics, looked up when argparse checks or prints them: `opc --help` need not load numpy."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in tuple(self)
+
+    def __iter__(self) -> Iterator[str]:
+        from opc_ros.scoring.metrics import ranking_metric_names
+
+        return iter(ranking_metric_names())
+
 
 EXAMPLES = """examples:
   opc score
@@ -57,7 +68,13 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("scores/latest"), help="folder of the report")
     parser.add_argument("--q-cache", type=Path, help="file of Q values (default: q.sqlite beside OUT)")
-    parser.add_argument("--metric", choices=METRICS, default=METRICS[0], help="what ranks (default: soft_opc)")
+    parser.add_argument(
+        "--metric",
+        choices=_MetricNames(),
+        metavar="METRIC",
+        default="soft_opc",
+        help="what ranks: %(choices)s (default: soft_opc)",
+    )
     parser.add_argument("--prior", type=float, default=1.0, help="p(y = 1), the share of feasible actions (default: 1)")
     parser.add_argument("--top-k", type=_whole_number(1), default=3, help="how many count as the best (default: 3)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of intervals (default: 0.95)")

@@ -8,10 +8,10 @@ import numpy as np
 
 from opc_ros.errors import ConstantScores
 from opc_ros.ranking import fit_line, spearman
-from opc_ros.scoring import MetricName, Reweighter, bootstrap_scores, compute_metric, final_rewards, score_baselines
+from opc_ros.scoring import Reweighter, bootstrap_scores, compute_metric, final_rewards, score_baselines
 
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
-_OURS: tuple[MetricName, ...] = ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
+_OURS: tuple[str, ...] = ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
 _BASELINE_RESAMPLES = 100  # each scores all candidates anew
 _SIZES = (10, 25, 50, 100, 200, 400, 800, 1600, 3200)
 _DRAWS = 100
@@ -87,7 +87,7 @@ def measure_size_curve(
     mean: dict[str, np.ndarray] = {}
     low: dict[str, np.ndarray] = {}
     high: dict[str, np.ndarray] = {}
-    metrics: tuple[MetricName, ...] = ("opc", "soft_opc")
+    metrics: tuple[str, ...] = ("opc", "soft_opc")
     for metric in metrics:
         reweighter = Reweighter(list(q), lengths, success, metric=metric)
         found = [[agree(row, true_success)[1] for row in reweighter.score(part)] for part in weights]

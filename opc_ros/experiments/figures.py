@@ -12,19 +12,13 @@ from opc_ros.errors import SetupError
 from opc_ros.experiments.published import MODELS
 from opc_ros.experiments.tree import METRICS, TreeResult
 from opc_ros.ranking import Line, fit_line
+from opc_ros.scoring import all_metrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LABELS = {
-    "td_error": "TD error",
-    "sum_of_advantages": "Sum of advantages",
-    "mcc_error": "MCC error",
-    "opc": "OPC",
-    "soft_opc": "SoftOPC",
-    "soft_opc_over_spread": "SoftOPC over spread of Q",
-}
+LABELS = {name: metric.title for name, metric in all_metrics().items()}
 # Okabe and Ito's palette, told apart by the colour-blind too.
 COLOURS = {
     "td_error": "#999999",

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opc_ros.errors import PriorOutOfRange, RankingError
+from opc_ros.errors import RankingError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.ranking import RankedCandidate, Ranking
 from opc_ros.ranking.uncertainty import beat_probabilities, rank_intervals, top_k_probabilities
-from opc_ros.scoring import MetricName, bootstrap_scores, compute_metric, score_intervals
+from opc_ros.scoring import bootstrap_scores, compute_metric, find_ranking_metric, score_intervals
 
 
 def rank_candidates(
@@ -20,7 +20,7 @@ def rank_candidates(
     lengths: ArrayLike,
     success: ArrayLike,
     *,
-    metric: MetricName = "soft_opc",
+    metric: str = "soft_opc",
     prior: float = 1.0,
     top_k: int = 3,
     confidence: float = 0.95,
@@ -57,7 +57,8 @@ def rank_candidates(
         candidate_id: compute_metric(metric, q, lengths, success, prior=prior)
         for candidate_id, q in q_by_candidate.items()
     }
-    _check_prior_orders(metric, prior, np.asarray(lengths), is_success)
+    steps = np.asarray(lengths)
+    find_ranking_metric(metric).check_prior_orders(prior, float(steps[is_success].sum() / steps.sum()))
     order = sorted(scores, key=lambda candidate_id: (-scores[candidate_id], candidate_id))
     samples = bootstrap_scores(
         [q_by_candidate[candidate_id] for candidate_id in order],
@@ -100,13 +101,3 @@ def rank_candidates(
         candidates=candidates,
         beats=tuple(tuple(row) for row in beat_probabilities(samples).tolist()),
     )
-
-
-def _check_prior_orders(metric: MetricName, prior: float, lengths: np.ndarray, is_success: np.ndarray) -> None:
-    """Refuse a prior under which OPC cannot tell candidates apart."""
-    positives = lengths[is_success].sum() / lengths.sum()
-    if metric == "opc" and prior <= positives:
-        raise PriorOutOfRange(
-            f"prior is {prior:g} and {positives:.3g} of all transitions are positive: OPC is 0 for every candidate, "
-            "expected a larger prior (the default is 1)"
-        )

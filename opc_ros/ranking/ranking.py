@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar, cast
 
 from opc_ros.errors import RankingError
-from opc_ros.scoring import METRIC_NAMES, MetricName
+from opc_ros.scoring import ranking_metric_names
 
 FORMAT = "opc-ranking/1"
 Kind = TypeVar("Kind")
@@ -32,7 +32,7 @@ class RankedCandidate:
 class Ranking:
     """Candidates from best to worst on one snapshot of the validation set."""
 
-    metric: MetricName
+    metric: str
     prior: float
     confidence: float
     top_k: int
@@ -81,7 +81,7 @@ class Ranking:
             raise RankingError(f"ranking has another format, expected {FORMAT}: rank again with this version")
         _check_keys(content, cls)
         return cls(
-            metric=_read(content, "metric", str),  # type: ignore[arg-type]  # the ranking checks itself
+            metric=_read(content, "metric", str),
             prior=_read(content, "prior", float),
             confidence=_read(content, "confidence", float),
             top_k=_read(content, "top_k", int),
@@ -141,8 +141,10 @@ def _check_keys(content: dict[str, Any], kind: type[Ranking] | type[RankedCandid
 def _check_whole(ranking: Ranking) -> None:
     """Refuse a ranking that contradicts itself, wherever it came from."""
     candidates = ranking.candidates
-    if ranking.metric not in METRIC_NAMES:
-        raise RankingError(f"ranking has metric {ranking.metric!r}, expected one of {', '.join(METRIC_NAMES)}")
+    if ranking.metric not in ranking_metric_names():
+        raise RankingError(
+            f"ranking has metric {ranking.metric!r}, expected one of {', '.join(ranking_metric_names())}"
+        )
     if not candidates:
         raise RankingError("ranking has no candidate, expected at least one")
     if len({candidate.candidate_id for candidate in candidates}) != len(candidates):

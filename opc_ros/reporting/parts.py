@@ -7,17 +7,9 @@ from html import escape
 from typing import Any
 
 from opc_ros.reporting.report import Group, ScoringReport
+from opc_ros.scoring import find_metric
 
 SHOWN = 25  # rows of a table before the rest is folded away
-METRIC_TITLES = {
-    "soft_opc": "SoftOPC",
-    "opc": "OPC",
-    "soft_opc_by_transition": "SoftOPC by transition",
-    "soft_opc_over_spread": "SoftOPC over spread of Q",
-    "td_error": "TD error",
-    "sum_of_advantages": "Sum of advantages",
-    "mcc_error": "MCC error",
-}
 
 
 def folded_table(intro: str, head: str, rows: Sequence[str], css: str) -> str:
@@ -55,7 +47,7 @@ def bar(share: float) -> str:
 
 
 def metric_title(report: ScoringReport) -> str:
-    return METRIC_TITLES[report.ranking.metric]
+    return find_metric(report.ranking.metric).title
 
 
 def count(number: int, noun: str) -> str:

@@ -15,12 +15,9 @@ from opc_ros.ranking.agreement import Agreement, measure_agreement
 from opc_ros.ranking.ranking import Ranking
 from opc_ros.ranking.uncertainty import SplitStability, measure_stability
 from opc_ros.scoring import (
-    compute_metric,
-    discounted_sum_of_advantages,
-    final_rewards,
-    mcc_error,
+    Answers,
+    all_metrics,
     split_scores,
-    td_error,
 )
 from opc_ros.scoring.evaluation import Failure
 from opc_ros.scoring.q_cache import SCORER_VERSION, EpisodeFacts
@@ -161,18 +158,15 @@ def _report_candidate(scored: ScoredSet, row: int, prior: float, known: Mapping[
 
 
 def compute_all_metrics(scored: ScoredSet, row: int, prior: float) -> dict[str, float]:
-    """OPC and SoftOPC, and the greedy-action baselines where their values were computed."""
-    q, lengths, success = scored.q[row], scored.lengths, scored.success
-    metrics = {
-        "soft_opc": compute_metric("soft_opc", q, lengths, success, prior=prior),
-        "opc": compute_metric("opc", q, lengths, success, prior=prior),
+    """Every metric by name; those that need Q at greedy actions only where it was computed."""
+    answers = Answers(
+        scored.q[row], scored.lengths, scored.success, None if scored.q_greedy is None else scored.q_greedy[row]
+    )
+    return {
+        name: metric.score(answers, prior=prior)
+        for name, metric in all_metrics().items()
+        if answers.q_greedy is not None or not metric.needs_greedy
     }
-    if scored.q_greedy is not None:
-        greedy, rewards = scored.q_greedy[row], final_rewards(lengths, success)
-        metrics["td_error"] = td_error(q, greedy, lengths, rewards)
-        metrics["sum_of_advantages"] = discounted_sum_of_advantages(q, greedy, lengths)
-        metrics["mcc_error"] = mcc_error(q, greedy, lengths, rewards)
-    return metrics
 
 
 def _measure_halves(scored: ScoredSet, ranking: Ranking, seed: int) -> SplitStability | None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from opc_interfaces.action import ScoreCandidates
 from opc_interfaces.msg import Ranking as RankingMsg
@@ -20,7 +20,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 
-from opc_ros.errors import ConfigError, OpcError
+from opc_ros.errors import OpcError
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.policies.compute import EPISODES_PER_PASS_ON_GPU, choose_device, give_way
 from opc_ros.policies.registry import CandidateRegistry
@@ -32,7 +32,7 @@ from opc_ros.ros.run import run_node
 from opc_ros.ros.scorer_settings import ScorerSettings
 from opc_ros.ros.services import create_service
 from opc_ros.scoring.engines import LocalEngine
-from opc_ros.scoring.metrics import METRIC_NAMES, MetricName
+from opc_ros.scoring.metrics import find_ranking_metric
 from opc_ros.store import open_store
 from opc_ros.workflows.scoring_run import RankingOptions, ScoringRun
 from opc_ros.workflows.store_scoring import StoreScoring, score_store
@@ -137,10 +137,8 @@ class ScorerNode(OpcNode[ScorerSettings]):
 
     def _request(self, goal: Any) -> StoreScoring:
         settings = self._settings
-        metric = goal.metric or settings.metric
-        if metric not in METRIC_NAMES:
-            raise ConfigError(f"metric {metric!r}, expected one of {', '.join(METRIC_NAMES)}")
-        options = replace(self._options(), metric=cast(MetricName, metric), prior=goal.prior or settings.prior)
+        metric = find_ranking_metric(goal.metric or settings.metric).name
+        options = replace(self._options(), metric=metric, prior=goal.prior or settings.prior)
         return replace(
             self._everything(), candidates=tuple(goal.candidate_ids), snapshot=goal.snapshot, options=options
         )

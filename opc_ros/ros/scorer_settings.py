@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from opc_ros.config import described
+from opc_ros.scoring.metrics import ranking_metric_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,7 @@ class ScorerSettings:
     store: str = described("store", "folder of the validation store")
     candidates: str = described("candidates", "folder of the candidate registry")
     out: str = described("scores/latest", "folder of the report; the Q cache lies beside it")
-    metric: Literal["soft_opc", "opc", "soft_opc_by_transition", "soft_opc_over_spread"] = described(
-        "soft_opc", "what ranks by default"
-    )
+    metric: str = described("soft_opc", "what ranks by default")
     prior: float = described(1.0, "p(y = 1), unless a goal names another", low=0, high=1)
     top_k: int = described(3, "how many count as the best", low=1)
     confidence: float = described(0.95, "of intervals", low=0.5, high=0.9999)
@@ -26,3 +24,7 @@ class ScorerSettings:
     rescore_s: float = described(0.0, "how often to look for new episodes and candidates; 0: never", low=0)
     allow_code: bool = described(False, "load candidates in formats that can run code of their own")
     workers: int = described(0, "threads that evaluate; 0: one for each core", low=0)
+
+    def __post_init__(self) -> None:
+        if self.metric not in ranking_metric_names():
+            raise ValueError(f"metric is {self.metric!r}, expected one of {', '.join(ranking_metric_names())}")

@@ -9,36 +9,41 @@ from opc_ros.scoring.baselines import (
     td_error,
 )
 from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, score_intervals, split_scores
+from opc_ros.scoring.extended_opc import extended_opc, thresholded_opc
+from opc_ros.scoring.metric import Answers, Metric, RankingMetric
 from opc_ros.scoring.metrics import (
-    METRIC_NAMES,
-    MetricName,
-    Weighting,
+    all_metrics,
     compute_metric,
-    extended_opc,
-    opc,
-    opc_over_priors,
-    return_bound,
-    soft_opc,
-    soft_opc_over_spread,
-    thresholded_opc,
+    find_metric,
+    find_ranking_metric,
+    ranking_metric_names,
 )
+from opc_ros.scoring.metrics.opc import opc, opc_over_priors
+from opc_ros.scoring.metrics.soft_opc import Weighting, soft_opc
+from opc_ros.scoring.metrics.soft_opc_over_spread import soft_opc_over_spread
+from opc_ros.scoring.return_bound import return_bound
 from opc_ros.scoring.reweighting import Reweighter
 
 __all__ = [
-    "METRIC_NAMES",
+    "Answers",
     "BaselineScores",
-    "MetricName",
+    "Metric",
+    "RankingMetric",
     "Reweighter",
     "Weighting",
+    "all_metrics",
     "bootstrap_scores",
     "compute_metric",
     "discounted_sum_of_advantages",
     "draw_resamples",
     "extended_opc",
     "final_rewards",
+    "find_metric",
+    "find_ranking_metric",
     "mcc_error",
     "opc",
     "opc_over_priors",
+    "ranking_metric_names",
     "return_bound",
     "score_baselines",
     "score_intervals",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from opc_ros.errors import LengthMismatch, ScoreError
+from opc_ros.scoring.metric import Answers
 from opc_ros.scoring.transitions import Episodes, check_finite, check_lengths, check_outcomes, check_values
 
 
@@ -64,6 +65,13 @@ def mcc_error(
     gained = _check_rewards(rewards, episodes)
     corrected = _sum_from_here_on(gained - (values - greedy), episodes, gamma)
     return float(np.mean((values - gained - gamma * _next_step(corrected, episodes)) ** 2))
+
+
+def greedy_values(answers: Answers, title: str) -> ArrayLike:
+    """Q at the policy's own actions, or an error that says how to get them."""
+    if answers.q_greedy is None:
+        raise ScoreError(f"{title} needs Q at the policy's own actions: score with baselines")
+    return answers.q_greedy
 
 
 def final_rewards(lengths: ArrayLike, success: ArrayLike) -> np.ndarray:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from opc_ros.errors import ScoreError
 from opc_ros.progress import Report, ignore_progress
-from opc_ros.scoring.metrics import MetricName
+from opc_ros.scoring.metrics import find_ranking_metric
 from opc_ros.scoring.reweighting import Reweighter
 from opc_ros.scoring.transitions import check_lengths, check_success
 
@@ -23,7 +23,7 @@ def bootstrap_scores(
     lengths: ArrayLike,
     success: ArrayLike,
     *,
-    metric: MetricName = "opc",
+    metric: str = "opc",
     prior: float = 1.0,
     resamples: int = 2000,
     rng: np.random.Generator,
@@ -72,7 +72,7 @@ def split_scores(
     lengths: ArrayLike,
     success: ArrayLike,
     *,
-    metric: MetricName = "opc",
+    metric: str = "opc",
     prior: float = 1.0,
     splits: int = 100,
     rng: np.random.Generator,
@@ -101,17 +101,16 @@ def split_scores(
     return reweighter.score(weights.reshape(2 * splits, -1)).reshape(splits, 2, -1)
 
 
-def score_intervals(scores: np.ndarray, samples: np.ndarray, confidence: float, metric: MetricName) -> np.ndarray:
+def score_intervals(scores: np.ndarray, samples: np.ndarray, confidence: float, metric: str) -> np.ndarray:
     """Lower and upper end for each score (C,), from its resampled values (R, C), as (C, 2).
 
     Quantiles are reflected at the score. OPC takes the best of many thresholds, which flatters a small set, and a
     resample flatters once more: what lies above the score among resamples lies below it in truth. The interval always
-    holds the score and respects that OPC is never below 0.
+    holds the score and stays within what the metric can be.
     """
     if not 0.0 < confidence < 1.0:
         raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
     tail = (1 - confidence) / 2
     low, high = 2 * scores - np.quantile(samples, [1 - tail, tail], axis=0)
-    if metric == "opc":
-        low = np.maximum(low, 0.0)
+    low, high = np.clip((low, high), *find_ranking_metric(metric).bounds)
     return np.column_stack([np.minimum(low, scores), np.maximum(high, scores)])

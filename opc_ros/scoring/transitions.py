@@ -118,3 +118,10 @@ def check_prior(prior: float) -> float:
     if not 0.0 <= prior <= 1.0:
         raise PriorOutOfRange(f"prior is {prior}, expected a probability from 0 to 1 (the default is 1)")
     return float(prior)
+
+
+def check_both_outcomes(positive_total: np.ndarray, total: np.ndarray) -> None:
+    """Refuse weights, (R,) summed over successes and over all, that leave one outcome out."""
+    for name, has_it in (("success", positive_total > 0), ("failure", total > positive_total)):
+        if not has_it.all():
+            raise ScoreError(f"row {int(np.argmin(has_it))} of weights leaves no {name}, expected one of each outcome")

@@ -19,7 +19,6 @@ from opc_ros.ranking.rank import rank_candidates
 from opc_ros.ranking.ranking import Ranking
 from opc_ros.reporting.page import render_page
 from opc_ros.reporting.report import KnownSuccess, ScoringReport, build_report
-from opc_ros.scoring import MetricName
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.evaluation import Failure
 from opc_ros.scoring.q_cache import QCache
@@ -31,7 +30,7 @@ from opc_ros.scoring.source import EpisodeSource
 class RankingOptions:
     """How to order candidates once their Q values are known."""
 
-    metric: MetricName = "soft_opc"
+    metric: str = "soft_opc"
     prior: float = 1.0
     top_k: int = 3
     confidence: float = 0.95

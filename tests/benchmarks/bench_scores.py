@@ -15,7 +15,6 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 from opc_ros.scoring import (
-    MetricName,
     bootstrap_scores,
     compute_metric,
     discounted_sum_of_advantages,
@@ -65,7 +64,7 @@ def bench_bootstrap() -> None:
         + 0.3 * np.repeat(rng.normal(size=episodes), lengths)
         for _ in range(candidates)
     ]
-    goals: tuple[tuple[MetricName, int], ...] = (("opc", 10), ("soft_opc", 100))
+    goals: tuple[tuple[str, int], ...] = (("opc", 10), ("soft_opc", 100))
     for metric, goal in goals:
         joint_s = measure_s(
             lambda metric=metric: bootstrap_scores(
@@ -75,7 +74,7 @@ def bench_bootstrap() -> None:
         )
         tried = 4
 
-        def score_each(metric: MetricName = metric, tried: int = tried) -> None:
+        def score_each(metric: str = metric, tried: int = tried) -> None:
             draw = np.random.default_rng(1).choice
             for _ in range(tried):
                 strata = np.flatnonzero(success), np.flatnonzero(~success)

@@ -10,12 +10,12 @@ import numpy as np
 from opc_ros.errors import ConstantScores
 from opc_ros.experiments.agreement_intervals import agree, noise_ceiling
 from opc_ros.ranking import fit_line, spearman
-from opc_ros.scoring.metrics import MetricName, compute_metric
+from opc_ros.scoring.metrics import compute_metric
 from opc_ros.workflows.scoring_run import ScoringRun
 
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
 BASELINES = METRICS[:3]
-OVER_SPREAD: MetricName = "soft_opc_over_spread"  # ours, the paper has none like it
+OVER_SPREAD = "soft_opc_over_spread"  # ours, the paper has none like it
 SHOWN = (*METRICS, OVER_SPREAD)
 _RESAMPLES = 500
 _SEED = 41

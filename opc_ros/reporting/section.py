@@ -1,0 +1,18 @@
+"""One section of the report: a title, its place on the page, and what draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opc_ros.reporting.report import ScoringReport
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Drawn where its function has something to say; to add one, add a module to `sections/` that defines SECTION."""
+
+    key: str  # anchor on the page
+    title: str
+    place: int  # sections stand in this order; leave room for others
+    render: Callable[[ScoringReport], str]  # HTML; empty where there is nothing to show

@@ -1,0 +1,195 @@
+"""OPC: how well Q, cut at its best threshold, tells transitions of successes from all others (Irpan et al. 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from opc_ros.errors import PriorOutOfRange
+from opc_ros.scoring.metric import Answers, CandidatesOnEpisodes, Direction, ScoreWeightings
+from opc_ros.scoring.transitions import (
+    check_both_outcomes,
+    check_finite,
+    check_lengths,
+    check_prior,
+    check_success,
+    check_values,
+)
+
+# Positives between two thresholds of the coarse search: few enough to rule most of them out, enough to be cheap.
+_BLOCK = 64
+# Stretches of the sorted transitions that a matrix product looks at as a whole, before any is walked through.
+_STRETCHES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Opc:
+    """The metric as an object."""
+
+    name: str = "opc"
+    title: str = "OPC"
+    direction: Direction = "higher is better"
+    bounds: tuple[float, float] = (0.0, 1.0)
+    needs_greedy: bool = False
+
+    def score(self, answers: Answers, *, prior: float) -> float:
+        return opc(answers.q, answers.lengths, answers.success, prior=prior)
+
+    def check_prior_orders(self, prior: float, positives: float) -> None:
+        if prior <= positives:
+            raise PriorOutOfRange(
+                f"prior is {prior:g} and {positives:.3g} of all transitions are positive: OPC is 0 for every "
+                "candidate, expected a larger prior (the default is 1)"
+            )
+
+    def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
+        """Each candidate's Q values are sorted only once."""
+        successes = candidates.successes
+        rows = candidates.episodes.spread(np.argsort(candidates.order).astype(np.int32))
+        in_order = [_sort_candidate(q, rows, successes) for q in candidates.values]
+
+        def score(weights: np.ndarray) -> np.ndarray:
+            positive_total = weights[:, :successes] @ candidates.lengths[:successes]  # (R,)
+            total = weights @ candidates.lengths
+            check_both_outcomes(positive_total, total)
+            gain = np.maximum(0.0, prior / positive_total - 1 / total)
+            # Sums of whole weights are exact in single precision up to 2^24, and twice as fast.
+            is_small = bool((weights == np.rint(weights)).all() and total.max() < 2**24)
+            by_episode = np.ascontiguousarray(weights.T, dtype=np.float32 if is_small else np.float64)
+            margins = _Margins(by_episode, successes, gain, 1 / total)
+            return np.stack([candidate.best_margins(margins) for candidate in in_order], axis=1)
+
+        return score
+
+
+METRIC = Opc()
+
+
+def opc(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *, prior: float = 1.0) -> float:
+    """How well Q, cut at its best threshold, tells transitions of successes from all others; higher is better.
+
+    OPC(Q) = max over b of  prior * mean_positive[Q > b] - mean_all[Q > b], never below 0 (nothing is above b).
+    It depends on the order of Q values only. A prior below the fraction of positive transitions gives 0 for every Q.
+
+    Args:
+        q: Q value of each recorded transition, episodes one behind the other, (N,).
+        lengths: transitions of each episode, (E,).
+        success: whether each episode succeeded, (E,).
+        prior: p(y=1), the share of feasible actions; 1 fits any behaviour policy.
+    """
+    return float(opc_over_priors(q, lengths, success, (prior,))[0])
+
+
+def opc_over_priors(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, priors: ArrayLike) -> np.ndarray:
+    """OPC for each of several priors, (P,), for the price of one sort."""
+    checked = [check_prior(prior) for prior in np.asarray(priors, dtype=np.float64).tolist()]
+    episodes = check_lengths(lengths)
+    values = check_values(q, episodes, "q")
+    is_positive = episodes.spread(check_success(success, episodes))
+    positives, negatives = values[is_positive], values[~is_positive]
+    positives.sort()
+    negatives.sort()
+    # Sorting puts infinities at the ends and NaN last, so four values stand for all.
+    if not np.isfinite([positives[0], positives[-1], negatives[0], negatives[-1]]).all():
+        check_finite(values, episodes, "q")
+    return np.array([best_margin(positives, negatives, prior) for prior in checked])
+
+
+def best_margin(positives: np.ndarray, negatives: np.ndarray, prior: float) -> float:
+    """OPC of Q values sorted ascending within each outcome.
+
+    The best threshold lies just below a positive, so only those are tried: first each _BLOCK-th, then those between two
+    of them that could still win. Among equal positives the first counts them all; the others claim less and cannot win.
+    """
+    transitions = positives.size + negatives.size
+    if prior / positives.size <= 1.0 / transitions:
+        return 0.0
+
+    def margin(positives_above: np.ndarray, negatives_above: np.ndarray) -> np.ndarray:
+        return positives_above * (prior / positives.size) - (positives_above + negatives_above) / transitions
+
+    first = np.arange(0, positives.size, _BLOCK)
+    positives_above = positives.size - first
+    negatives_above = negatives.size - np.searchsorted(negatives, positives[first])
+    best = float(margin(positives_above, negatives_above).max())
+    # Within a block there are at most its first's positives and at least the next block's negatives above a threshold.
+    reachable = margin(positives_above, np.append(negatives_above[1:], 0))
+    open_blocks = first[reachable > best]
+    if open_blocks.size:
+        inside = (open_blocks[:, None] + np.arange(1, _BLOCK)).ravel()
+        inside = inside[inside < positives.size]
+        if inside.size:
+            negatives_above = negatives.size - np.searchsorted(negatives, positives[inside])
+            best = max(best, float(margin(positives.size - inside, negatives_above).max()))
+    return max(0.0, best)
+
+
+class _Margins:
+    """What transitions add to the margin under each weighting: weight times gain, or minus weight times loss."""
+
+    def __init__(self, weights: np.ndarray, successes: int, gain: np.ndarray, loss: np.ndarray) -> None:
+        self.weights = weights  # (E, R), successes first
+        self.successes = successes
+        self.gain = gain  # (R,)
+        self.loss = loss  # (R,)
+        steps = weights.astype(np.float64)
+        steps[:successes] *= gain
+        steps[successes:] *= -loss
+        self.steps = list(steps)  # E of (R,), what one transition of each episode adds
+
+    def sum_counts(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gains and losses, each (S, R), of sets that hold so many transitions of each episode, (S, E)."""
+        counts = counts.astype(self.weights.dtype)
+        gains = counts[:, : self.successes] @ self.weights[: self.successes]
+        losses = counts[:, self.successes :] @ self.weights[self.successes :]
+        return gains * self.gain, losses * self.loss
+
+
+@dataclass(frozen=True, slots=True)
+class _SortedCandidate:
+    """Transitions by descending Q, cut into stretches that never part equal Q values."""
+
+    row: np.ndarray  # (N,) int32, each transition's episode, counted with successes first
+    is_threshold: np.ndarray  # (N,) bool, whether a best threshold can lie right behind this transition
+    edges: np.ndarray  # (S+1,) int64, where stretches begin and end
+
+    def best_margins(self, margins: _Margins) -> np.ndarray:
+        """Largest sum of margins over all transitions above some threshold, (R,), never below 0."""
+        stretches, rows = self.edges.size - 1, margins.weights.shape[0]
+        stretch = np.repeat(np.arange(stretches), np.diff(self.edges))
+        counts = np.bincount(stretch * rows + self.row, minlength=stretches * rows).reshape(stretches, rows)
+        gains, losses = margins.sum_counts(counts)
+        ends = np.cumsum(gains - losses, axis=0)
+        starts = np.vstack([np.zeros_like(ends[:1]), ends[:-1]])
+        best = np.maximum(0.0, ends.max(axis=0))
+        # Only where a stretch's gains, all taken before its losses, would beat the best is it worth walking through.
+        reachable = starts + gains
+        for index in np.argsort(-reachable.mean(axis=1)).tolist():
+            if (reachable[index] > best).any():
+                self._walk(index, margins.steps, starts[index], best)
+        return best
+
+    def _walk(self, stretch: int, steps: list[np.ndarray], margin: np.ndarray, best: np.ndarray) -> None:
+        """Raise best (R,) to the margins met within a stretch that begins with this margin (R,)."""
+        margin = margin.copy()
+        inside = slice(self.edges[stretch], self.edges[stretch + 1] - 1)  # the last is an edge, already taken
+        for row, is_threshold in zip(self.row[inside].tolist(), self.is_threshold[inside].tolist(), strict=True):
+            margin += steps[row]
+            if is_threshold:
+                np.maximum(best, margin, out=best)
+
+
+def _sort_candidate(q: np.ndarray, row: np.ndarray, successes: int) -> _SortedCandidate:
+    order = np.argsort(-q, kind="stable")
+    descending, row = q[order], row[order]
+    last = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))  # of each group of equal values
+    positives = np.diff(np.cumsum(row < successes)[last], prepend=0)
+    negatives = np.diff(last, prepend=-1) - positives
+    # Behind a group without a positive, or before one without a negative, a neighbouring threshold is at least as good.
+    is_threshold = np.zeros(q.size, dtype=np.bool_)
+    is_threshold[last] = (positives > 0) & np.append(negatives[1:] > 0, True)
+    wanted = np.arange(1, _STRETCHES) * q.size // _STRETCHES
+    edges = np.unique(np.concatenate([[0], last[np.searchsorted(last, wanted)] + 1, [q.size]]))
+    return _SortedCandidate(row, is_threshold, edges)

@@ -1,0 +1,68 @@
+"""SoftOPC in standard deviations of the candidate's own Q values: the scale of Q does not matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from opc_ros.scoring.metric import UNBOUNDED, Answers, CandidatesOnEpisodes, Direction, ScoreWeightings
+from opc_ros.scoring.metrics.soft_opc import SoftOpc, soft_opc
+
+
+@dataclass(frozen=True, slots=True)
+class SoftOpcOverSpread:
+    """The metric as an object."""
+
+    name: str = "soft_opc_over_spread"
+    title: str = "SoftOPC over spread of Q"
+    direction: Direction = "higher is better"
+    bounds: tuple[float, float] = UNBOUNDED
+    needs_greedy: bool = False
+
+    def score(self, answers: Answers, *, prior: float) -> float:
+        return soft_opc_over_spread(answers.q, answers.lengths, answers.success, prior=prior)
+
+    def check_prior_orders(self, prior: float, positives: float) -> None:
+        """Any prior orders."""
+
+    def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
+        """SoftOPC's sums, and sums of squares for the spread."""
+        score_soft = SoftOpc().reweigh(candidates, prior=prior)
+        # Around each candidate's mean, so that squares of large values do not drown what sets them apart.
+        centred = tuple(q.astype(np.float64) - q.mean(dtype=np.float64) for q in candidates.values)
+        offsets = candidates.sum_each(centred)  # (E, C)
+        squares = candidates.sum_each(tuple(q * q for q in centred))
+        least = np.array([least_spread(q) for q in candidates.values])
+
+        def score(weights: np.ndarray) -> np.ndarray:
+            scores = score_soft(weights)
+            total = (weights @ candidates.lengths)[:, None]
+            variance = weights @ squares / total - (weights @ offsets / total) ** 2
+            spread = np.sqrt(np.maximum(variance, 0.0))
+            return np.divide(scores, spread, out=np.zeros_like(scores), where=spread > least)
+
+        return score
+
+
+METRIC = SoftOpcOverSpread()
+
+
+def soft_opc_over_spread(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *, prior: float = 1.0) -> float:
+    """SoftOPC in standard deviations of the candidate's Q values over all transitions; higher is better.
+
+    With prior 1 neither the scale nor the level of Q matters, so that candidates of different discounts, or one that
+    trained so long that all its values moved apart, can be compared. Where all Q values are equal it is 0.
+
+    The arguments are those of `opc`.
+    """
+    score = soft_opc(q, lengths, success, prior=prior)
+    values = np.asarray(q, dtype=np.float64)
+    spread = float(values.std())
+    return score / spread if spread > least_spread(values) else 0.0
+
+
+def least_spread(q: np.ndarray) -> float:
+    """Standard deviation up to which Q values are equal but for rounding."""
+    return 1e-9 * float(np.abs(q).max())
