@@ -29,7 +29,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     ├── TrainingError              data that no candidate can be trained on, or a run that cannot go on
     ├── EvaluationError            a measurement of true success that cannot be made or read
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
-    └── DeploymentError            gate, permits, ledger and scheduler
+    └── DeploymentError            gate, permits, audit log and scheduler
         ├── PermitRefused
         ├── AuditLogDamaged          lines changed, added or missing
         └── SchedulerBusy          another scheduler holds the queue
@@ -145,7 +145,7 @@ class RankingError(OpcError):
 
 
 class DeploymentError(OpcError):
-    """Gate, permits, ledger and scheduler."""
+    """Gate, permits, audit log and scheduler."""
 
 
 class PermitRefused(DeploymentError):

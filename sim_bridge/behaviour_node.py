@@ -17,7 +17,7 @@ from opc_ros.errors import OpcError
 from opc_ros.grasp import MAX_STEPS
 from opc_ros.recording.episode_id import make_episode_id
 from opc_ros.ros import convert, topics
-from opc_ros.ros.arm_rack import scale_speed
+from opc_ros.ros.arm_connection import scale_speed
 from opc_ros.ros.episode_topics import EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.recorder_watch import RecorderWatch

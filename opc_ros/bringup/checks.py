@@ -18,7 +18,7 @@ SMALLEST_FREE_GB = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SystemCheck:
     """One thing that was looked at; `remedy` says what to do when it is not there."""
 
     name: str
@@ -27,7 +27,7 @@ class Finding:
     remedy: str = ""
 
 
-def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_topic: str = "") -> Iterator[Finding]:
+def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_topic: str = "") -> Iterator[SystemCheck]:
     """Look at everything, cheapest first; `find_cameras` gives the image topics somebody publishes now."""
     yield _check_python()
     ros = _check_ros()
@@ -43,81 +43,83 @@ def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_top
 
 def require_ros() -> None:
     """Refuse in one line to start nodes that could not even import what they need."""
-    for finding in (_check_ros(), _check_interfaces()):
-        if finding.status == "missing":
-            raise SetupError(f"{finding.name}: {finding.detail}; to do: {finding.remedy}")
+    for check in (_check_ros(), _check_interfaces()):
+        if check.status == "missing":
+            raise SetupError(f"{check.name}: {check.detail}; to do: {check.remedy}")
 
 
-def _check_python() -> Finding:
+def _check_python() -> SystemCheck:
     version = ".".join(map(str, sys.version_info[:3]))
     if (3, 11) <= sys.version_info[:2] <= (3, 12):
-        return Finding("python", "ok", version)
-    return Finding("python", "missing", f"{version}, expected 3.11 or 3.12", "make setup PYTHON=python3.11")
+        return SystemCheck("python", "ok", version)
+    return SystemCheck("python", "missing", f"{version}, expected 3.11 or 3.12", "make setup PYTHON=python3.11")
 
 
-def _check_ros() -> Finding:
+def _check_ros() -> SystemCheck:
     try:
         importlib.import_module("rclpy")
         rmw = importlib.import_module("rclpy.utilities").get_rmw_implementation_identifier()
     except (ImportError, RuntimeError, OSError) as error:
         detail = " ".join(str(error).split())[:120]
-        return Finding("ros", "missing", detail, "make setup, or source /opt/ros/jazzy/setup.bash")
+        return SystemCheck("ros", "missing", detail, "make setup, or source /opt/ros/jazzy/setup.bash")
     origin = os.environ.get("ROS_DISTRO") or "jazzy, from wheels"
-    return Finding("ros", "ok", f"{origin}, {rmw}, domain {os.environ.get('ROS_DOMAIN_ID') or 0}")
+    return SystemCheck("ros", "ok", f"{origin}, {rmw}, domain {os.environ.get('ROS_DOMAIN_ID') or 0}")
 
 
-def _check_interfaces() -> Finding:
+def _check_interfaces() -> SystemCheck:
     remedy = "make setup, or colcon build in ros2_ws and source its install/setup.bash"
     try:
         messages = importlib.import_module("opc_interfaces.msg")
         importlib.import_module("opc_interfaces.action")
     except (ImportError, RuntimeError, OSError) as error:
-        return Finding("interfaces", "missing", " ".join(str(error).split())[:120], remedy)
+        return SystemCheck("interfaces", "missing", " ".join(str(error).split())[:120], remedy)
     count = sum(1 for name in vars(messages) if name[0].isupper())
-    return Finding("interfaces", "ok", f"opc_interfaces with {count} messages")
+    return SystemCheck("interfaces", "ok", f"opc_interfaces with {count} messages")
 
 
-def _check_module(name: str, module: str) -> Finding:
+def _check_module(name: str, module: str) -> SystemCheck:
     try:
         importlib.import_module(module)
     except (ImportError, OSError) as error:
-        return Finding(name, "missing", " ".join(str(error).split())[:120], "make setup")
+        return SystemCheck(name, "missing", " ".join(str(error).split())[:120], "make setup")
     distribution = {"cv2": "opencv-python"}.get(module, module)
     try:
-        return Finding(name, "ok", importlib.metadata.version(distribution))
+        return SystemCheck(name, "ok", importlib.metadata.version(distribution))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, "ok", "installed by the system")
+        return SystemCheck(name, "ok", "installed by the system")
 
 
-def _check_store(store: Path) -> Finding:
+def _check_store(store: Path) -> SystemCheck:
     if store.is_dir():
         if os.access(store, os.W_OK):
-            return Finding("store", "ok", f"{store} can be written")
-        return Finding("store", "missing", f"{store} cannot be written", f"chown or chmod {store}, or give --store")
+            return SystemCheck("store", "ok", f"{store} can be written")
+        return SystemCheck("store", "missing", f"{store} cannot be written", f"chown or chmod {store}, or give --store")
     parent = _nearest_folder(store)
     if os.access(parent, os.W_OK):
-        return Finding("store", "ok", f"{store} does not exist yet; the first recording makes it")
-    return Finding("store", "missing", f"{store} cannot be made in {parent}", "give --store a folder you may write")
+        return SystemCheck("store", "ok", f"{store} does not exist yet; the first recording makes it")
+    return SystemCheck("store", "missing", f"{store} cannot be made in {parent}", "give --store a folder you may write")
 
 
-def _check_disk(store: Path) -> Finding:
+def _check_disk(store: Path) -> SystemCheck:
     free_gb = shutil.disk_usage(_nearest_folder(store)).free / 1e9
     if free_gb >= SMALLEST_FREE_GB:
-        return Finding("disk", "ok", f"{free_gb:.0f} GB free for {store}")
+        return SystemCheck("disk", "ok", f"{free_gb:.0f} GB free for {store}")
     detail = f"{free_gb:.1f} GB free for {store}, expected {SMALLEST_FREE_GB:.0f}"
-    return Finding("disk", "missing", detail, "free some room, or give --store a larger disk")
+    return SystemCheck("disk", "missing", detail, "free some room, or give --store a larger disk")
 
 
-def _check_camera(find_cameras: Callable[[], list[str]], wanted: str) -> Finding:
+def _check_camera(find_cameras: Callable[[], list[str]], wanted: str) -> SystemCheck:
     topics = find_cameras()
     if wanted and wanted not in topics:
         seen = ", ".join(topics) or "none"
-        return Finding(
+        return SystemCheck(
             "camera", "missing", f"nobody publishes {wanted}; image topics: {seen}", "start the camera driver"
         )
     if not topics:
-        return Finding("camera", "optional", "nobody publishes images now", "start a camera driver, or opc up scripted")
-    return Finding("camera", "ok", ", ".join(topics))
+        return SystemCheck(
+            "camera", "optional", "nobody publishes images now", "start a camera driver, or opc up scripted"
+        )
+    return SystemCheck("camera", "ok", ", ".join(topics))
 
 
 def _nearest_folder(path: Path) -> Path:

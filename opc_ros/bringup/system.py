@@ -28,7 +28,7 @@ class System:
     summary: str
     arguments: tuple[Argument, ...]
     build: Callable[[Mapping[str, str]], tuple[NodeSpec, ...]]
-    furnish: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda arguments: ()
+    make_files: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda arguments: ()
 
     def nodes(self, given: Mapping[str, str]) -> tuple[NodeSpec, ...]:
         """The nodes to start; what is not given has its default, and what is not known is refused."""
@@ -36,7 +36,7 @@ class System:
 
     def prepare(self, given: Mapping[str, str]) -> tuple[str, ...]:
         """Make what the nodes need on disk, just before they start; one line for each thing made."""
-        return self.furnish(self._complete(given))
+        return self.make_files(self._complete(given))
 
     def _complete(self, given: Mapping[str, str]) -> dict[str, str]:
         known = {argument.name: argument.default for argument in self.arguments}

@@ -8,7 +8,7 @@ from pathlib import Path
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
-from opc_ros.bringup.twin_lab import furnish_twin_lab
+from opc_ros.bringup.twin_lab import prepare_twin_lab
 from opc_ros.config import load_config
 from opc_ros.errors import SetupError
 
@@ -37,7 +37,7 @@ def _scripted(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
 
 
 def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-    nodes = [*_office(arguments)]
+    nodes = [*_central_nodes(arguments)]
     for robot in read_robots(arguments):
         nodes += _robot_side(arguments, robot, rungs="reduced,full")
         nodes.append(_guard(arguments, robot))
@@ -46,7 +46,7 @@ def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
 
 def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     episodes = read_integer(arguments, "collect")
-    nodes = [*_office(arguments)]
+    nodes = [*_central_nodes(arguments)]
     for number, robot in enumerate(read_robots(arguments)):
         nodes += _robot_side(arguments, robot, rungs="twin,reduced,full", patience=PATIENCE_WITH_TWINS)
         nodes.append(_twin_arm(arguments, robot, number))
@@ -66,7 +66,7 @@ def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     return tuple(nodes)
 
 
-def _office(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+def _central_nodes(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     """What runs once for all robots: who scores, by what the gate asks for, and who lends robots."""
     from opc_ros.deployment.gate import GateRules
 
@@ -156,7 +156,7 @@ LOOP = (
     STORE,
     Argument("candidates", "candidates", "folder of registered candidates"),
     Argument("scores", "scores/latest", "folder of the newest ranking and its report"),
-    Argument("deployment", "deployment", "folder of keys, queue and ledger, where the scheduler runs"),
+    Argument("deployment", "deployment", "folder of keys, queue and audit log, where the scheduler runs"),
     Argument("state", "robots", "folder with one folder for each robot: its public keys and journal"),
     Argument("rescore_s", "0", "how often the scorer looks for new episodes and candidates; 0: only when asked"),
 )
@@ -213,6 +213,6 @@ SYSTEMS: tuple[System, ...] = (
             *TWIN,
         ),
         build=_twin,
-        furnish=furnish_twin_lab,
+        make_files=prepare_twin_lab,
     ),
 )

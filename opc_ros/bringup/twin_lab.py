@@ -8,7 +8,7 @@ from pathlib import Path
 from opc_ros.bringup.system import read_folder, read_robots
 
 
-def furnish_twin_lab(arguments: Mapping[str, str]) -> tuple[str, ...]:
+def prepare_twin_lab(arguments: Mapping[str, str]) -> tuple[str, ...]:
     """Make the store, the registry and the keys that are not there yet; one line for each."""
     from opc_ros.deployment.keys import PRIVATE_NAME, create_keys, export_public_keys
     from opc_ros.store import open_store

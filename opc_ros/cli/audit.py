@@ -13,7 +13,7 @@ EXAMPLES = """examples:
   opc audit verify arm1/ledger.jsonl --unsigned
   opc audit show --kind override --last 20
 
-A ledger cut off at its end is still a whole chain. So `verify` also compares it with what others remember: the head
+An audit log cut off at its end is still a whole chain. So `verify` also compares it with what others remember: the head
 file beside it, and the journals of robots (--witness), which keep the head that came with their permits."""
 
 
@@ -26,14 +26,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     verify = actions.add_parser("verify", help="check that no line was changed, added or cut off")
-    verify.add_argument("ledger", type=Path, nargs="?", default=Path("deployment/ledger.jsonl"))
+    verify.add_argument("audit_log", metavar="AUDIT_LOG", type=Path, nargs="?", default=Path("deployment/ledger.jsonl"))
     verify.add_argument("--keys", type=Path, help="folder with the trusted public keys; default: keys beside it")
-    verify.add_argument("--unsigned", action="store_true", help="a robot's own ledger, whose lines are not signed")
+    verify.add_argument("--unsigned", action="store_true", help="a robot's own audit log, whose lines are not signed")
     verify.add_argument("--witness", type=Path, action="append", default=[], help="journal.db of a robot")
     verify.add_argument("--json", action="store_true", help="for machines")
     verify.set_defaults(run=run_verify)
     show = actions.add_parser("show", help="print entries")
-    show.add_argument("ledger", type=Path, nargs="?", default=Path("deployment/ledger.jsonl"))
+    show.add_argument("audit_log", metavar="AUDIT_LOG", type=Path, nargs="?", default=Path("deployment/ledger.jsonl"))
     show.add_argument("--kind", help="only entries of this kind")
     show.add_argument("--last", type=int, default=0, metavar="N", help="only the last N")
     show.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -45,8 +45,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
     from opc_ros.deployment.journal import read_audit_witness
     from opc_ros.deployment.keys import load_trusted_keys
 
-    keys = None if arguments.unsigned else load_trusted_keys(arguments.keys or arguments.ledger.parent / "keys")
-    report = check_audit_log(arguments.ledger, keys, [read_audit_witness(path) for path in arguments.witness])
+    keys = None if arguments.unsigned else load_trusted_keys(arguments.keys or arguments.audit_log.parent / "keys")
+    report = check_audit_log(arguments.audit_log, keys, [read_audit_witness(path) for path in arguments.witness])
     if arguments.json:
         document = {"entries": report.head.entries, "hash": report.head.hash, "is_whole": report.is_whole}
         print(json.dumps(document | {"problems": report.problems, "notes": report.notes}))
@@ -56,7 +56,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     if len(report.problems) > 20:
         print(f"and {len(report.problems) - 20} problems more", file=sys.stderr)
     state = "whole" if report.is_whole else "DAMAGED"
-    print(f"{arguments.ledger}: {state}, {report.head.entries} entries, head {report.head.hash[:16] or '-'}")
+    print(f"{arguments.audit_log}: {state}, {report.head.entries} entries, head {report.head.hash[:16] or '-'}")
     return 0 if report.is_whole else 1
 
 
@@ -66,7 +66,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
     from opc_ros.deployment.audit_check import read_audit_log
 
-    entries = [entry for entry in read_audit_log(arguments.ledger) if arguments.kind in (None, entry.kind)]
+    entries = [entry for entry in read_audit_log(arguments.audit_log) if arguments.kind in (None, entry.kind)]
     for entry in entries[-arguments.last :] if arguments.last > 0 else entries:
         if arguments.json:
             print(json.dumps(dataclasses.asdict(entry)))

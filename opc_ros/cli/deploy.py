@@ -21,7 +21,7 @@ EXAMPLES = """examples:
   opc deploy halt --robot arm3 --reason "gripper squeaks"
   opc deploy simulate --runs 2000
 
-Every word given here goes to the ledger with name and reason."""
+Every word given here goes to the audit log with name and reason."""
 
 SIMULATE_EXAMPLES = """examples:
   opc deploy simulate
@@ -76,7 +76,7 @@ def _login() -> str:
 
 def _add_person(parser: argparse.ArgumentParser, *, is_reason_required: bool) -> None:
     parser.add_argument("--person", default=_login(), help="who says so; default: you")
-    parser.add_argument("--reason", default="", required=is_reason_required, help="why; kept in the ledger")
+    parser.add_argument("--reason", default="", required=is_reason_required, help="why; kept in the audit log")
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
     parser.add_argument("--scheduler", type=Path, default=Path("config/scheduler.yaml"), help="rules of the scheduler")
 
@@ -144,7 +144,7 @@ def run_request(arguments: argparse.Namespace) -> int:
 
     from opc_ros.bringup.config_files import find_config
     from opc_ros.config import load_config
-    from opc_ros.deployment.desk import Asked, file_request
+    from opc_ros.deployment.approval_queue import NewRequest, submit_request
     from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.gatekeeper import read_ranking
     from opc_ros.deployment.rules import SchedulerRules
@@ -154,7 +154,7 @@ def run_request(arguments: argparse.Namespace) -> int:
     candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
     decision = ask_gate(arguments, candidate.id)
     ranked = {each.candidate_id: each.score for each in read_ranking(arguments.ranking).candidates}
-    asked = Asked(
+    asked = NewRequest(
         candidate_id=candidate.id,
         name=candidate.name,
         path=str(candidate.folder.absolute()),
@@ -165,7 +165,7 @@ def run_request(arguments: argparse.Namespace) -> int:
         priority=arguments.priority,
     )
     with DeploymentFolder(arguments.state).open() as (queue, _):
-        request = file_request(queue, rules, asked, decision, secrets.token_hex(4), time.time_ns())
+        request = submit_request(queue, rules, asked, decision, secrets.token_hex(4), time.time_ns())
     if arguments.json:
         document = {"request_id": request.id, "state": request.state, "verdict": decision.verdict}
         print(json.dumps(document | {"reasons": decision.reasons, "is_exploration": request.is_exploration}))
@@ -180,7 +180,7 @@ def run_request(arguments: argparse.Namespace) -> int:
 def run_decide(arguments: argparse.Namespace) -> int:
     import time
 
-    from opc_ros.deployment.desk import decide_request
+    from opc_ros.deployment.approval_queue import decide_request
     from opc_ros.deployment.folder import DeploymentFolder
 
     with DeploymentFolder(arguments.state).open() as (queue, _):
@@ -196,7 +196,7 @@ def run_halt(arguments: argparse.Namespace) -> int:
 
     from opc_ros.bringup.config_files import find_config
     from opc_ros.config import load_config
-    from opc_ros.deployment.desk import halt, resume
+    from opc_ros.deployment.approval_queue import halt, resume
     from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.rules import SchedulerRules
 
@@ -211,7 +211,7 @@ def run_halt(arguments: argparse.Namespace) -> int:
 def run_accept_clock(arguments: argparse.Namespace) -> int:
     import time
 
-    from opc_ros.deployment.desk import accept_clock
+    from opc_ros.deployment.approval_queue import accept_clock
     from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.journal import accept_clock_on_robot
 

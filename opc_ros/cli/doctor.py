@@ -24,7 +24,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
     parser.add_argument("--camera-topic", default="", help="an image topic that must be published")
     parser.add_argument("--wait", type=float, default=2.0, metavar="S", help="seconds to look for cameras (default 2)")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.set_defaults(run=run)
 
 
@@ -43,12 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
 
         return find_image_topics(timeout_s=arguments.wait)
 
-    findings = []
-    for finding in check_machine(arguments.store, find_cameras, arguments.camera_topic):
-        findings.append(finding)
+    checks = []
+    for check in check_machine(arguments.store, find_cameras, arguments.camera_topic):
+        checks.append(check)
         if not arguments.json:
-            remedy = f"; to do: {finding.remedy}" if finding.remedy else ""
-            print(f"{finding.status:<9}{finding.name:<12}{finding.detail}{remedy}", flush=True)
+            remedy = f"; to do: {check.remedy}" if check.remedy else ""
+            print(f"{check.status:<9}{check.name:<12}{check.detail}{remedy}", flush=True)
     if arguments.json:
-        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
-    return int(any(finding.status == "missing" for finding in findings))
+        print(json.dumps([dataclasses.asdict(check) for check in checks], indent=2))
+    return int(any(check.status == "missing" for check in checks))

@@ -1,4 +1,4 @@
-"""`opc keys`: the key pair that signs permits and ledger lines."""
+"""`opc keys`: the key pair that signs permits and audit log lines."""
 
 from __future__ import annotations
 

@@ -90,26 +90,29 @@ def _describe_answers(judged: Judged, best: str, tampered: str) -> list[str]:
     lines = []
     for candidate, answer in judged.answers:
         if answer.verdict is Verdict.PASS:
-            lines.append(f"  pass     {candidate.name}: {_find_reason(answer, 'in the top')}")
+            lines.append(f"  pass     {candidate.name}: {_sentence(answer, 'top_k')}")
     lines = lines or ["  pass     nobody"]
     for word, verdict in (("a person", Verdict.INCONCLUSIVE), ("refused", Verdict.FAIL)):
         told = [(candidate, answer) for candidate, answer in judged.answers if answer.verdict is verdict]
         if told:
             names = ", ".join(f"{candidate.name} ({candidate.top_k_probability:.2f})" for candidate, _ in told)
-            lines.append(f"  {word:<8} {names}: {_why_not(told[0][1])}")
-    reason = _find_reason(judged.tampered, "not among")
+            first, answer = told[0]
+            lines.append(f"  {word:<8} {names}; {first.name}: {_why_not(answer)}")
+    reason = _sentence(judged.tampered, "ranked")
     return [
         *lines,
         f"  {judged.tampered.state:<8} the copy of {best} with one byte changed, now {tampered[:12]}: {reason}",
     ]
 
 
-def _find_reason(answer: GateAnswer, word: str) -> str:
-    """The reason that has this word, or the first."""
-    return next((reason for reason in answer.reasons if word in reason), answer.reasons[0])
+def _sentence(answer: GateAnswer, rule: str) -> str:
+    """What a rule said, or else the first that led to the verdict."""
+    said = {finding.rule: finding.sentence for finding in answer.decision.findings}
+    return said.get(rule, answer.decision.reasons[0])
 
 
 def _why_not(answer: GateAnswer) -> str:
-    """What the rules say of a place that is not good enough; anything else counts before that."""
-    others = [reason for reason in answer.reasons if "in the top" not in reason]
-    return others[0] if others else answer.reasons[0].rpartition("; ")[2]
+    """Anything but its place counts first: who cannot pass at all need not be ranked."""
+    against = [finding for finding in answer.decision.findings if finding.verdict is answer.verdict]
+    others = [finding for finding in against if finding.rule != "top_k"]
+    return (others or against)[0].sentence

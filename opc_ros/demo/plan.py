@@ -45,7 +45,7 @@ class DemoPlan:
         return self.folder / "scores" / "latest" / "ranking.json"
 
     @property
-    def ledger(self) -> Path:
+    def audit_log(self) -> Path:
         return self.folder / "deployment" / "ledger.jsonl"
 
     def share(self, robot: str) -> int:

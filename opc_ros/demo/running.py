@@ -1,4 +1,4 @@
-"""Permitted candidates run on the arms, as the scheduler lends them; what is told is what its ledger says."""
+"""Permitted candidates run on the arms, as the scheduler lends them; what is told is what its audit log says."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
 def _await_recorders(lab: DemoLab, screen: Screen) -> None:
     """Robots report before their recorders are done; what ran is kept before nodes are told to end."""
     deadline = time.monotonic() + SAVING_S
-    told = [entry.body for entry in read_audit_log(lab.plan.ledger) if entry.kind == "episode"]
+    told = [entry.body for entry in read_audit_log(lab.plan.audit_log) if entry.kind == "episode"]
     ran = {body["episode_id"] for body in told if body["success"] is not None}
     while missing := ran - {path.stem for path in lab.plan.store.glob("episodes/*/*.json")}:
         if time.monotonic() > deadline:
@@ -64,7 +64,7 @@ def _await_recorders(lab: DemoLab, screen: Screen) -> None:
 
 
 class _Teller:
-    """Turns new lines of the ledger into lines for people."""
+    """Turns new lines of the audit log into lines for people."""
 
     def __init__(self, lab: DemoLab, screen: Screen) -> None:
         self._lab = lab
@@ -74,7 +74,7 @@ class _Teller:
 
     def tell(self, status: dict[str, Any]) -> None:
         names = {request["candidate_id"]: request["name"] for request in status["requests"]}
-        for entry in list(read_audit_log(self._lab.plan.ledger))[self._seen :]:
+        for entry in list(read_audit_log(self._lab.plan.audit_log))[self._seen :]:
             self._seen += 1
             name = names.get(entry.body.get("candidate_id", ""), "")
             if entry.kind == "episode":

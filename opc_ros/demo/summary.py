@@ -57,7 +57,7 @@ def summarise(plan: DemoPlan, recorded: Recorded, ranking: Ranking, judged: Judg
         *_describe_runs(ran),
         f"  agreement  {_describe_agreement(ran)}",
         f"  champion   {_describe_champion(ran)}",
-        f"  ledger     {_describe_audit_log(plan)}",
+        f"  audit log  {_describe_audit_log(plan)}",
         f"  report     {shorten(page)}",
     ]
     return lines
@@ -112,6 +112,6 @@ def _describe_champion(ran: Ran) -> str:
 
 
 def _describe_audit_log(plan: DemoPlan) -> str:
-    found = check_audit_log(plan.ledger, load_trusted_keys(plan.folder / "deployment" / "keys"))
+    found = check_audit_log(plan.audit_log, load_trusted_keys(plan.folder / "deployment" / "keys"))
     entries = f"{found.head.entries} entries"
     return f"whole, {entries}, each signed" if found.is_whole else f"DAMAGED: {found.problems[0]}"

@@ -1,4 +1,4 @@
-"""Check a ledger: every line whole, chained and signed, and none missing at the end."""
+"""Check an audit log: every line whole, chained and signed, and none missing at the end."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class AuditReport:
 
 
 def check_audit_log(path: Path, keys: TrustedKeys | None, witnesses: Sequence[AuditHead] = ()) -> AuditReport:
-    """Read the whole ledger; with keys every line must be signed by one of them.
+    """Read the whole audit log; with keys every line must be signed by one of them.
 
     Cutting lines off the end leaves a whole chain, so the length is compared with what others remember: the head file
-    beside the ledger, and `witnesses`, such as the heads that robots keep from the permits they were given.
+    beside the audit log, and `witnesses`, such as the heads that robots keep from the permits they were given.
     """
     problems, notes, hashes = [], [], [""]
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise AuditLogDamaged(f"{path}: {error.strerror}; expected a ledger") from error
+        raise AuditLogDamaged(f"{path}: {error.strerror}; expected an audit log") from error
     lines = text.split(b"\n")
     if lines.pop():
         notes.append(f"after entry {len(lines)} there is a torn line: a crash while writing, never acknowledged")
@@ -52,9 +52,11 @@ def check_audit_log(path: Path, keys: TrustedKeys | None, witnesses: Sequence[Au
     known += [(f"witness {index}", witness) for index, witness in enumerate(witnesses, start=1)]
     for name, head in known:
         if head.entries >= len(hashes):
-            problems.append(f"{name} remembers {head.entries} entries, the ledger has {len(lines)}: lines were cut off")
+            problems.append(
+                f"{name} remembers {head.entries} entries, the audit log has {len(lines)}: lines were cut off"
+            )
         elif hashes[head.entries] != head.hash:
-            problems.append(f"{name} remembers entry {head.entries} otherwise: the ledger was rewritten")
+            problems.append(f"{name} remembers entry {head.entries} otherwise: the audit log was rewritten")
     return AuditReport(AuditHead(len(lines), hashes[-1]), tuple(problems), tuple(notes))
 
 
@@ -63,7 +65,7 @@ def read_audit_log(path: Path) -> Iterator[Entry]:
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
     except OSError as error:
-        raise AuditLogDamaged(f"{path}: {error.strerror}; expected a ledger") from error
+        raise AuditLogDamaged(f"{path}: {error.strerror}; expected an audit log") from error
     for line in lines:
         yield parse_line(line, path)
 
@@ -75,7 +77,7 @@ def _check_line(line: bytes, number: int, before: str, keys: TrustedKeys | None)
         digest = entry_hash(core)
         told, n, prev = document["hash"], document["n"], document["prev"]
     except (ValueError, KeyError, TypeError, AttributeError):
-        return [f"entry {number}: is no ledger line"], ""
+        return [f"entry {number}: is no audit log line"], ""
     problems = []
     if digest != told:
         problems.append(f"entry {number}: was changed after it was written")

@@ -24,7 +24,7 @@ TAIL_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class AuditHead:
-    """Length and last hash of a ledger: whoever remembers it can tell later that lines are missing."""
+    """Length and last hash of an audit log: whoever remembers it can tell later that lines are missing."""
 
     entries: int = 0
     hash: str = ""
@@ -43,10 +43,10 @@ class Entry:
 
 
 class AuditLog:
-    """A ledger that can be written to; several processes may, one line at a time.
+    """An audit log that can be written to; several processes may, one line at a time.
 
     A line counts once it is on the disk. Then `<path>.head` is replaced, which lets a reader see that lines were cut
-    off at the end. A line torn by a crash was never acknowledged: it is set aside beside the ledger, not repaired.
+    off at the end. A line torn by a crash was never acknowledged: it is set aside beside the audit log, not repaired.
     """
 
     def __init__(self, path: Path, signer: Signer | None = None) -> None:
@@ -74,7 +74,7 @@ class AuditLog:
 
     @contextmanager
     def exclusive(self) -> Iterator[tuple[Entry | None, Callable[[Sequence[News]], list[Entry]]]]:
-        """Hold the ledger: gives its last entry and a function that appends, for writers who must not repeat."""
+        """Hold the audit log: gives its last entry and a function that appends, for writers who must not repeat."""
         with self._locked() as file:
             self._recover(file)
             tail = read_tail(self._path)
@@ -111,7 +111,7 @@ class AuditLog:
         return entries
 
     def _recover(self, file: BinaryIO) -> AuditHead:
-        """Where the ledger ends; a torn last line is set aside first."""
+        """Where the audit log ends; a torn last line is set aside first."""
         size = file.seek(0, os.SEEK_END)
         if size and _last_byte(file) != b"\n":
             keep = _end_of_last_whole_line(file, size)
@@ -136,7 +136,7 @@ def head_path(path: Path) -> Path:
 
 
 def read_head(path: Path) -> AuditHead:
-    """What the head file beside a ledger remembers; nothing where there is none."""
+    """What the head file beside an audit log remembers; nothing where there is none."""
     try:
         document = json.loads(head_path(path).read_text())
         return AuditHead(int(document["entries"]), str(document["hash"]))
@@ -178,7 +178,7 @@ def parse_line(line: bytes, path: Path) -> Entry:
         document = json.loads(line)
         return Entry(**{name: document[name] for name in ("n", "at_ns", "kind", "body", "prev", "hash")})
     except (ValueError, KeyError, TypeError) as error:
-        raise AuditLogDamaged(f"{path}: a line is no ledger entry ({error!r}); see `opc audit verify`") from error
+        raise AuditLogDamaged(f"{path}: a line is no audit log entry ({error!r}); see `opc audit verify`") from error
 
 
 def _last_byte(file: BinaryIO) -> bytes:

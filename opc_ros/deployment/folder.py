@@ -1,4 +1,4 @@
-"""A deployment's folder: keys, queue and ledger."""
+"""A deployment's folder: keys, queue and audit log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DeploymentFolder:
         return self.path / "keys"
 
     @property
-    def ledger(self) -> Path:
+    def audit_log(self) -> Path:
         return self.path / "ledger.jsonl"
 
     @contextmanager
@@ -33,7 +33,7 @@ class DeploymentFolder:
         if not self.path.is_dir():
             raise DeploymentError(f"{self.path}: no such folder; begin one with `opc keys create {self.keys}`")
         signer = load_signer(self.keys)
-        queue = Queue(self.path, AuditLog(self.ledger, signer), probe=probe)
+        queue = Queue(self.path, AuditLog(self.audit_log, signer), probe=probe)
         try:
             yield queue, signer
         finally:

@@ -118,12 +118,12 @@ class RobotJournal:
         row = self._database.execute("SELECT 1 FROM revoked WHERE permit_id = ?", (permit_id,)).fetchone()
         return row is not None
 
-    def remember_ledger(self, head: AuditHead) -> None:
-        """Keep the longest ledger head seen, as a witness."""
-        if head.entries > self.ledger_witness().entries:
+    def remember_audit_head(self, head: AuditHead) -> None:
+        """Keep the longest audit log head seen, as a witness."""
+        if head.entries > self.audit_witness().entries:
             self._set("ledger", f"{head.entries}:{head.hash}")
 
-    def ledger_witness(self) -> AuditHead:
+    def audit_witness(self) -> AuditHead:
         row = self._database.execute("SELECT value FROM facts WHERE name = 'ledger'").fetchone()
         if row is None:
             return AuditHead()
@@ -153,18 +153,18 @@ class RobotJournal:
 
 
 def read_audit_witness(path: Path) -> AuditHead:
-    """The head of the scheduler's ledger as a robot's journal remembers it."""
+    """The head of the scheduler's audit log as a robot's journal remembers it."""
     if not path.is_file():
         raise DeploymentError(f"{path}: no such file, expected a robot's journal.db")
     journal = RobotJournal(path, 0)
     try:
-        return journal.ledger_witness()
+        return journal.audit_witness()
     finally:
         journal.close()
 
 
 def accept_clock_on_robot(path: Path, person: str, reason: str, now_ns: int) -> None:
-    """A person's word that a robot's clock is right now; kept in the robot's ledger."""
+    """A person's word that a robot's clock is right now; kept in the robot's audit log."""
     if not path.is_file():
         raise DeploymentError(f"{path}: no such file, expected a robot's journal.db")
     if not person.strip() or not reason.strip():

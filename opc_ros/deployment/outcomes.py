@@ -7,7 +7,7 @@ from typing import Any
 from opc_ros.deployment.confidence import is_provably_below
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue import Queue
-from opc_ros.deployment.queue_rows import Request, Tally
+from opc_ros.deployment.queue_rows import Request, RungTally
 from opc_ros.deployment.revoking import Tell, revoke_leases
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.work import RaceResult, episodes_wanted
@@ -29,7 +29,7 @@ def follow_up(queue: Queue, tell: Tell, request: Request, rules: SchedulerRules)
         _climb(queue, tell, request, tally, rules)
 
 
-def why_to_abort(request: Request, tally: Tally, rules: SchedulerRules) -> str:
+def why_to_abort(request: Request, tally: RungTally, rules: SchedulerRules) -> str:
     """The reason, or nothing."""
     rung = rules.ladder.of(request.rung)
     if tally.safety_events > rung.safety_events:
@@ -99,7 +99,7 @@ def settle_race(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRule
         tell("champion", body | {"before": champion[0] if champion else "", "why": race.why})
 
 
-def _climb(queue: Queue, tell: Tell, request: Request, tally: Tally, rules: SchedulerRules) -> None:
+def _climb(queue: Queue, tell: Tell, request: Request, tally: RungTally, rules: SchedulerRules) -> None:
     following = rules.ladder.after(request.rung)
     body: dict[str, Any] = {"request_id": request.id, "candidate_id": request.candidate_id, "from": request.rung}
     body |= {"successes": tally.successes, "trials": tally.trials}

@@ -29,11 +29,6 @@ class Rung(StrEnum):
         """Its place on the ladder, and in messages."""
         return list(Rung).index(self)
 
-    @property
-    def following(self) -> Rung | None:
-        """The rung above; None at the top."""
-        return list(Rung)[self.number + 1] if self is not Rung.FULL else None
-
 
 @dataclass(frozen=True, slots=True)
 class Permit:
@@ -47,7 +42,7 @@ class Permit:
     episodes: int
     issued_ns: int
     expires_ns: int
-    ledger: AuditHead  # every robot thereby keeps a witness of the scheduler's ledger
+    audit_head: AuditHead  # every robot thereby keeps a witness of the scheduler's audit log
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +112,7 @@ class _PlainPermit:
     episodes: int
     issued_ns: int
     expires_ns: int
-    ledger: AuditHead
+    audit_head: AuditHead
 
 
 @dataclass(frozen=True, slots=True)

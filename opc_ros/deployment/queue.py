@@ -22,7 +22,7 @@ from opc_ros.deployment.queue_rows import (
     Lease,
     Request,
     RobotRow,
-    Tally,
+    RungTally,
     to_lease,
     to_request,
     to_robot,
@@ -39,14 +39,14 @@ def ignore_moment(moment: str) -> None:
 class Queue:
     """Everything the scheduler knows; what is not in here or on a robot does not exist.
 
-    A change is one transaction together with the events that tell of it. Events are copied to the ledger right after;
+    A change is one transaction together with the events that tell it. Events are copied to the audit log right after:
     if the program dies in between, whoever opens the queue next copies them, once.
     """
 
-    def __init__(self, folder: Path, ledger: AuditLog, *, probe: Callable[[str], None] = ignore_moment) -> None:
+    def __init__(self, folder: Path, audit_log: AuditLog, *, probe: Callable[[str], None] = ignore_moment) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.ledger = ledger
+        self.audit_log = audit_log
         self._probe = probe
         self._lock = threading.RLock()
         self._epoch: int | None = None
@@ -122,13 +122,13 @@ class Queue:
                 self._probe(f"told {name}")
 
     def copy_events_to_audit_log(self) -> None:
-        """Append every event the ledger does not have yet, in order."""
-        with self.ledger.exclusive() as (last, append):
+        """Append every event the audit log does not have yet, in order."""
+        with self.audit_log.exclusive() as (last, append):
             done = int(last.body.get("change", 0)) if last is not None else 0
             newest = self.rows("SELECT coalesce(max(change), 0) FROM events")[0][0]
             if done > newest:
                 raise AuditLogDamaged(
-                    f"{self.ledger.path}: tells of change {done}, but the queue ends at {newest}: an old copy of "
+                    f"{self.audit_log.path}: tells of change {done}, but the queue ends at {newest}: an old copy of "
                     "queue.db was put back; restore the newest one"
                 )
             rows = self.rows("SELECT * FROM events WHERE change > ? ORDER BY change", done)
@@ -180,7 +180,7 @@ class Queue:
     def robots(self) -> dict[str, RobotRow]:
         return {row["name"]: to_robot(row) for row in self.rows("SELECT * FROM robots ORDER BY name")}
 
-    def tally(self, request: Request) -> Tally:
+    def tally(self, request: Request) -> RungTally:
         """What a request has done on its present rung."""
         done = self.rows(
             "SELECT coalesce(sum(success), 0), count(success), count(*) - count(success),"
@@ -194,7 +194,7 @@ class Queue:
             request.id,
             request.rung,
         )[0]
-        return Tally(done[0], done[1], done[2], done[3], outstanding=lent[0])
+        return RungTally(done[0], done[1], done[2], done[3], outstanding=lent[0])
 
     def real_results(self) -> dict[str, RealResult]:
         """What each candidate has done at full speed, over all its requests."""

@@ -106,7 +106,7 @@ class RobotRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class RungTally:
     """What came of the episodes of one request on one rung, or of one candidate."""
 
     successes: int = 0

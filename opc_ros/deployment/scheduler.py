@@ -50,7 +50,7 @@ class Scheduler:
         make_id: Callable[[], str],
         trusted: TrustedKeys | None = None,
     ) -> None:
-        """`trusted` are the keys that may have signed the ledger; without them, the signer's alone."""
+        """`trusted` are the keys that may have signed the audit log; without them, the signer's alone."""
         queue.claim(now())
         _refuse_damaged_audit_log(queue, trusted or {signer.key_id: signer.private_key.public_key()}, now())
         self._queue = queue
@@ -235,7 +235,7 @@ class Scheduler:
             episodes=work.episodes,
             issued_ns=now_ns,
             expires_ns=now_ns + round(self._rules.lease.length_s * SECOND_NS),
-            ledger=self._queue.ledger.head(),
+            audit_head=self._queue.audit_log.head(),
         )
         text = to_text(sign_permit(permit, self._signer))
         with self._queue.change("grant", now_ns) as tell:
@@ -262,13 +262,13 @@ class Scheduler:
 
 
 def _refuse_damaged_audit_log(queue: Queue, trusted: TrustedKeys, now_ns: int) -> None:
-    report = check_audit_log(queue.ledger.path, trusted)
+    report = check_audit_log(queue.audit_log.path, trusted)
     if report.is_whole:
         return
-    with queue.change("ledger damaged", now_ns) as tell:
+    with queue.change("audit log damaged", now_ns) as tell:
         tell("ledger_damaged", {"problems": report.problems[:5]})
     raise AuditLogDamaged(
-        f"{queue.ledger.path}: {report.problems[0]}; nothing is lent until it is restored from a copy"
+        f"{queue.audit_log.path}: {report.problems[0]}; nothing is lent until it is restored from a copy"
     )
 
 

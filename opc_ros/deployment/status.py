@@ -32,7 +32,7 @@ def describe_deployment(queue: Queue, now_ns: int, request_id: str = "") -> dict
             for robot in queue.robots().values()
         ],
         "revoked_permits": queue.rows("SELECT count(*) FROM revoked")[0][0],
-        "ledger": dataclasses.asdict(queue.ledger.head()),
+        "audit_log": dataclasses.asdict(queue.audit_log.head()),
     }
 
 

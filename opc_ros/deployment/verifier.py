@@ -24,7 +24,7 @@ class EpisodeSlot:
 
 
 class PermitVerifier:
-    """Stands between a permit and motion on one robot; every refusal becomes a line in the robot's ledger."""
+    """Stands between a permit and motion on one robot; every refusal becomes a line in the robot's audit log."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class PermitVerifier:
         rungs: frozenset[Rung],
         load_keys: Callable[[], TrustedKeys],
         journal: RobotJournal,
-        ledger: AuditLog,
+        audit_log: AuditLog,
         now: Callable[[], int],
     ) -> None:
         """`rungs` are those this robot may serve; keys are loaded for every check, so deleting one counts at once."""
@@ -40,7 +40,7 @@ class PermitVerifier:
         self._rungs = rungs
         self._load_keys = load_keys
         self._journal = journal
-        self._ledger = ledger
+        self._audit_log = audit_log
         self._now = now
 
     def check(self, signed: Signed | None, candidate_id: str, rung: Rung, lease_id: str | None = None) -> Permit:
@@ -56,7 +56,7 @@ class PermitVerifier:
         except DeploymentError as error:
             self._record_refusal(str(error), signed)
             raise PermitRefused(str(error)) from error
-        self._journal.remember_ledger(permit.ledger)
+        self._journal.remember_audit_head(permit.audit_head)
         return permit
 
     def check_moment(self, permit: Permit) -> None:
@@ -81,10 +81,10 @@ class PermitVerifier:
     def end_episode(self, permit: Permit, slot: EpisodeSlot, outcome: str, safety_events: int) -> None:
         self._journal.finish(permit.permit_id, slot.slot, outcome, safety_events)
         body = {"permit_id": permit.permit_id, "episode_id": slot.episode_id, "outcome": outcome}
-        self._ledger.append("episode", body | {"safety_events": safety_events}, self._now())
+        self._audit_log.append("episode", body | {"safety_events": safety_events}, self._now())
 
     def why_to_stop(self, permit: Permit) -> str | None:
-        """Asked before every step: an episode that began may outlast its permit, but not its revocation."""
+        """NewRequest before every step: an episode that began may outlast its permit, but not its revocation."""
         if self._journal.is_revoked(permit.permit_id):
             return f"permit {permit.permit_id} was revoked"
         return None
@@ -98,7 +98,7 @@ class PermitVerifier:
 
     def note_repeat(self, lease_id: str) -> None:
         """A lease that was run to its end was sent again: it is answered from the journal, and nothing moves."""
-        self._ledger.append("asked_again", {"robot": self._robot, "lease_id": lease_id}, self._now())
+        self._audit_log.append("asked_again", {"robot": self._robot, "lease_id": lease_id}, self._now())
 
     def revoke(self, permit_id: str) -> None:
         """At once and for good, on whoever's word: stopping needs no signature."""
@@ -151,7 +151,7 @@ class PermitVerifier:
         body = {"robot": self._robot, "reason": reason}
         if signed is not None:
             body["payload_sha256"] = hashlib.sha256(signed.payload.encode()).hexdigest()
-        self._ledger.append("refused", body, self._now())
+        self._audit_log.append("refused", body, self._now())
 
 
 def _seconds(span_ns: int) -> str:

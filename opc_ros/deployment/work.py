@@ -9,7 +9,7 @@ import numpy as np
 
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.permit import Rung
-from opc_ros.deployment.queue_rows import Request, Tally
+from opc_ros.deployment.queue_rows import Request, RungTally
 from opc_ros.deployment.race import Standing, is_exploration_turn, judge_race, least_run
 from opc_ros.deployment.rules import SchedulerRules
 
@@ -33,7 +33,7 @@ class RaceResult:
     why: str
 
 
-def episodes_wanted(request: Request, tally: Tally, rules: SchedulerRules) -> int:
+def episodes_wanted(request: Request, tally: RungTally, rules: SchedulerRules) -> int:
     """How many more episodes a request needs on its rung, not counting those already lent."""
     if request.rung is Rung.FULL:
         total = request.episodes
@@ -47,7 +47,7 @@ def episodes_wanted(request: Request, tally: Tally, rules: SchedulerRules) -> in
 def choose_work(
     robot: str,
     requests: Sequence[Request],
-    tallies: Mapping[str, Tally],
+    tallies: Mapping[str, RungTally],
     rules: SchedulerRules,
     real: Mapping[str, RealResult],
     batches_given: int,
@@ -77,7 +77,7 @@ def choose_work(
 
 def judge_requests(
     requests: Sequence[Request],
-    tallies: Mapping[str, Tally],
+    tallies: Mapping[str, RungTally],
     rules: SchedulerRules,
     real: Mapping[str, RealResult],
     champion: tuple[str, float] | None,
@@ -106,7 +106,7 @@ def judge_requests(
 def _choose_racer(
     fitting: Sequence[Request],
     wanted: Mapping[str, int],
-    tallies: Mapping[str, Tally],
+    tallies: Mapping[str, RungTally],
     rules: SchedulerRules,
     real: Mapping[str, RealResult],
     is_turn: bool,

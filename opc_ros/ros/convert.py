@@ -139,21 +139,6 @@ def step_to_msg(
     )
 
 
-def step_from_msg(msg: GraspStepMsg, frame: Frame) -> GraspStep:
-    """Join a step with its image; their stamps have to be the same."""
-    if stamp_to_ns(msg.header.stamp) != frame.stamp_ns:
-        raise GraspError(
-            f"step {msg.index} of {msg.episode_id}: chosen on the frame at {stamp_to_ns(msg.header.stamp)} ns,"
-            f" got the one at {frame.stamp_ns} ns"
-        )
-    return GraspStep(
-        frame=frame,
-        tool=tool_from_msg(msg.tool),
-        action=action_from_msg(msg.action),
-        sent=action_from_msg(msg.sent) if msg.is_clamped else None,
-    )
-
-
 def frame_to_msg(frame: Frame, *, frame_id: str = CAMERA_FRAME) -> CompressedImage | Image:
     """The same bytes; CompressedImage for jpeg and png, Image for raw encodings."""
     data = array("B", frame.data)  # messages check anything else byte by byte

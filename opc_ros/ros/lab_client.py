@@ -11,7 +11,6 @@ from typing import Any
 
 import rclpy
 from opc_interfaces.action import ScoreCandidates
-from opc_interfaces.msg import GateDecision
 from opc_interfaces.srv import GetDeployment, RegisterCandidate, RequestDeployment
 from rclpy.action import ActionClient
 from rclpy.context import Context
@@ -19,13 +18,12 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.decision import Decision, Verdict
 from opc_ros.errors import OpcError
 from opc_ros.progress import Report, ignore_progress
-from opc_ros.ros.permit_messages import VERDICTS
+from opc_ros.ros.permit_messages import decision_from_msg
 
 PULSE_S = 0.05  # how long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run
-SPOKEN = {number: verdict for verdict, number in VERDICTS.items()}
 
 Watch = Callable[[], None]  # called while waiting; raises where waiting is vain
 
@@ -36,8 +34,11 @@ class GateAnswer:
 
     request_id: str
     state: str  # queued, waiting or refused
-    verdict: Verdict
-    reasons: tuple[str, ...]
+    decision: Decision
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.decision.verdict
 
 
 class LabClient:
@@ -101,13 +102,7 @@ class LabClient:
         """Ask the gate to let a candidate onto robots."""
         asked = RequestDeployment.Request(candidate_id=candidate_id, requested_by=person)
         answer = self._call(self._request, asked, "scheduler")
-        decision: GateDecision = answer.decision
-        return GateAnswer(
-            request_id=answer.request_id,
-            state=answer.message.split(":")[0],
-            verdict=SPOKEN[decision.verdict],
-            reasons=tuple(decision.reasons),
-        )
+        return GateAnswer(answer.request_id, answer.state, decision_from_msg(answer.decision))
 
     def status(self) -> dict[str, Any]:
         """What `opc deploy status --json` prints."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from opc_interfaces.msg import GateDecision
+from opc_interfaces.msg import GateDecision, GateFinding
 from opc_interfaces.msg import Permit as PermitMsg
 
-from opc_ros.deployment.decision import Decision, Verdict
+from opc_ros.deployment.decision import Decision, Finding, Verdict
 from opc_ros.deployment.permit import Rung, Signed
 from opc_ros.ros import convert
 
@@ -16,6 +16,7 @@ VERDICTS = {
     Verdict.PASS: GateDecision.PASS,
     Verdict.INCONCLUSIVE: GateDecision.INCONCLUSIVE,
 }
+SPOKEN = {number: verdict for verdict, number in VERDICTS.items()}
 
 
 def permit_to_msg(signed: Signed) -> PermitMsg:
@@ -52,6 +53,15 @@ def decision_to_msg(decision: Decision, request_id: str, stamp_ns: int) -> GateD
         candidate_id=decision.candidate_id,
         ranking_id=decision.ranking_id,
         verdict=VERDICTS[decision.verdict],
-        reasons=list(decision.reasons),
+        findings=[
+            GateFinding(rule=each.rule, verdict=VERDICTS[each.verdict], sentence=each.sentence)
+            for each in decision.findings
+        ],
         decided_by="gate",
     )
+
+
+def decision_from_msg(msg: GateDecision) -> Decision:
+    """What the gate decided, as it decided it."""
+    findings = (Finding(each.rule, SPOKEN[each.verdict], each.sentence) for each in msg.findings)
+    return Decision(msg.candidate_id, msg.ranking_id, tuple(findings))

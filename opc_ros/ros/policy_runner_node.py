@@ -30,7 +30,7 @@ from opc_ros.errors import ArmError, ConfigError, OpcError, PermitRefused
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.compute import choose_device
 from opc_ros.ros import convert, topics
-from opc_ros.ros.arm_rack import ArmRack
+from opc_ros.ros.arm_connection import ArmConnection
 from opc_ros.ros.episode_topics import EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.permit_messages import permit_from_msg, rung_of
@@ -56,7 +56,7 @@ class PolicyRunnerSettings:
     rungs: str = described("reduced,full", "what this robot may serve of twin, reduced and full, with commas between")
     reduced_speed: float = described(0.3, "share of the arm's speeds on rung reduced", low=0.01, high=1.0)
     keys: str = described("keys", "folder with the public keys this robot trusts")
-    state: str = described("runner", "folder of the robot's journal and ledger")
+    state: str = described("runner", "folder of the robot's journal and audit log")
     heartbeat_s: float = described(5.0, "begin no episode if the scheduler was unheard for this long", low=0.1)
     wait_for_recorder: bool = described(True, "begin an episode only while a recorder says it is ready for one")
     recorder_timeout_s: float = described(20.0, "how long to wait for it", low=0.1)
@@ -78,13 +78,13 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._journal = RobotJournal(state / "journal.db", self.now_ns())
         self.held.callback(self._journal.close)
         self._journal.break_off_unfinished()
-        ledger = AuditLog(state / "ledger.jsonl")
+        audit_log = AuditLog(state / "ledger.jsonl")
         self._verifier = PermitVerifier(
             self._robot,
             parse_rungs(settings.rungs),
             lambda: load_trusted_keys(keys),
             self._journal,
-            ledger,
+            audit_log,
             self.now_ns,
         )
         has_camera = settings.arm == "ros"
@@ -98,7 +98,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             why_to_stop=self._why_to_stop,
         )
         self._busy = threading.Lock()
-        self._rack = ArmRack(
+        self._arm = ArmConnection(
             self._robot,
             settings.arm,
             settings.arm_config,
@@ -107,7 +107,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self.now_ns,
             lambda: self._sink.episode_id,
         )
-        self.held.callback(self._rack.close)
+        self.held.callback(self._arm.close)
         self._goal: ServerGoalHandle | None = None
         self._permit: Permit | None = None
         self._progress = ("", 0)
@@ -193,7 +193,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             assert candidate is not None  # no permit is for files without a digest
             self._permit = permit
             choose = self._load(candidate)
-            return self._runner.run(permit, self._rack.take(permit.rung), choose, int(request.seed))
+            return self._runner.run(permit, self._arm.take(permit.rung), choose, int(request.seed))
         except ArmError as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)
         except OpcError as error:

@@ -22,8 +22,8 @@ from std_msgs.msg import String
 
 from opc_ros.bringup.config_files import find_config
 from opc_ros.config import described, load_config
+from opc_ros.deployment.approval_queue import NewRequest, decide_request, halt, resume, submit_request
 from opc_ros.deployment.decision import Decision, RealResult
-from opc_ros.deployment.desk import Asked, decide_request, file_request, halt, resume
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.gate import GateRules
 from opc_ros.deployment.gatekeeper import Gatekeeper
@@ -55,7 +55,7 @@ SUCCESSES = {LabelMsg.SUCCESS: True, LabelMsg.FAILURE: False}
 class SchedulerSettings:
     """Parameters of the scheduler."""
 
-    state: str = described("deployment", "folder of keys, queue and ledger")
+    state: str = described("deployment", "folder of keys, queue and audit log")
     rules: str = described("config/scheduler.yaml", "rules of the scheduler")
     gate: str = described("config/gate.yaml", "rules of the gate")
     ranking: str = described("scores/latest/ranking.json", "ranking that the gate goes by; read anew when it changes")
@@ -136,7 +136,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         return self._gatekeeper.decide(request.candidate_id, real, champion_id)
 
     def _tick(self) -> None:
-        """A scheduler that was shut out, or whose ledger is damaged, must not go on: robots then hold by themselves."""
+        """A scheduler that was shut out, or whose audit log is damaged, must not go on: robots hold by themselves."""
         if not self.is_active:
             return
         try:
@@ -173,7 +173,6 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         goal = RunEpisodes.Goal(
             permit=permit_to_msg(from_text(lease.permit)),
             candidate_path=request.path,
-            episodes=lease.episodes,
             seed=lease.seq * 1000,
             lease_id=lease.id,
         )
@@ -228,7 +227,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         real = self._queue.real_results()
         decision = self._gatekeeper.decide(candidate.id, real, champion[0] if champion else "")
         scores = {each.candidate_id: each.score for each in self._gatekeeper.ranking().candidates}
-        asked = Asked(
+        asked = NewRequest(
             candidate_id=candidate.id,
             name=candidate.name,
             path=str(candidate.folder.absolute()),
@@ -238,9 +237,9 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             episodes=int(request.episodes),
             priority=int(request.priority),
         )
-        filed = file_request(self._queue, self._rules, asked, decision, secrets.token_hex(4), self.now_ns())
+        filed = submit_request(self._queue, self._rules, asked, decision, secrets.token_hex(4), self.now_ns())
         response.request_id = filed.id
-        response.message = f"{filed.state}: {filed.reason}"
+        response.state, response.reason = filed.state, filed.reason
         response.decision = decision_to_msg(decision, filed.id, self.now_ns())
         self._tick()
 
@@ -249,7 +248,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         if not word:
             raise OpcError(f"decision {request.decision}, expected one of {', '.join(WORDS.values())}")
         decided = decide_request(self._queue, request.request_id, word, request.person, request.reason, self.now_ns())
-        response.message = f"{decided.state}: {decided.reason}"
+        response.state, response.reason = decided.state, decided.reason
         self._tick()
 
     def _on_halt(self, request: Any, response: Any) -> None:

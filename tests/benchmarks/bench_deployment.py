@@ -24,9 +24,9 @@ from domain_coordinator import domain_id
 
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.cli.deploy import published_table
+from opc_ros.deployment.approval_queue import NewRequest, submit_request
 from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.decision import Decision, Finding, Verdict
-from opc_ros.deployment.desk import Asked, file_request
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.race import RaceRules
@@ -130,8 +130,8 @@ def measure_fleet(fleet: Fleet, episodes: int) -> None:
             for rank, candidate in enumerate(candidates):
                 decision = Decision(candidate.id, "", (Finding("top_k", Verdict.PASS, "benchmark"),))
                 path = str(candidate.folder)
-                asked = Asked(candidate.id, candidate.name, path, 0.5 - 0.01 * rank, "bench", episodes=each)
-                file_request(queue, rules, asked, decision, f"r{rank}", time.time_ns())
+                asked = NewRequest(candidate.id, candidate.name, path, 0.5 - 0.01 * rank, "bench", episodes=each)
+                submit_request(queue, rules, asked, decision, f"r{rank}", time.time_ns())
             while queue.requests("queued"):
                 time.sleep(0.5)
                 _show(queue.rows("SELECT count(*) FROM results")[0][0], episodes)
@@ -157,10 +157,10 @@ def measure_fleet(fleet: Fleet, episodes: int) -> None:
     _print_handover(folder, names)
 
 
-def _print_idle(ledger: Path, names: list[str]) -> None:
+def _print_idle(audit_log: Path, names: list[str]) -> None:
     """From the end of one lease to the grant of the next, up to the last grant, after which no work was queued."""
     granted, ended = defaultdict(list), defaultdict(list)
-    for entry in read_audit_log(ledger):
+    for entry in read_audit_log(audit_log):
         if entry.kind == "permit":
             granted[entry.body["robot"]].append(entry.at_ns)
         elif entry.kind == "lease_ended":

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from opc_ros.bringup import checks
-from opc_ros.bringup.checks import Finding, check_machine, require_ros
+from opc_ros.bringup.checks import SystemCheck, check_machine, require_ros
 from opc_ros.errors import SetupError
 
 
-def look(store: Path, cameras: list[str], topic: str = "") -> dict[str, Finding]:
+def look(store: Path, cameras: list[str], topic: str = "") -> dict[str, SystemCheck]:
     return {finding.name: finding for finding in check_machine(store, lambda: cameras, topic)}
 
 

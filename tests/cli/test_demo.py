@@ -118,7 +118,7 @@ def test_the_loop_runs_from_recording_to_a_recorded_outcome(
     ranking = Ranking.from_json(plan.ranking.read_text())
     assert {candidate.name for candidate in ranking.candidates} == {"c0", "c1"}
 
-    told = list(read_audit_log(plan.ledger))
+    told = list(read_audit_log(plan.audit_log))
     requests = [entry.body for entry in told if entry.kind == "request"]
     assert [body["state"] for body in requests] == ["queued", "queued", "refused"]
     assert "is not among the 2 ranked" in requests[2]["reasons"][0]

@@ -1,4 +1,4 @@
-"""opc keys, gate, deploy and ledger as a person types them."""
+"""opc keys, gate, deploy and audit log as a person types them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_ranking_from_another_snapshot_is_refused_and_told(lab: Path, capsys: 
     assert "rank again" in out
 
 
-def test_a_request_goes_from_asking_to_the_ledger(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_goes_from_asking_to_the_audit_log(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "deploy", "request", "good", "--person", "ada", "--json")
     assert code == 0
     request = json.loads(out)
@@ -170,10 +170,10 @@ def test_an_override_needs_a_reason_and_is_kept(lab: Path, capsys: pytest.Captur
     assert "snapshot has 1 robots; the rules ask for 2" in body["gate_said"]
 
 
-def test_an_edited_ledger_is_found(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edited_audit_log_is_found(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "deploy", "halt", "--reason", "smoke")
-    ledger = lab / "deployment" / "ledger.jsonl"
-    ledger.write_text(ledger.read_text().replace("smoke", "lunch"))
+    audit_log = lab / "deployment" / "ledger.jsonl"
+    audit_log.write_text(audit_log.read_text().replace("smoke", "lunch"))
     code, out, err = run(capsys, "audit", "verify")
     assert code == 1
     assert "DAMAGED" in out

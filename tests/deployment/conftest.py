@@ -32,13 +32,13 @@ class Robot:
 
     def restart(self) -> None:
         self.journal = RobotJournal(self.folder / "journal.db", self.clock())
-        self.ledger = AuditLog(self.folder / "ledger.jsonl")
+        self.audit_log = AuditLog(self.folder / "ledger.jsonl")
         self.verifier = PermitVerifier(
             "arm1",
             frozenset({Rung.REDUCED, Rung.FULL}),
             lambda: load_trusted_keys(self.keys),
             self.journal,
-            self.ledger,
+            self.audit_log,
             self.clock,
         )
 
@@ -83,7 +83,7 @@ def permit(clock: Clock) -> Permit:
         episodes=3,
         issued_ns=clock(),
         expires_ns=clock() + 600 * SECOND,
-        ledger=AuditHead(4, "d" * 64),
+        audit_head=AuditHead(4, "d" * 64),
     )
 
 

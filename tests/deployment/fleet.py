@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from opc_ros.deployment.approval_queue import NewRequest, submit_request
 from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
-from opc_ros.deployment.desk import Asked, file_request
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import create_keys, load_signer, load_trusted_keys
 from opc_ros.deployment.permit import Permit, Rung, from_text
@@ -189,8 +189,8 @@ def play(fleet: Fleet) -> None:
     fleet.start()
     assert fleet.queue is not None
     if not fleet.queue.requests():
-        asked = Asked(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
-        file_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
+        asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
+        submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
     while fleet.queue.requests("queued"):
         fleet.round()
     fleet.round()

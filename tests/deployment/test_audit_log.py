@@ -17,15 +17,15 @@ from opc_ros.errors import AuditLogDamaged, DeploymentError
 
 @pytest.fixture
 def written(tmp_path: Path, signer: Signer) -> Path:
-    """A signed ledger with five lines."""
+    """A signed audit log with five lines."""
     path = tmp_path / "ledger.jsonl"
-    ledger = AuditLog(path, signer)
+    audit_log = AuditLog(path, signer)
     for number in range(1, 6):
-        ledger.append("decision", {"number": number}, at_ns=number)
+        audit_log.append("decision", {"number": number}, at_ns=number)
     return path
 
 
-def test_a_ledger_reads_back_what_was_written(written: Path, keys: Path) -> None:
+def test_an_audit_log_reads_back_what_was_written(written: Path, keys: Path) -> None:
     entries = list(read_audit_log(written))
     assert [entry.body["number"] for entry in entries] == [1, 2, 3, 4, 5]
     assert entries[0].prev == ""
@@ -35,7 +35,7 @@ def test_a_ledger_reads_back_what_was_written(written: Path, keys: Path) -> None
     assert report.head == AuditHead(5, entries[-1].hash)
 
 
-def test_a_ledger_goes_on_after_reopening(written: Path, signer: Signer, keys: Path) -> None:
+def test_an_audit_log_goes_on_after_reopening(written: Path, signer: Signer, keys: Path) -> None:
     assert AuditLog(written, signer).append("later", {}, at_ns=9).n == 6
     assert check_audit_log(written, load_trusted_keys(keys)).is_whole
 
@@ -55,7 +55,7 @@ def test_a_line_edited_with_its_hash_made_to_fit_breaks_the_chain(written: Path,
     assert any("entry 4: does not follow" in problem for problem in problems)
 
 
-def test_a_ledger_rewritten_from_scratch_is_not_signed(written: Path, keys: Path) -> None:
+def test_an_audit_log_rewritten_from_scratch_is_not_signed(written: Path, keys: Path) -> None:
     entries = list(read_audit_log(written))
     for path in (written, head_path(written)):
         path.unlink()
@@ -76,7 +76,7 @@ def test_lines_cut_off_at_the_end_are_found_and_nothing_more_is_written(written:
     lines = written.read_text().splitlines(keepends=True)
     written.write_text("".join(lines[:3]))
     assert check_audit_log(written, None).problems == (
-        "the head file remembers 5 entries, the ledger has 3: lines were cut off",
+        "the head file remembers 5 entries, the audit log has 3: lines were cut off",
     )
     with pytest.raises(AuditLogDamaged, match="lines were cut off"):
         AuditLog(written, signer)
@@ -89,11 +89,11 @@ def test_lines_and_head_file_cut_off_together_are_found_by_a_robots_witness(writ
     head_path(written).unlink()
     assert check_audit_log(written, None).is_whole
     assert check_audit_log(written, None, [witness]).problems == (
-        "witness 1 remembers 5 entries, the ledger has 3: lines were cut off",
+        "witness 1 remembers 5 entries, the audit log has 3: lines were cut off",
     )
 
 
-def test_a_torn_last_line_is_set_aside_and_the_ledger_goes_on(written: Path, signer: Signer, keys: Path) -> None:
+def test_a_torn_last_line_is_set_aside_and_the_audit_log_goes_on(written: Path, signer: Signer, keys: Path) -> None:
     with written.open("ab") as file:
         file.write(b'{"n":6,"at_ns"')
     report = check_audit_log(written, load_trusted_keys(keys))
@@ -120,18 +120,18 @@ def test_a_crash_between_line_and_head_file_is_no_problem(written: Path, signer:
 
 
 def test_a_body_longer_than_a_block_is_read_back(tmp_path: Path) -> None:
-    ledger = AuditLog(tmp_path / "ledger.jsonl")
-    ledger.append("long", {"text": "x" * 300_000}, at_ns=1)
-    assert ledger.append("next", {}, at_ns=2).n == 2
-    assert check_audit_log(ledger.path, None).is_whole
+    audit_log = AuditLog(tmp_path / "ledger.jsonl")
+    audit_log.append("long", {"text": "x" * 300_000}, at_ns=1)
+    assert audit_log.append("next", {}, at_ns=2).n == 2
+    assert check_audit_log(audit_log.path, None).is_whole
 
 
 def test_two_writers_take_turns(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     program = (
         "import sys; from pathlib import Path; from opc_ros.deployment.audit_log import AuditLog\n"
-        "ledger = AuditLog(Path(sys.argv[1]))\n"
-        "for n in range(40): ledger.append(sys.argv[2], {'n': n}, n)\n"
+        "audit_log = AuditLog(Path(sys.argv[1]))\n"
+        "for n in range(40): audit_log.append(sys.argv[2], {'n': n}, n)\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in ("a", "b")]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
@@ -143,8 +143,8 @@ def test_a_killed_writer_loses_no_acknowledged_line(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     program = (
         "import sys; from pathlib import Path; from opc_ros.deployment.audit_log import AuditLog\n"
-        "ledger = AuditLog(Path(sys.argv[1]))\n"
-        "for n in range(10**6): print(ledger.append('n', {'n': n}, n).n, flush=True)\n"
+        "audit_log = AuditLog(Path(sys.argv[1]))\n"
+        "for n in range(10**6): print(audit_log.append('n', {'n': n}, n).n, flush=True)\n"
     )
     writer = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
@@ -154,8 +154,8 @@ def test_a_killed_writer_loses_no_acknowledged_line(tmp_path: Path) -> None:
     writer.send_signal(signal.SIGKILL)
     acknowledged = int(([str(acknowledged), *writer.stdout.read().split()])[-1])
     writer.wait()
-    ledger = AuditLog(path)
-    assert ledger.head().entries >= acknowledged
+    audit_log = AuditLog(path)
+    assert audit_log.head().entries >= acknowledged
     assert check_audit_log(path, None).is_whole
 
 

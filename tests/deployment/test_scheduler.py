@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.deployment.approval_queue import NewRequest, decide_request, halt, resume, submit_request
 from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
 from opc_ros.deployment.decision import Verdict
-from opc_ros.deployment.desk import Asked, decide_request, file_request, halt, resume
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_rows import Request
 from opc_ros.deployment.race import RaceRules
@@ -25,10 +25,10 @@ def fleet(folder: Path) -> Fleet:
 
 
 def ask(fleet: Fleet, name: str, *, verdict: Verdict = Verdict.PASS, score: float = 0.1, **changes: object) -> Request:
-    asked = Asked(candidate_id=name, name=name, path=f"/c/{name}", score=score, requested_by="ada", **changes)  # type: ignore[arg-type]
+    asked = NewRequest(candidate_id=name, name=name, path=f"/c/{name}", score=score, requested_by="ada", **changes)  # type: ignore[arg-type]
     rules = ("snapshot",) if verdict is not Verdict.PASS else ("top_k",)
     assert fleet.queue is not None
-    return file_request(fleet.queue, fleet.rules, asked, say(verdict, *rules), f"q-{name}", fleet.clock())
+    return submit_request(fleet.queue, fleet.rules, asked, say(verdict, *rules), f"q-{name}", fleet.clock())
 
 
 def run_until_done(fleet: Fleet, most: int = 300) -> int:
@@ -107,8 +107,8 @@ def test_a_refused_request_runs_only_with_an_override_that_names_person_and_reas
 
 def test_an_outranked_candidate_gets_an_exploration_slot_but_never_full_speed(fleet: Fleet) -> None:
     assert fleet.queue is not None
-    asked = Asked(candidate_id="low", name="low", path="/c/low", score=0.0, requested_by="ada")
-    file_request(fleet.queue, fleet.rules, asked, say(Verdict.FAIL, "top_k"), "q-low", fleet.clock())
+    asked = NewRequest(candidate_id="low", name="low", path="/c/low", score=0.0, requested_by="ada")
+    submit_request(fleet.queue, fleet.rules, asked, say(Verdict.FAIL, "top_k"), "q-low", fleet.clock())
     fleet.verdict = lambda *_: say(Verdict.FAIL, "top_k")
     run_until_done(fleet)
     rows = fleet.queue.rows("SELECT DISTINCT rung FROM results")
@@ -152,9 +152,9 @@ def test_safety_events_abort_and_roll_back_to_the_champion(fleet: Fleet) -> None
 
 
 def ask_again(fleet: Fleet, name: str) -> Request:
-    asked = Asked(candidate_id=name, name=name, path="/c", score=0.1, requested_by="ada")
+    asked = NewRequest(candidate_id=name, name=name, path="/c", score=0.1, requested_by="ada")
     assert fleet.queue is not None
-    return file_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), f"q2-{name}", fleet.clock())
+    return submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), f"q2-{name}", fleet.clock())
 
 
 def test_success_provably_too_low_aborts(folder: Path) -> None:
@@ -270,11 +270,11 @@ def test_an_older_scheduler_is_shut_out_where_file_locks_do_not_reach(fleet: Fle
     assert fleet.executed() == []
 
 
-def test_an_edited_ledger_stops_lending_and_is_told(fleet: Fleet) -> None:
+def test_an_edited_audit_log_stops_lending_and_is_told(fleet: Fleet) -> None:
     ask(fleet, "a")
     fleet.kill()
-    ledger = fleet.folder / "state" / "ledger.jsonl"
-    ledger.write_text(ledger.read_text().replace('"requested_by":"ada"', '"requested_by":"eve"'))
+    audit_log = fleet.folder / "state" / "ledger.jsonl"
+    audit_log.write_text(audit_log.read_text().replace('"requested_by":"ada"', '"requested_by":"eve"'))
     with pytest.raises(AuditLogDamaged, match="was changed after it was written; nothing is lent"):
         fleet.start()
     assert kinds(fleet)[-1] == "ledger_damaged"

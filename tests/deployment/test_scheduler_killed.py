@@ -25,17 +25,17 @@ class Killed(BaseException):
 
 def assert_all_ran_once(folder: Path, queue: Queue) -> None:
     """One request: 1 episode on the twin, 1 at reduced and 2 at full speed, each once and each counted."""
-    ledger = folder / "state" / "ledger.jsonl"
+    audit_log = folder / "state" / "ledger.jsonl"
     rows = queue.rows("SELECT rung, count(*) FROM results GROUP BY rung")
     assert {row[0]: row[1] for row in rows} == {"twin": 1, "reduced": 1, "full": 2}
     assert queue.request("q-a").state == "done"
     assert queue.champion() == ("a", 0.1)
     assert not queue.open_leases()
-    assert check_audit_log(ledger, load_trusted_keys(folder / "keys")).is_whole
-    changes = [entry.body["change"] for entry in read_audit_log(ledger)]
+    assert check_audit_log(audit_log, load_trusted_keys(folder / "keys")).is_whole
+    changes = [entry.body["change"] for entry in read_audit_log(audit_log)]
     assert changes == list(range(1, len(changes) + 1))
     assert len(changes) == queue.rows("SELECT count(*) FROM events")[0][0]
-    kinds = [entry.kind for entry in read_audit_log(ledger)]
+    kinds = [entry.kind for entry in read_audit_log(audit_log)]
     assert [kinds.count(kind) for kind in ("request", "climbed", "episode", "champion")] == [1, 2, 4, 1]
 
 
@@ -87,16 +87,16 @@ def play_through_troubles(folder: Path, die_at: set[int]) -> list[str]:
     assert sorted(counted) == sorted(executed)
     assert [request.state for request in fleet.queue.requests()] == ["done", "rejected"]
     assert not fleet.queue.open_leases()
-    ledger = folder / "state" / "ledger.jsonl"
-    assert check_audit_log(ledger, load_trusted_keys(folder / "keys")).is_whole
-    changes = [entry.body["change"] for entry in read_audit_log(ledger)]
+    audit_log = folder / "state" / "ledger.jsonl"
+    assert check_audit_log(audit_log, load_trusted_keys(folder / "keys")).is_whole
+    changes = [entry.body["change"] for entry in read_audit_log(audit_log)]
     assert changes == list(range(1, fleet.queue.rows("SELECT count(*) FROM events")[0][0] + 1))
     fleet.kill()
     return moments
 
 
 def test_killed_in_the_middle_of_any_trouble(folder: Path) -> None:
-    """Every change that goes well was seen above; these are the others, but for a damaged ledger, which ends it all."""
+    """Every change that goes well was seen above; the others, but for a damaged audit log, which ends it all."""
     moments = play_through_troubles(folder / "whole", set())
     names = [moment.partition(" ")[2] for moment in moments]
     troubles = {"approve", "halt", "resume", "lost", "gate closed", "override", "reject", "refusal", "odd report"}

@@ -1,4 +1,4 @@
-"""Attacks on a robot: each leaves the permit unused and a line in the robot's ledger."""
+"""Attacks on a robot: each leaves the permit unused and a line in the robot's audit log."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Issue = Callable[..., Signed]
 
 
 def refuse(robot: Robot, signed: Signed | None, match: str, *, candidate: str = CANDIDATE, rung: Rung = Rung.REDUCED):
-    lines_before = robot.ledger.head().entries
+    lines_before = robot.audit_log.head().entries
     with pytest.raises(PermitRefused, match=match):
         robot.verifier.check(signed, candidate, rung)
-    last = list(read_audit_log(robot.ledger.path))[-1]
-    assert robot.ledger.head().entries == lines_before + 1
+    last = list(read_audit_log(robot.audit_log.path))[-1]
+    assert robot.audit_log.head().entries == lines_before + 1
     assert last.kind == "refused"
     assert not robot.journal.episodes_of("lease1")
 
@@ -193,13 +193,13 @@ def test_a_permit_that_ends_before_it_begins_is_refused(robot: Robot, permit: Pe
     refuse(robot, sign_permit(replace(permit, episodes=0), signer), "allows 0 episodes")
 
 
-def test_a_robot_keeps_a_witness_of_the_schedulers_ledger(robot: Robot, issue: Issue) -> None:
+def test_a_robot_keeps_a_witness_of_the_schedulers_audit_log(robot: Robot, issue: Issue) -> None:
     robot.verifier.check(issue(), CANDIDATE, Rung.REDUCED)
     robot.restart()
-    assert robot.journal.ledger_witness().entries == 4
+    assert robot.journal.audit_witness().entries == 4
 
 
-def test_the_robots_ledger_of_refusals_is_whole(robot: Robot, issue: Issue) -> None:
+def test_the_robots_audit_log_of_refusals_is_whole(robot: Robot, issue: Issue) -> None:
     refuse(robot, None, "no permit")
     refuse(robot, issue(robot="arm2"), "arm2")
-    assert check_audit_log(robot.ledger.path, None).is_whole
+    assert check_audit_log(robot.audit_log.path, None).is_whole

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal
 
+from opc_ros.deployment.approval_queue import NewRequest, accept_clock, decide_request, halt, resume, submit_request
 from opc_ros.deployment.decision import Verdict
-from opc_ros.deployment.desk import Asked, accept_clock, decide_request, file_request, halt, resume
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.scheduler import Scheduler
 from opc_ros.errors import SchedulerBusy
@@ -49,8 +49,8 @@ def play_troubled(fleet: Fleet) -> None:
 
 
 def _ask(fleet: Fleet, queue: Queue, _: Scheduler) -> None:
-    asked = Asked(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
-    file_request(queue, fleet.rules, asked, say(Verdict.INCONCLUSIVE), "q-a", fleet.clock())
+    asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
+    submit_request(queue, fleet.rules, asked, say(Verdict.INCONCLUSIVE), "q-a", fleet.clock())
 
 
 def _decide(fleet: Fleet, queue: Queue, request_id: str, word: Literal["approve", "reject", "override"]) -> None:
@@ -106,8 +106,8 @@ def _start_another(fleet: Fleet, _: Queue, __: Scheduler) -> None:
 
 def _ask_and_reject(fleet: Fleet, queue: Queue, _: Scheduler) -> None:
     if len(queue.requests()) == 1:
-        asked = Asked(candidate_id="b", name="b", path="/c/b", score=0.1, requested_by="ada")
-        file_request(queue, fleet.rules, asked, say(Verdict.INCONCLUSIVE), "q-b", fleet.clock())
+        asked = NewRequest(candidate_id="b", name="b", path="/c/b", score=0.1, requested_by="ada")
+        submit_request(queue, fleet.rules, asked, say(Verdict.INCONCLUSIVE), "q-b", fleet.clock())
     _decide(fleet, queue, "q-b", "reject")
 
 

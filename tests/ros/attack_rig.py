@@ -114,7 +114,7 @@ class Rig:
             episodes=1,
             issued_ns=now_ns,
             expires_ns=now_ns + 600 * SECOND,
-            ledger=AuditHead(),
+            audit_head=AuditHead(),
         )
         return sign_permit(dataclasses.replace(permit, **changes), signer or self.signer)
 
@@ -122,7 +122,7 @@ class Rig:
         """A goal for the runner, as anybody on the network could send it; gives a future of its result."""
         permit = permit_to_msg(signed) if signed else PermitMsg()
         folder = path or self.candidate.folder
-        goal = RunEpisodes.Goal(permit=permit, candidate_path=str(folder), episodes=1, seed=1, lease_id=lease_id)
+        goal = RunEpisodes.Goal(permit=permit, candidate_path=str(folder), seed=1, lease_id=lease_id)
         sent = self.watcher.act(lambda: self._client.send_goal_async(goal))
         self.watcher.wait_until(sent.done)
         return self.watcher.act(sent.result().get_result_async)
@@ -143,7 +143,7 @@ class Rig:
         return Path(shutil.copytree(self.candidate.folder, self.folder / "copies" / name))
 
     def robots_lines(self) -> list[Entry]:
-        """The robot's own ledger."""
+        """The robot's own audit log."""
         return _read_lines(self.folder / ROBOT / "ledger.jsonl")
 
     def schedulers_lines(self) -> list[Entry]:

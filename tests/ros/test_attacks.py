@@ -1,4 +1,4 @@
-"""Attacks over DDS on a real runner and a real scheduler: each leaves the arm still and a line in a ledger."""
+"""Attacks over DDS on a real runner and a real scheduler: each leaves the arm still and a line in an audit log."""
 
 from __future__ import annotations
 
@@ -141,12 +141,12 @@ def test_a_clock_set_back_brings_no_old_permit_to_life(rig: Rig) -> None:
 
 
 def request(rig: Rig) -> tuple[str, str, str]:
-    """Ask for the candidate; gives the state it got, the gate's verdict and its reasons, as the ledger tells them."""
+    """Ask for the candidate; gives the state it got, the gate's verdict and its reasons, from the audit log."""
     count = len(rig.schedulers_lines())
     with rig.still():
         answer = rig.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="eve")
     (line,) = [line for line in rig.schedulers_lines()[count:] if line.kind == "request"]
-    assert answer.message.startswith(line.body["state"])
+    assert answer.state == line.body["state"]
     return line.body["state"], line.body["verdict"], "; ".join(line.body["reasons"])
 
 
@@ -217,14 +217,14 @@ def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_e
     assert check_audit_log(rig.folder / ROBOT / "ledger.jsonl", None).is_whole
 
 
-def test_an_edited_ledger_ends_all_lending(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+def test_an_edited_audit_log_ends_all_lending(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
     scheduler.terminate()
     assert scheduler.wait(PATIENCE_S) == 0
-    ledger = rig.folder / "deployment" / "ledger.jsonl"
-    assert check_audit_log(ledger, load_trusted_keys(rig.folder / "deployment" / "keys")).is_whole
-    text = ledger.read_text()
+    audit_log = rig.folder / "deployment" / "ledger.jsonl"
+    assert check_audit_log(audit_log, load_trusted_keys(rig.folder / "deployment" / "keys")).is_whole
+    text = audit_log.read_text()
     assert '"epoch":1' in text
-    ledger.write_text(text.replace('"epoch":1', '"epoch":7'))
+    audit_log.write_text(text.replace('"epoch":1', '"epoch":7'))
     with rig.still():
         assert rig.start_scheduler().wait(PATIENCE_S) == 1
     assert rig.schedulers_lines()[-1].kind == "ledger_damaged"

@@ -52,7 +52,7 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
         start("policy_runner", f"/{robot}", **runner_parameters(tmp_path, robot, rungs, **parameters))
     scheduler = start("scheduler", "/", **scheduler_parameters(tmp_path))
     answer = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
-    assert (answer.success, answer.message.split(":")[0]) == (True, "queued"), answer.message
+    assert (answer.success, answer.state) == (True, "queued"), answer.message
 
     answer = probe.call(GetDeployment, "/deployment/status")
     assert json.loads(answer.status_json)["requests"][0]["name"] == "c0"
@@ -72,11 +72,13 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
     final = wait_until(tmp_path, lambda got: got["requests"][0]["state"] == "done", "it does not end")
     assert final["champion"] == final["requests"][0]["candidate_id"]
     assert final["requests"][0]["real"]["trials"] == 4
-    ledger = tmp_path / "deployment" / "ledger.jsonl"
-    kinds = [entry.kind for entry in read_audit_log(ledger)]
+    audit_log = tmp_path / "deployment" / "ledger.jsonl"
+    kinds = [entry.kind for entry in read_audit_log(audit_log)]
     assert kinds.count("episode") == 8
-    assert check_audit_log(ledger, load_trusted_keys(tmp_path / "deployment" / "keys")).is_whole
-    told = [entry.body for entry in read_audit_log(ledger) if entry.kind == "episode" and entry.body["robot"] == "arm1"]
+    assert check_audit_log(audit_log, load_trusted_keys(tmp_path / "deployment" / "keys")).is_whole
+    told = [
+        entry.body for entry in read_audit_log(audit_log) if entry.kind == "episode" and entry.body["robot"] == "arm1"
+    ]
     episodes = {body["episode_id"] for body in told}
     assert len(episodes) == 6
     with open_store(tmp_path / "store") as store:
@@ -103,10 +105,10 @@ def test_an_arm_cut_off_loses_its_lease_and_another_does_the_work(tmp_path: Path
 
     wait_until(tmp_path, has_lease, "arm1 gets no lease")
     runners["arm1"].signal(signal.SIGSTOP)
-    ledger = tmp_path / "deployment" / "ledger.jsonl"
+    audit_log = tmp_path / "deployment" / "ledger.jsonl"
 
     def lost() -> list[dict[str, Any]]:
-        return [entry.body for entry in read_audit_log(ledger) if entry.kind == "lease_lost"]
+        return [entry.body for entry in read_audit_log(audit_log) if entry.kind == "lease_lost"]
 
     final = wait_until(tmp_path, lambda got: got["requests"][0]["state"] == "done", "nobody does arm1's work")
     assert final["requests"][0]["real"]["trials"] >= 60

@@ -16,7 +16,7 @@ from opc_ros.ros.ros_arm import RosArm
 ArmKind = Literal["ros", "scripted"]
 
 
-class ArmRack:
+class ArmConnection:
     """Holds one connection at a time; another speed is another connection."""
 
     def __init__(

@@ -18,7 +18,7 @@ Word = Literal["approve", "reject", "override"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NewRequest:
     """Who wants what on the robots."""
 
     candidate_id: str
@@ -31,11 +31,11 @@ class Asked:
     priority: int = 0
 
 
-def file_request(
-    queue: Queue, rules: SchedulerRules, asked: Asked, decision: Decision, request_id: str, now_ns: int
+def submit_request(
+    queue: Queue, rules: SchedulerRules, asked: NewRequest, decision: Decision, request_id: str, now_ns: int
 ) -> Request:
     """Take a request with the gate's word on it: into the queue, to a person, or refused."""
-    _check_asked(queue, rules, asked)
+    _check_new(queue, rules, asked)
     was_aborted = [old.reason for old in queue.requests("aborted") if old.candidate_id == asked.candidate_id]
     reasons = (*decision.reasons, *(f"was aborted before: {reason}" for reason in was_aborted))
     has_room = decision.verdict is Verdict.FAIL and decision.is_explorable and rules.exploration_episodes > 0
@@ -145,7 +145,7 @@ def _robots(rules: SchedulerRules, robot: str) -> Sequence[str]:
     return [robot] if robot else list(rules.robots)
 
 
-def _check_asked(queue: Queue, rules: SchedulerRules, asked: Asked) -> None:
+def _check_new(queue: Queue, rules: SchedulerRules, asked: NewRequest) -> None:
     _check_person(asked.requested_by)
     for robot in asked.robots:
         _robots(rules, robot)
