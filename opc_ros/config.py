@@ -1,39 +1,29 @@
-"""YAML files into frozen dataclasses: an unknown, missing or ill-typed key fails, naming file and key."""
+"""Documents into frozen dataclasses: an unknown, missing or ill-typed key fails in one line that names it."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 import types
 import typing
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
-from opc_ros.errors import ConfigError
+from opc_ros.documents import MAX_YAML_BYTES, parse_yaml, read_bytes, shorten
+from opc_ros.errors import ConfigError, OpcError
 
 T = TypeVar("T")
+
+_SCALARS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"}
 
 
 def load_config(path: Path | str, kind: type[T]) -> T:
     """Read one YAML file as one dataclass; every key needs a field, and every field without default a key."""
     path = Path(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    data = read_bytes(path, limit=MAX_YAML_BYTES)
     return parse_config(parse_yaml(data, where=str(path)), kind, where=str(path))
-
-
-def parse_yaml(data: bytes, *, where: str) -> object:
-    """The document in a YAML file's bytes; a key given twice fails."""
-    try:
-        document = yaml.load(data.decode("utf-8"), Loader=_StrictLoader)
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{where}: not UTF-8 text at byte {error.start}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
-    return document if document is not None else {}
 
 
 def described(default: Any, meaning: str, *, low: float | None = None, high: float | None = None) -> Any:
@@ -41,48 +31,49 @@ def described(default: Any, meaning: str, *, low: float | None = None, high: flo
     return dataclasses.field(default=default, metadata={"meaning": meaning, "low": low, "high": high})
 
 
-def parse_config(document: object, kind: type[T], *, where: str) -> T:
-    """Turn an already parsed document into a dataclass; `where` begins every complaint."""
-    return typing.cast(T, _convert(document, kind, where))
+def parse_config(document: object, kind: type[T], *, where: str, error: type[OpcError] = ConfigError) -> T:
+    """Turn an already parsed document into a dataclass; `where` begins every complaint, raised as `error`."""
+    try:
+        return typing.cast(T, _convert(document, kind))
+    except _Mismatch as mismatch:
+        raise error(f"{where}{mismatch.place}: {mismatch.complaint}") from mismatch.__cause__
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice: one of the two would be lost silently."""
+class _Mismatch(Exception):
+    """A value that is not what its type asks for; the place grows while the complaint travels up."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            try:
-                is_repeated = key in seen
-            except TypeError:
-                raise yaml.YAMLError(f"key in line {key_node.start_mark.line + 1} is not a plain value") from None
-            if is_repeated:
-                raise yaml.YAMLError(f"key {key!r} given twice, again in line {key_node.start_mark.line + 1}")
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+    def __init__(self, complaint: str) -> None:
+        super().__init__(complaint)
+        self.complaint = complaint
+        self.place = ""
+
+    def within(self, place: str) -> _Mismatch:
+        self.place = place + self.place
+        return self
 
 
-def _convert(value: object, kind: Any, where: str) -> Any:
+def _convert(value: object, kind: Any) -> Any:
+    if kind in _SCALARS:
+        return _convert_scalar(value, kind)
     origin = get_origin(kind)
     if kind is Any:
         return value
     if origin in (Union, types.UnionType):
-        return _convert_union(value, kind, where)
+        return _convert_union(value, kind)
     if origin is typing.Literal:
-        if value not in get_args(kind):
-            raise ConfigError(f"{where}: got {value!r}, expected one of {', '.join(map(repr, get_args(kind)))}")
+        if not any(value == choice and type(value) is type(choice) for choice in get_args(kind)):
+            raise _Mismatch(f"got {_describe(value)}, expected one of {', '.join(map(repr, get_args(kind)))}")
         return value
     if origin is tuple:
-        return _convert_tuple(value, get_args(kind), where)
+        return _convert_tuple(value, get_args(kind))
     if origin is dict:
-        return _convert_dict(value, get_args(kind), where)
+        return _convert_dict(value, get_args(kind))
     if dataclasses.is_dataclass(kind):
-        return _convert_dataclass(value, typing.cast(type, kind), where)
-    return _convert_scalar(value, kind, where)
+        return _convert_dataclass(value, kind)
+    return _convert_scalar(value, kind)
 
 
-def _convert_union(value: object, kind: Any, where: str) -> Any:
+def _convert_union(value: object, kind: Any) -> Any:
     choices = get_args(kind)
     if value is None and type(None) in choices:
         return None
@@ -91,71 +82,110 @@ def _convert_union(value: object, kind: Any, where: str) -> Any:
         if choice is type(None):
             continue
         try:
-            return _convert(value, choice, where)
-        except ConfigError as error:
-            complaints.append(str(error))
-    raise ConfigError(complaints[0])
+            return _convert(value, choice)
+        except _Mismatch as mismatch:
+            complaints.append(mismatch)
+    raise complaints[0]
 
 
-def _convert_tuple(value: object, choices: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+def _convert_tuple(value: object, choices: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise ConfigError(f"{where}: got {_describe(value)}, expected a list")
+        raise _Mismatch(f"got {_describe(value)}, expected a list")
     if len(choices) == 2 and choices[1] is Ellipsis:
         choices = (choices[0],) * len(value)
     if len(choices) != len(value):
-        raise ConfigError(f"{where}: list has {len(value)} entries, expected {len(choices)}")
-    return tuple(
-        _convert(item, kind, f"{where}[{i}]") for i, (item, kind) in enumerate(zip(value, choices, strict=True))
-    )
+        raise _Mismatch(f"list has {len(value)} entries, expected {len(choices)}")
+    items = []
+    for index, (item, kind) in enumerate(zip(value, choices, strict=True)):
+        try:
+            items.append(_convert(item, kind))
+        except _Mismatch as mismatch:
+            raise mismatch.within(f"[{index}]") from mismatch.__cause__
+    return tuple(items)
 
 
-def _convert_dict(value: object, kinds: tuple[Any, ...], where: str) -> dict[Any, Any]:
+def _convert_dict(value: object, kinds: tuple[Any, ...]) -> dict[Any, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{where}: got {_describe(value)}, expected keys with values")
+        raise _Mismatch(f"got {_describe(value)}, expected keys with values")
     key_kind, value_kind = kinds
-    return {_convert(k, key_kind, f"{where}: key"): _convert(v, value_kind, f"{where}: {k}") for k, v in value.items()}
+    found = {}
+    for key, item in value.items():
+        try:
+            found[_convert(key, key_kind)] = _convert(item, value_kind)
+        except _Mismatch as mismatch:
+            raise mismatch.within(f": {shorten(str(key))}") from mismatch.__cause__
+    return found
 
 
-def _convert_dataclass(value: object, kind: type, where: str) -> Any:
+def _convert_dataclass(value: object, kind: Any) -> Any:
     if not isinstance(value, dict):
-        raise ConfigError(f"{where}: got {_describe(value)}, expected keys with values")
-    hints = get_type_hints(kind)
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
+        raise _Mismatch(f"got {_describe(value)}, expected keys with values")
+    fields = _fields(kind)
     for key in value:
         if key not in fields:
-            raise ConfigError(f"{where}: unknown key {key!r}, expected one of {', '.join(fields)}")
-    for name, field in fields.items():
+            raise _Mismatch(f"unknown key {shorten(repr(key))}, expected one of {', '.join(fields)}")
+    for name, (field, _) in fields.items():
         is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if is_required and name not in value:
-            raise ConfigError(f"{where}: key {name!r} is missing")
-    arguments = {name: _convert(item, hints[name], f"{where}: {name}") for name, item in value.items()}
-    for name, argument in arguments.items():
-        _check_range(argument, fields[name], f"{where}: {name}")
+            raise _Mismatch(f"key {name!r} is missing")
+    arguments = {}
+    for name, item in value.items():
+        field, hint = fields[name]
+        try:
+            arguments[name] = _convert(item, hint)
+            _check_range(arguments[name], field)
+        except _Mismatch as mismatch:
+            raise mismatch.within(f": {name}") from mismatch.__cause__
     try:
         return kind(**arguments)
-    except ValueError as error:
-        raise ConfigError(f"{where}: {error}") from error
+    except (ValueError, ArithmeticError, OpcError) as error:
+        raise _Mismatch(str(error)) from error
 
 
-def _check_range(value: object, field: dataclasses.Field, where: str) -> None:
+@functools.cache
+def _fields(kind: Hashable) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
+    hints = get_type_hints(kind)
+    return {
+        field.name: (field, hints[field.name]) for field in dataclasses.fields(typing.cast(Any, kind)) if field.init
+    }
+
+
+def _check_range(value: object, field: dataclasses.Field[Any]) -> None:
     low, high = field.metadata.get("low"), field.metadata.get("high")
-    if not isinstance(value, int | float) or (low is None and high is None):
+    if (low is None and high is None) or not isinstance(value, int | float):
         return
     if not ((low is None or value >= low) and (high is None or value <= high)):
         expected = " ".join(f"{word} {bound:g}" for word, bound in (("from", low), ("to", high)) if bound is not None)
-        raise ConfigError(f"{where}: got {value!r}, expected {expected}")
+        raise _Mismatch(f"got {value!r}, expected {expected}")
 
 
-def _convert_scalar(value: object, kind: Any, where: str) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+def _convert_scalar(value: object, kind: type) -> Any:
+    if kind is float and type(value) in (int, float):
+        return _convert_number(typing.cast(float, value))
     if kind is Path and isinstance(value, str):
-        return Path(value).expanduser()
+        return _convert_path(value)
     if isinstance(value, bool) and kind is not bool:
-        raise ConfigError(f"{where}: got {value!r}, expected {_name(kind)}")
+        raise _Mismatch(f"got {value!r}, expected {_name(kind)}")
     if not isinstance(value, kind):
-        raise ConfigError(f"{where}: got {_describe(value)}, expected {_name(kind)}")
+        raise _Mismatch(f"got {_describe(value)}, expected {_name(kind)}")
     return value
+
+
+def _convert_number(value: float) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise _Mismatch(f"got {_describe(value)}, expected a finite number")
+    return number
+
+
+def _convert_path(value: str) -> Path:
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise _Mismatch(f"got {_describe(value)}: {error}") from error
 
 
 def _describe(value: object) -> str:
@@ -163,10 +193,8 @@ def _describe(value: object) -> str:
         return "keys with values"
     if isinstance(value, list):
         return "a list"
-    return "nothing" if value is None else repr(value)
+    return "nothing" if value is None else shorten(repr(value))
 
 
 def _name(kind: Any) -> str:
-    return {int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"}.get(
-        kind, str(kind)
-    )
+    return _SCALARS.get(kind, str(kind))

@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
-from opc_ros.config import load_config
-from opc_ros.errors import ConfigError
+from opc_ros.config import load_config, parse_config
+from opc_ros.errors import ConfigError, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,10 @@ BASE = "name: lab\ncamera: {topic: /camera}\n"
         (BASE + "robots: [1]", r"robots\[0\]: got 1, expected text"),
         (BASE + "budgets: {arm1: many}", "budgets: arm1: got 'many', expected a whole number"),
         (BASE + "name: twice", "'name' given twice, again in line 3"),
+        (BASE + "limits: [0, .inf]", "expected a finite number"),
+        (BASE + f"budgets: {{arm1: {'9' * 5000}}}", "expected a number of at most 20 digits"),
+        (BASE + "mode: 1", "mode: got 1, expected one of"),
+        (BASE + f"mode: {'x' * 3000}", r"\.\.\. \(3002 characters\)"),
         ("name: [", "not YAML"),
         ("- a", "got a list, expected keys with values"),
         ("", "key 'name' is missing"),
@@ -86,6 +90,12 @@ def test_bad_file_names_file_and_key_in_one_line(tmp_path: Path, text: str, comp
         load(tmp_path, text)
     assert "\n" not in str(caught.value)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_a_number_that_is_not_finite_is_refused_wherever_it_comes_from() -> None:
+    for number in (float("nan"), float("inf"), 10**400):
+        with pytest.raises(StoreError, match=r"^message: rate_hz: got .*, expected a finite number"):
+            parse_config({"topic": "/c", "rate_hz": number}, Camera, where="message", error=StoreError)
 
 
 def test_missing_file_and_binary_file_are_named(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 from opc_ros.deployment.audit_log import SIGNED_PREFIX, AuditHead, Entry, entry_hash, parse_line, read_head
 from opc_ros.deployment.keys import TrustedKeys, is_signed_by
-from opc_ros.errors import AuditLogDamaged
+from opc_ros.documents import parse_json
+from opc_ros.errors import AuditLogDamaged, ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ def read_audit_log(path: Path) -> Iterator[Entry]:
 
 def _check_line(line: bytes, number: int, before: str, keys: TrustedKeys | None) -> tuple[list[str], str]:
     try:
-        document: dict[str, Any] = json.loads(line)
+        document: dict[str, Any] = parse_json(line, where="line")
         core = {name: value for name, value in document.items() if name not in ("hash", "signature")}
         digest = entry_hash(core)
         told, n, prev = document["hash"], document["n"], document["prev"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ConfigError, KeyError, TypeError, AttributeError):
         return [f"entry {number}: is no audit log line"], ""
     problems = []
     if digest != told:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from opc_ros.deployment.canonical import canonical_json
+from opc_ros.config import parse_config
 from opc_ros.deployment.keys import Signer
-from opc_ros.errors import AuditLogDamaged
+from opc_ros.documents import canonical_json, parse_json
+from opc_ros.durable import replace_file
+from opc_ros.errors import AuditLogDamaged, ConfigError
 
 News = tuple[str, dict[str, Any], int]  # kind, body, at_ns
 
@@ -102,7 +103,7 @@ class AuditLog:
             line = core | {"hash": digest}
             if self._signer is not None:
                 line["signature"] = self._signer.sign(SIGNED_PREFIX + digest).hex()
-            file.write(canonical_json(line).encode() + b"\n")
+            file.write(canonical_json(line, is_ascii=True).encode() + b"\n")
             entries.append(Entry(head.entries + 1, at_ns, kind, body, head.hash, digest))
             head = AuditHead(head.entries + 1, digest)
         file.flush()
@@ -128,7 +129,7 @@ class AuditLog:
 
 def entry_hash(core: dict[str, Any]) -> str:
     """sha256 over everything in a line but its hash and signature."""
-    return hashlib.sha256(canonical_json(core).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(core, is_ascii=True).encode()).hexdigest()
 
 
 def head_path(path: Path) -> Path:
@@ -138,24 +139,21 @@ def head_path(path: Path) -> Path:
 def read_head(path: Path) -> AuditHead:
     """What the head file beside an audit log remembers; nothing where there is none."""
     try:
-        document = json.loads(head_path(path).read_text())
-        return AuditHead(int(document["entries"]), str(document["hash"]))
+        data = head_path(path).read_bytes()
     except FileNotFoundError:
         return AuditHead()
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AuditLogDamaged(f"{head_path(path)}: cannot be read: {error!r}") from error
+    except OSError as error:
+        raise AuditLogDamaged(f"{head_path(path)}: {error.strerror or error}") from error
+    document = parse_json(data, where=str(head_path(path)), error=AuditLogDamaged)
+    return parse_config(document, AuditHead, where=str(head_path(path)), error=AuditLogDamaged)
 
 
 def write_head(path: Path, head: AuditHead) -> None:
     """Replace the head file; a crash leaves the old one, which only remembers less, or the new one."""
     if head == read_head(path):
         return
-    beside = path.with_name(f"{path.name}.head.part")
-    with beside.open("w") as file:
-        file.write(canonical_json({"entries": head.entries, "hash": head.hash}) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, head_path(path))
+    document = {"entries": head.entries, "hash": head.hash}
+    replace_file(head_path(path), f"{canonical_json(document, is_ascii=True)}\n".encode(), is_name_synced=False)
 
 
 def read_tail(path: Path, most: int = 1) -> list[Entry]:
@@ -175,9 +173,10 @@ def read_tail(path: Path, most: int = 1) -> list[Entry]:
 
 def parse_line(line: bytes, path: Path) -> Entry:
     try:
-        document = json.loads(line)
-        return Entry(**{name: document[name] for name in ("n", "at_ns", "kind", "body", "prev", "hash")})
-    except (ValueError, KeyError, TypeError) as error:
+        document = parse_json(line, where=str(path))
+        core = {name: document[name] for name in ("n", "at_ns", "kind", "body", "prev", "hash")}
+        return parse_config(core, Entry, where=str(path))
+    except (ConfigError, KeyError, TypeError) as error:
         raise AuditLogDamaged(f"{path}: a line is no audit log entry ({error!r}); see `opc audit verify`") from error
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
 from opc_ros.config import parse_config
 from opc_ros.deployment.audit_log import AuditHead
-from opc_ros.deployment.canonical import canonical_json
 from opc_ros.deployment.keys import Signer, TrustedKeys, is_signed_by
-from opc_ros.errors import ConfigError, PermitRefused
+from opc_ros.documents import canonical_json, parse_json
+from opc_ros.errors import PermitRefused
 
 FORMAT = 1
 
@@ -90,13 +89,14 @@ def to_text(signed: Signed) -> str:
     """One line for a file or a text message."""
     return canonical_json(
         {"payload": signed.payload, "signature": signed.signature.hex(), "key_id": signed.key_id},
+        is_ascii=True,
     )
 
 
 def from_text(text: str) -> Signed:
     """Read `to_text`'s line; nothing about it is trusted yet."""
+    document = parse_json(text, where="signed text", error=PermitRefused)
     try:
-        document = json.loads(text)
         return Signed(str(document["payload"]), bytes.fromhex(document["signature"]), str(document["key_id"]))
     except (ValueError, KeyError, TypeError) as error:
         raise PermitRefused(f"signed text cannot be read: {error!r}") from error
@@ -132,7 +132,9 @@ class _RevocationsEnvelope:
 
 
 def _sign(kind: str, content: dict[str, Any], signer: Signer) -> Signed:
-    payload = canonical_json({"kind": kind, "format": FORMAT, "key_id": signer.key_id, "content": content})
+    payload = canonical_json(
+        {"kind": kind, "format": FORMAT, "key_id": signer.key_id, "content": content}, is_ascii=True
+    )
     return Signed(payload, signer.sign(payload), signer.key_id)
 
 
@@ -141,11 +143,9 @@ def _open(signed: Signed, keys: TrustedKeys, kind: str, envelope_kind: Any) -> A
         raise PermitRefused(f"{kind}: signed with key {signed.key_id or '(none)'}, which this robot does not trust")
     if not is_signed_by(signed.key_id, signed.payload, signed.signature, keys):
         raise PermitRefused(f"{kind}: its signature does not fit its text: forged or damaged")
-    try:
-        document = json.loads(signed.payload)
-        envelope = parse_config(document, envelope_kind, where=kind)
-    except (ValueError, ConfigError) as error:
-        raise PermitRefused(f"{kind}: signed text is not as expected: {error}") from error
+    where = f"{kind}: signed text is not as expected"
+    document = parse_json(signed.payload, where=where, error=PermitRefused)
+    envelope = parse_config(document, envelope_kind, where=where, error=PermitRefused)
     if envelope.format != FORMAT or envelope.key_id != signed.key_id:
         raise PermitRefused(f"{kind}: format {envelope.format}, key {envelope.key_id}: expected {FORMAT} and its own")
     return envelope

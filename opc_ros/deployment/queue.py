@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import sqlite3
 import threading
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from opc_ros.deployment.audit_log import AuditLog
-from opc_ros.deployment.canonical import canonical_json
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_rows import (
@@ -27,6 +25,7 @@ from opc_ros.deployment.queue_rows import (
     to_request,
     to_robot,
 )
+from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import AuditLogDamaged, DeploymentError, SchedulerBusy
 
 FORMAT = 1
@@ -109,7 +108,7 @@ class Queue:
                 self.set_fact("latest_ns", max(now_ns, self.fact("latest_ns")))
                 self._database.executemany(
                     "INSERT INTO events (at_ns, kind, body) VALUES (?, ?, ?)",
-                    [(now_ns, kind, canonical_json(body)) for kind, body in told],
+                    [(now_ns, kind, canonical_json(body, is_ascii=True)) for kind, body in told],
                 )
                 self._probe(f"before {name}")
             except BaseException:
@@ -132,10 +131,9 @@ class Queue:
                     "queue.db was put back; restore the newest one"
                 )
             rows = self.rows("SELECT * FROM events WHERE change > ? ORDER BY change", done)
+            bodies = [parse_json(row["body"], where="queue: event") | {"change": row["change"]} for row in rows]
             if rows:
-                append(
-                    [(row["kind"], {**json.loads(row["body"]), "change": row["change"]}, row["at_ns"]) for row in rows]
-                )
+                append([(row["kind"], body, row["at_ns"]) for row, body in zip(rows, bodies, strict=True)])
 
     def execute(self, statement: str, *values: Any) -> int:
         return self._database.execute(statement, values).rowcount

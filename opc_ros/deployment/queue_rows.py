@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from dataclasses import dataclass
 
 from opc_ros.deployment.permit import Rung
+from opc_ros.documents import parse_json
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -118,7 +118,7 @@ class RungTally:
 
 def to_request(row: sqlite3.Row) -> Request:
     values = dict(row)
-    values["robots"] = tuple(json.loads(values["robots"]))
+    values["robots"] = tuple(parse_json(values["robots"], where="queue: robots"))
     values["rung"] = Rung(values["rung"])
     values["is_exploration"] = bool(values["is_exploration"])
     return Request(**values)

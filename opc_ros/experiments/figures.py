@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opc_ros.durable import replace_file
 from opc_ros.errors import SetupError
 from opc_ros.experiments.published import MODELS
 from opc_ros.experiments.tree import METRICS, TreeResult
@@ -138,10 +140,10 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    part = path.with_name(path.name + ".part")
+    image = io.BytesIO()
+    figure.savefig(image, format="png")
     try:
-        figure.savefig(part, format="png")
-        part.replace(path)
+        replace_file(path, image.getvalue())
     except OSError as error:
         raise SetupError(f"cannot write {path}: {error.strerror or error}") from None
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from opc_ros.durable import replace_file
 from opc_ros.errors import SetupError
 
 
@@ -20,8 +21,6 @@ def write_section(page: Path, name: str, text: str) -> None:
                 after = rest.partition(end)[2]
             elif before and not before.endswith("\n\n"):
                 before = before.rstrip("\n") + "\n\n"
-        part = page.with_name(f".{page.name}.part")
-        part.write_text(f"{before}{begin}\n{text.rstrip()}\n{end}{after or chr(10)}", encoding="utf-8")
-        part.replace(page)
+        replace_file(page, f"{before}{begin}\n{text.rstrip()}\n{end}{after or chr(10)}".encode())
     except OSError as error:
         raise SetupError(f"cannot write {page}: {error.strerror or error}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -13,10 +12,11 @@ from typing import Any
 
 import yaml
 
+from opc_ros.documents import read_bytes
+from opc_ros.durable import replace_file
 from opc_ros.errors import CandidateError
 from opc_ros.policies.manifest import MANIFEST_NAME, CandidateManifest, canonical_manifest, parse_manifest
 
-MAX_MANIFEST_BYTES = 1 << 20
 MAX_ARTIFACT_BYTES = 4 << 30
 
 
@@ -41,9 +41,9 @@ def read_candidate(folder: Path | str) -> Candidate:
     if not folder.is_dir():
         raise CandidateError(f"candidate {folder}: no such folder")
     where = str(folder / MANIFEST_NAME)
-    manifest_bytes = _read_bytes(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)
+    manifest_bytes = read_bytes(folder / MANIFEST_NAME, error=CandidateError)
     manifest = parse_manifest(manifest_bytes, where=where)
-    artifact_bytes = _read_bytes(folder / manifest.artifact, MAX_ARTIFACT_BYTES)
+    artifact_bytes = _read_artifact(folder / manifest.artifact)
     return Candidate(
         id=candidate_id(canonical_manifest(manifest_bytes, where=where), artifact_bytes),
         manifest=manifest,
@@ -56,8 +56,8 @@ def read_candidate(folder: Path | str) -> Candidate:
 def find_change(candidate: Candidate) -> str:
     """What has become of its files since it was read; empty where they still are this candidate."""
     try:
-        if _read_bytes(candidate.folder / MANIFEST_NAME, MAX_MANIFEST_BYTES) == candidate.manifest_bytes:
-            found = _read_bytes(candidate.folder / candidate.manifest.artifact, MAX_ARTIFACT_BYTES)
+        if read_bytes(candidate.folder / MANIFEST_NAME, error=CandidateError) == candidate.manifest_bytes:
+            found = _read_artifact(candidate.folder / candidate.manifest.artifact)
             if found == candidate.artifact_bytes:
                 return ""
         now = read_candidate(candidate.folder).id
@@ -78,8 +78,8 @@ def write_candidate(folder: Path | str, manifest: CandidateManifest, artifact: b
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     document = yaml.safe_dump(_to_plain(dataclasses.asdict(manifest)), sort_keys=False, allow_unicode=True)
-    _write_file(folder / manifest.artifact, artifact)
-    _write_file(folder / MANIFEST_NAME, document.encode())
+    replace_file(folder / manifest.artifact, artifact)
+    replace_file(folder / MANIFEST_NAME, document.encode())
     return read_candidate(folder)
 
 
@@ -87,8 +87,8 @@ def copy_candidate(candidate: Candidate, folder: Path) -> Candidate:
     """Write the bytes that were read, not the files they came from; the folder appears whole or not at all."""
     part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
     try:
-        _write_file(part / candidate.manifest.artifact, candidate.artifact_bytes)
-        _write_file(part / MANIFEST_NAME, candidate.manifest_bytes)
+        replace_file(part / candidate.manifest.artifact, candidate.artifact_bytes)
+        replace_file(part / MANIFEST_NAME, candidate.manifest_bytes)
         part.chmod(0o755)
         part.rename(folder)
     except BaseException:
@@ -97,29 +97,8 @@ def copy_candidate(candidate: Candidate, folder: Path) -> Candidate:
     return dataclasses.replace(candidate, folder=folder)
 
 
-def _write_file(path: Path, data: bytes) -> None:
-    """Beside, synced, then renamed: never half a file under its real name."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _read_bytes(path: Path, limit: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
-    except OSError as error:
-        raise CandidateError(f"{path}: {error.strerror or error}") from error
-    if len(data) > limit:
-        raise CandidateError(f"{path}: larger than {limit} bytes, which no candidate needs")
-    return data
+def _read_artifact(path: Path) -> bytes:
+    return read_bytes(path, limit=MAX_ARTIFACT_BYTES, error=CandidateError)
 
 
 def _to_plain(value: Any) -> Any:

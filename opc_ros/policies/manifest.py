@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import yaml
-
-from opc_ros.config import parse_config, parse_yaml
-from opc_ros.errors import CandidateError, ConfigError
+from opc_ros.config import parse_config
+from opc_ros.documents import canonical_json, parse_yaml
+from opc_ros.errors import CandidateError
 from opc_ros.policies.input_spec import InputSpec
 
 MANIFEST_NAME = "candidate.yaml"
@@ -63,24 +61,14 @@ class CandidateManifest:
 
 def parse_manifest(data: bytes, *, where: str) -> CandidateManifest:
     """Read candidate.yaml strictly."""
-    return parse_config(_parse_document(data, where), CandidateManifest, where=where)
+    document = parse_yaml(data, where=where, error=CandidateError)
+    return parse_config(document, CandidateManifest, where=where, error=CandidateError)
 
 
 def canonical_manifest(data: bytes, *, where: str) -> bytes:
     """The same bytes for every layout, comment and key order of the same YAML document."""
-    document = _parse_document(data, where)
+    document = parse_yaml(data, where=where, error=CandidateError)
     try:
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        return canonical_json(document, is_ascii=True).encode()
     except (TypeError, ValueError) as error:
         raise CandidateError(f"{where}: holds a value that is not text, number, list or keys: {error}") from error
-
-
-def _parse_document(data: bytes, where: str) -> object:
-    try:
-        document = parse_yaml(data, where=where)
-    except ConfigError as error:
-        raise CandidateError(str(error)) from error
-    # A few nested aliases stand for more text than any memory holds once they are written out.
-    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data)):
-        raise CandidateError(f"{where}: uses an alias (*name), expected every value written out")
-    return document

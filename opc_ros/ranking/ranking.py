@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar, cast
+from dataclasses import asdict, dataclass
 
+from opc_ros.config import parse_config
+from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import RankingError
 from opc_ros.scoring import ranking_metric_names
 
 FORMAT = "opc-ranking/1"
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,74 +67,15 @@ class Ranking:
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no blanks, shortest exact numbers; equal rankings give equal text."""
         content = {"format": FORMAT, **asdict(self)}
-        return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return canonical_json(content)
 
     @classmethod
     def from_json(cls, text: str) -> Ranking:
         """Read what `to_json` wrote; anything missing, unknown or of another version is an error."""
-        try:
-            content = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise RankingError(f"ranking is not JSON: {error}") from None
+        content = parse_json(text, where="ranking", error=RankingError)
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
             raise RankingError(f"ranking has another format, expected {FORMAT}: rank again with this version")
-        _check_keys(content, cls)
-        return cls(
-            metric=_read(content, "metric", str),
-            prior=_read(content, "prior", float),
-            confidence=_read(content, "confidence", float),
-            top_k=_read(content, "top_k", int),
-            resamples=_read(content, "resamples", int),
-            snapshot_id=_read(content, "snapshot_id", str),
-            episodes=_read(content, "episodes", int),
-            successes=_read(content, "successes", int),
-            candidates=tuple(map(_read_candidate, _read(content, "candidates", list))),
-            beats=tuple(_read_row(row) for row in _read(content, "beats", list)),
-        )
-
-
-def _read(content: dict[str, Any], name: str, kind: type[Kind]) -> Kind:
-    value = content[name]
-    if kind is float and type(value) is int:
-        return cast(Kind, float(value))
-    if type(value) is not kind:
-        raise RankingError(f"ranking has {name} {value!r}, expected {kind.__name__}")
-    return value
-
-
-def _read_row(row: Any) -> tuple[float, ...]:
-    if not isinstance(row, list) or not all(type(value) in (int, float) for value in row):
-        raise RankingError(f"ranking has a row of beats {row!r}, expected numbers")
-    return tuple(map(float, row))
-
-
-def _read_candidate(entry: Any) -> RankedCandidate:
-    if not isinstance(entry, dict):
-        raise RankingError(f"ranking has a candidate {entry!r}, expected an object")
-    _check_keys(entry, RankedCandidate)
-    return RankedCandidate(
-        candidate_id=_read(entry, "candidate_id", str),
-        name=_read(entry, "name", str),
-        score=_read(entry, "score", float),
-        score_interval=_read_interval(entry, "score_interval", float),
-        rank=_read(entry, "rank", int),
-        rank_interval=_read_interval(entry, "rank_interval", int),
-        top_k_probability=_read(entry, "top_k_probability", float),
-    )
-
-
-def _read_interval(entry: dict[str, Any], name: str, kind: type[Kind]) -> tuple[Kind, Kind]:
-    ends = _read(entry, name, list)
-    if len(ends) != 2:
-        raise RankingError(f"ranking has {name} {ends!r}, expected two numbers")
-    return _read({name: ends[0]}, name, kind), _read({name: ends[1]}, name, kind)
-
-
-def _check_keys(content: dict[str, Any], kind: type[Ranking] | type[RankedCandidate]) -> None:
-    expected = {field.name for field in fields(kind)}
-    for problem, keys in (("lacks", expected - content.keys()), ("has unknown", content.keys() - expected)):
-        if keys:
-            raise RankingError(f"{kind.__name__} {problem} {', '.join(sorted(keys))}")
+        return parse_config(content, cls, where="ranking", error=RankingError)
 
 
 def _check_whole(ranking: Ranking) -> None:

@@ -8,10 +8,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from opc_ros.errors import EpisodeDamaged, StoreError
-from opc_ros.grasp import Label
-from opc_ros.store.documents import encode_document
-from opc_ros.store.durable import (
+from opc_ros.durable import (
     Aside,
     is_same_file,
     make_folder,
@@ -20,9 +17,12 @@ from opc_ros.store.durable import (
     write_all,
     write_out,
 )
+from opc_ros.errors import EpisodeDamaged, StoreError
+from opc_ros.grasp import Label
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
 from opc_ros.store.layout import Layout
 from opc_ros.store.records import CommittedEpisode, EpisodeHeader, LabelBody, Sidecar
+from opc_ros.store.sealed import encode_document
 
 LARGE_BYTES = 64 * 1024
 

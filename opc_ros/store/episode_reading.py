@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import struct
 import zlib
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Channel, Header, Metadata, Schema
 
+from opc_ros.documents import parse_json
 from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
 from opc_ros.grasp import Frame, GraspStep, Label
 from opc_ros.store import schemas
@@ -187,7 +187,7 @@ class _Assembler:
         version_found = values.get("format_version")
         if version_found != FORMAT_VERSION:
             raise EpisodeDamaged(f"episode format version {version_found!r}, this opc_ros reads {FORMAT_VERSION!r}")
-        health = json.loads(values.get("health", ""))
+        health = parse_json(values.get("health", ""), where="health in its metadata", error=EpisodeDamaged)
         if not isinstance(health, list) or not all(isinstance(line, str) for line in health):
             raise EpisodeDamaged("health in its metadata is not a list of lines")
         self.content.health = tuple(health)

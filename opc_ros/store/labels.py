@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from opc_ros.config import parse_config
+from opc_ros.durable import create_file, make_folder
 from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
 from opc_ros.grasp import Label
-from opc_ros.store.documents import encode_document, read_document
-from opc_ros.store.durable import create_file, make_folder
 from opc_ros.store.layout import JSON, Layout, names_in
-from opc_ros.store.records import LabelBody, parse_body
+from opc_ros.store.records import LabelBody
+from opc_ros.store.sealed import encode_document, read_document
 
 DAMAGED = ".damaged"  # `recover` renames unreadable revisions so; their numbers stay taken
 
@@ -43,7 +44,7 @@ def append_label(layout: Layout, episode_id: str, label: Label, *, note: str, no
 def read_revision(layout: Layout, episode_id: str, revision: int) -> LabelRevision:
     path = layout.labels / episode_id / f"{revision}{JSON}"
     try:
-        entry = parse_body(read_document(path, "label"), LabelRevision, where=str(path))
+        entry = parse_config(read_document(path, "label"), LabelRevision, where=str(path), error=StoreError)
         entry.label.to_label()
     except (StoreError, GraspError, ValueError) as error:
         raise EpisodeDamaged(f"episode {episode_id}: label revision {revision}: {error}") from error

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from opc_ros.store.durable import PART
+from opc_ros.durable import PART
 
 MCAP = ".mcap"
 JSON = ".json"

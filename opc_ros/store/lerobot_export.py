@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from opc_ros.durable import PART, store_error
 from opc_ros.errors import StoreError
 from opc_ros.grasp import Episode, Frame
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import lerobot_layout as layout
-from opc_ros.store.durable import PART, store_error
 from opc_ros.store.lerobot_stats import FeatureStats, merge_stats, picture_stats, vector_stats
 from opc_ros.store.snapshots import Snapshot
 from opc_ros.store.store import Store

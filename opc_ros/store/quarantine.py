@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
+from opc_ros.config import parse_config
+from opc_ros.durable import PART, create_file, make_folder, sync_folder
 from opc_ros.errors import StoreError
-from opc_ros.store.documents import encode_document, read_document
-from opc_ros.store.durable import PART, create_file, make_folder, sync_folder
 from opc_ros.store.layout import JSON, MCAP, Layout, names_in
-from opc_ros.store.records import parse_body
+from opc_ros.store.sealed import encode_document, read_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ def list_quarantine(layout: Layout) -> tuple[list[Quarantined], list[StoreError]
             if not name.endswith(JSON) or name.endswith(f".sidecar{JSON}"):
                 continue
             try:
-                entries.append(parse_body(read_document(path, "quarantine"), Quarantined, where=str(path)))
+                body = read_document(path, "quarantine")
+                entries.append(parse_config(body, Quarantined, where=str(path), error=StoreError))
             except StoreError as error:
                 errors.append(error)
     return entries, errors

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, get_args, get_type_hints
 
-from opc_ros.errors import GraspError, StoreError
+from opc_ros.errors import StoreError
 from opc_ros.grasp import Label, LabelSource
 
 MAX_STAMP_NS = 2**31 * 1_000_000_000  # a ROS time has 32 bits of seconds
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-_LINES = tuple[str, ...]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,33 +102,6 @@ class Sidecar:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values["label"] = self.label.to_label()
         return CommittedEpisode(**values, label_revision=0)
-
-
-def parse_body(body: dict[str, Any], kind: type[T], *, where: str) -> T:
-    """Strictly: every key known, present and of its type."""
-    hints = _hints(cast(Hashable, kind))
-    if body.keys() != hints.keys():
-        odd = sorted(body.keys() ^ hints.keys())[0]
-        raise StoreError(f"{where}: key {odd!r} is {'unknown' if odd in body else 'missing'}")
-    values: dict[str, Any] = {}
-    for name, hint in hints.items():
-        value = body[name]
-        if hint is LabelBody and isinstance(value, dict):
-            value = parse_body(value, LabelBody, where=f"{where}: {name}")
-        elif hint == _LINES and isinstance(value, list) and all(isinstance(line, str) for line in value):
-            value = tuple(value)
-        elif type(value) not in (hint, *get_args(hint)) or hint == _LINES:
-            raise StoreError(f"{where}: {name} is {value!r}, expected {hint}")
-        values[name] = value
-    try:
-        return kind(**values)
-    except (ValueError, GraspError) as error:
-        raise StoreError(f"{where}: {error}") from error
-
-
-@functools.cache
-def _hints(kind: Hashable) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def check_name(what: str, name: str) -> None:

@@ -8,11 +8,11 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opc_ros.durable import PART, replace_file, store_error, sync_folder
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import labels, snapshots
 from opc_ros.store.commit import describe_whole, encode_sidecar
-from opc_ros.store.durable import PART, replace_file, store_error, sync_folder
 from opc_ros.store.episode_reading import read_whole, salvage
 from opc_ros.store.layout import JSON, MCAP, names_in
 from opc_ros.store.quarantine import move_to_quarantine

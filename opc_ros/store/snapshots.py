@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from opc_ros.documents import canonical_json, parse_json
+from opc_ros.durable import create_file, replace_file
 from opc_ros.errors import SnapshotNotFound, StoreError
 from opc_ros.grasp import LabelSource
-from opc_ros.store.documents import canonical_json
-from opc_ros.store.durable import create_file, replace_file
 from opc_ros.store.layout import JSON, Layout, names_in
 from opc_ros.store.records import CommittedEpisode, check_name
 
@@ -167,16 +166,17 @@ def _is_digest_like(tag: str) -> bool:
 
 
 def _encode(entries: list[SnapshotEntry]) -> bytes:
-    return canonical_json({"format": FORMAT, "version": VERSION, "entries": [list(entry) for entry in entries]})
+    document = {"format": FORMAT, "version": VERSION, "entries": [list(entry) for entry in entries]}
+    return canonical_json(document).encode()
 
 
 def _decode(data: bytes, *, where: str) -> tuple[SnapshotEntry, ...]:
     try:
-        document: Any = json.loads(data)
+        document: Any = parse_json(data, where=where, error=StoreError)
         if document["format"] != FORMAT or document["version"] != VERSION:
             raise StoreError(
                 f"{where}: format {document['format']!r} version {document['version']!r}, expected {FORMAT!r} {VERSION}"
             )
         return tuple(SnapshotEntry(*fields) for fields in document["entries"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (KeyError, TypeError) as error:
         raise StoreError(f"{where}: not a snapshot: {error}") from error

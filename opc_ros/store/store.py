@@ -11,15 +11,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
+from opc_ros.config import parse_config
+from opc_ros.durable import PART, make_folder, replace_file, store_error
 from opc_ros.errors import EpisodeDamaged, EpisodeNotFound, GraspError, StoreError
 from opc_ros.grasp import Episode, Label
 from opc_ros.store import labels, snapshots
-from opc_ros.store.documents import encode_document, read_document
-from opc_ros.store.durable import PART, make_folder, replace_file, store_error
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
 from opc_ros.store.layout import Layout
 from opc_ros.store.quarantine import Quarantined, list_quarantine
-from opc_ros.store.records import CommittedEpisode, EpisodeHeader, Sidecar, check_text, parse_body
+from opc_ros.store.records import CommittedEpisode, EpisodeHeader, Sidecar, check_text
+from opc_ros.store.sealed import encode_document, read_document
 from opc_ros.store.snapshots import EVERYTHING, Selection, Snapshot, SnapshotEntry
 from opc_ros.store.writer import EpisodeWriter
 
@@ -208,7 +209,8 @@ class Store:
         """A committed episode with the label it was committed with."""
         path = self._layout.sidecar(robot, episode_id)
         try:
-            committed = parse_body(read_document(path, "episode"), Sidecar, where=str(path)).to_committed()
+            body = read_document(path, "episode")
+            committed = parse_config(body, Sidecar, where=str(path), error=StoreError).to_committed()
         except (StoreError, GraspError, ValueError) as error:
             raise EpisodeDamaged(f"episode {episode_id}: {error}; `opc store recover` repairs it") from error
         if (committed.robot, committed.id) != (robot, episode_id):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from opc_ros.store.durable import PART, is_same_file, try_lock
+from opc_ros.durable import PART, is_same_file, try_lock
 from opc_ros.store.layout import JSON, MCAP, Layout, names_in
 
 _NETWORK_KINDS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse", "glusterfs", "lustre", "ocfs2", "gfs", "virtiofs")

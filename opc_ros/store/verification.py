@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from opc_ros.durable import PART
 from opc_ros.errors import OpcError, SnapshotNotFound, StoreError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import labels, snapshots
-from opc_ros.store.durable import PART
 from opc_ros.store.layout import JSON, MCAP, names_in
 from opc_ros.store.store import Store
 from opc_ros.store.survey import Remains, held, survey

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from opc_ros.durable import store_error
 from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
 from opc_ros.grasp import GraspStep, Label
 from opc_ros.store.commit import claim, commit_file, describe
-from opc_ros.store.durable import store_error
 from opc_ros.store.episode_writing import EpisodeFileWriter
 from opc_ros.store.layout import Layout
 from opc_ros.store.quarantine import move_to_quarantine

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from opc_ros.durable import replace_file
 from opc_ros.errors import OpcError, ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import CemSettings
@@ -157,9 +158,7 @@ def _write(scored: ScoredSet, ranking: Ranking, report: ScoringReport, out: Path
     try:
         out.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
-            part = path.with_name(f".{path.name}.part")
-            part.write_text(text, encoding="utf-8")
-            part.replace(path)
+            replace_file(path, text.encode())
     except OSError as error:
         raise OpcError(f"report in {out}: {error.strerror or error}") from error
     ranking_file, document, page = files

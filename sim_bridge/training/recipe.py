@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import yaml
 
 from opc_ros.config import described, load_config, parse_config
+from opc_ros.documents import parse_yaml
 from opc_ros.errors import ConfigError
 from opc_ros.policies.input_spec import CameraSpec
 
@@ -121,10 +121,7 @@ def make_recipe(values: dict[str, Any], changes: Sequence[str] = (), *, where: s
         key, equals, text = change.partition("=")
         if not equals:
             raise ConfigError(f"{where}: change {change!r}, expected KEY=VALUE")
-        try:
-            changed[key.strip()] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{where}: change {change!r}: {' '.join(str(error).split())}") from error
+        changed[key.strip()] = parse_yaml(text.encode(), where=f"{where}: change {change!r}")
     return parse_config(changed, TrainingRecipe, where=where)
 
 

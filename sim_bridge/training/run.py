@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from opc_ros.durable import replace_file
 from opc_ros.errors import TrainingError
 from opc_ros.policies.architectures import QNetwork, build_network
 from opc_ros.policies.candidate import write_candidate
@@ -236,10 +237,7 @@ class TrainingRun:
         }
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        path = self._state_path()
-        part = path.with_suffix(".part")
-        part.write_bytes(buffer.getvalue())
-        part.replace(path)
+        replace_file(self._state_path(), buffer.getvalue())
 
     def _resume(self) -> None:
         path = self._state_path()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from opc_ros.durable import replace_file
 from opc_ros.errors import TrainingError
 from opc_ros.experiments.pong.emulator import ACTIONS, PongGame
 from opc_ros.experiments.pong.learner import ARCHITECTURE, INPUT, PARAMETERS, Learner
@@ -173,9 +174,7 @@ class TrainingRun:
         state = {"identity": self._identity(), "done": self._done, "learner": self._learner.state(), "replay": replay}
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        part = self._state_path.with_suffix(".part")
-        part.write_bytes(buffer.getvalue())
-        part.replace(self._state_path)
+        replace_file(self._state_path, buffer.getvalue())
 
     def _resume(self) -> None:
         path = self._state_path

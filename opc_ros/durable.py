@@ -45,15 +45,16 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write beside, fsync, rename over what was there, fsync the folder."""
+def replace_file(path: Path, data: bytes, *, is_name_synced: bool = True) -> None:
+    """Write beside, fsync, rename over what was there, fsync the folder unless the old content may come back."""
     part = _write_beside(path, data)
     try:
         part.rename(path)
     except OSError:
         part.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if is_name_synced:
+        sync_folder(path.parent)
 
 
 def create_file(path: Path, data: bytes) -> bool:
