@@ -95,7 +95,7 @@ def to_text(signed: Signed) -> str:
 
 def from_text(text: str) -> Signed:
     """Read `to_text`'s line; nothing about it is trusted yet."""
-    document = parse_json(text, where="signed text", error=PermitRefused)
+    document = parse_json(text, where="signed text cannot be read", error=PermitRefused)
     try:
         return Signed(str(document["payload"]), bytes.fromhex(document["signature"]), str(document["key_id"]))
     except (ValueError, KeyError, TypeError) as error:
