@@ -1,0 +1,172 @@
+"""The hierarchical model behind predicted success, by quadrature.
+
+The logit of a candidate's success rate is a line in its score plus scatter; or the candidate is a dud, which rates
+recorded episodes well and then acts badly, so that its score says nothing. Success rates live on a grid of G logits. A
+point of the quadrature is one line (intercept, slope) with one shape: a scatter and a share of duds. Given a point,
+candidates are independent, so everything asked of the model is a sum over points. Arrays end in (K,) candidates or
+(K, G); axes before that are independent fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, log_expit, logsumexp
+
+STEP = 0.125
+LOGITS = np.arange(-7.5, 7.5 + STEP / 2, STEP)  # (G,)
+RATES = expit(LOGITS)  # (G,)
+EDGES = expit(np.append(LOGITS - STEP / 2, LOGITS[-1] + STEP / 2))  # (G + 1,) of the cell each rate stands for
+SCATTERS = (0.15, 0.3, 0.5, 0.8, 1.2, 1.8, 2.6)  # of logits about the line
+SCATTER_WEIGHTS = (0.04, 0.1, 0.18, 0.24, 0.22, 0.14, 0.08)
+DUDS = (0.02, 0.08, 0.18, 0.32)  # share of candidates
+DUD_WEIGHTS = (0.3, 0.35, 0.25, 0.1)
+DUD_RATES = (0.4, 2.0)  # Beta distribution of a dud's success
+TAIL = 7.0  # degrees of freedom of the scatter
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How candidates lie about the line."""
+
+    scatter: float
+    duds: float
+    weight: float  # before anything has run
+
+
+SHAPES = tuple(
+    Shape(scatter, duds, weight * dud_weight)
+    for scatter, weight in zip(SCATTERS, SCATTER_WEIGHTS, strict=True)
+    for duds, dud_weight in zip(DUDS, DUD_WEIGHTS, strict=True)
+)
+
+
+def _make_kernels() -> np.ndarray:
+    """(S, G, G): where success lies, for each shape and each value of the line; rows sum to one."""
+    first, second = DUD_RATES
+    dud = np.exp(first * log_expit(LOGITS) + second * log_expit(-LOGITS))
+    kernels = []
+    for shape in SHAPES:
+        distance = (LOGITS[None, :] - LOGITS[:, None]) / shape.scatter
+        density = (1.0 + distance**2 / TAIL) ** (-(TAIL + 1.0) / 2.0)
+        density /= density.sum(axis=-1, keepdims=True)
+        kernels.append((1.0 - shape.duds) * density + shape.duds * dud / dud.sum())
+    return np.stack(kernels)
+
+
+KERNELS = _make_kernels()
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What is believed of line and scatter before anything has run."""
+
+    intercept: float = 0.0  # logit of success at the mean score
+    intercept_sd: float = 1.5
+    slope: float = 0.7  # logits gained by one standard deviation of score
+    slope_sd: float = 0.8
+
+    def log_density(self, intercept: np.ndarray, slope: np.ndarray, shape: np.ndarray) -> np.ndarray:
+        """Up to a constant; `shape` are indices into SHAPES."""
+        weights = np.log([each.weight for each in SHAPES])
+        a = (intercept - self.intercept) / self.intercept_sd
+        b = (slope - self.slope) / self.slope_sd
+        return np.asarray(weights[shape] - 0.5 * a**2 - 0.5 * b**2)
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Points of the quadrature and the log of the area each stands for."""
+
+    intercept: np.ndarray  # (H,)
+    slope: np.ndarray  # (H,)
+    shape: np.ndarray  # (H,) index into SHAPES
+    log_area: np.ndarray  # (H,)
+
+
+def spread_points(intercepts: np.ndarray, slopes: np.ndarray) -> Points:
+    """A regular grid over line and shape."""
+    a, b, s = np.meshgrid(intercepts, slopes, np.arange(len(SHAPES)), indexing="ij")
+    return Points(a.ravel(), b.ravel(), s.ravel(), np.zeros(a.size))
+
+
+def log_likelihood(successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
+    """Of each rate on the grid, (..., G), up to a constant for each candidate."""
+    s, n = np.asarray(successes, dtype=np.float64)[..., None], np.asarray(trials, dtype=np.float64)[..., None]
+    found = s * log_expit(LOGITS) + (n - s) * log_expit(-LOGITS)
+    return np.asarray(found - found.max(axis=-1, keepdims=True))
+
+
+def line_position(intercept: np.ndarray, slope: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where on the grid the line passes each candidate: index below and share of the way to the next."""
+    at = np.clip((intercept + slope * z - LOGITS[0]) / STEP, 0.0, LOGITS.size - 1.001)
+    low = at.astype(np.int32)
+    return low, (at - low).astype(np.float32)
+
+
+def marginal(likelihood: np.ndarray) -> np.ndarray:
+    """Chance of the results given a value of the line and a shape, (..., S, G), of likelihoods (..., G)."""
+    return np.stack([likelihood @ kernel.T for kernel in KERNELS], axis=-2)
+
+
+def conditional(likelihood: np.ndarray, shape: np.ndarray, low: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Density of success rates at points of the quadrature, (..., K, G).
+
+    Args:
+        likelihood: (..., K, G).
+        shape: (..., 1) index into SHAPES.
+        low: (..., K), with share as `line_position` gives them.
+        share: (..., K).
+    """
+    around = KERNELS[shape, low] * (1.0 - share[..., None]) + KERNELS[shape, low + 1] * share[..., None]
+    density = around * likelihood
+    return np.asarray(density / density.sum(axis=-1, keepdims=True))
+
+
+def chance_within(density: np.ndarray, tolerance: float) -> np.ndarray:
+    """Probability of being at most `tolerance` below the best, (..., K), of independent densities (..., K, G)."""
+    return np.asarray((density * _all_others_below(density, tolerance)).sum(axis=-1))
+
+
+def chance_above(density: np.ndarray, floor: float) -> np.ndarray:
+    """Probability of a success rate of at least `floor`, (..., K)."""
+    return 1.0 - _below(_cumulate(density), np.array([floor]))[..., 0]
+
+
+def chance_better(density: np.ndarray, other: int, margin: float = 0.0) -> np.ndarray:
+    """Probability of being better than one other by at least a margin, (..., K); of itself one half without margin."""
+    below = _below(_cumulate(density[..., other, :]), RATES - margin)[..., None, :]
+    return np.asarray((density * below).sum(axis=-1))
+
+
+def _all_others_below(density: np.ndarray, tolerance: float) -> np.ndarray:
+    log_below = np.log(np.maximum(_below(_cumulate(density), RATES + tolerance), _LEAST))
+    return np.exp(log_below.sum(axis=-2, keepdims=True) - log_below)
+
+
+def _cumulate(density: np.ndarray) -> np.ndarray:
+    zero = np.zeros((*density.shape[:-1], 1), dtype=density.dtype)
+    return np.concatenate([zero, np.cumsum(density, axis=-1)], axis=-1)
+
+
+def _below(cumulated: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Probability of lying below each of some rates, by interpolation within the cells of the grid."""
+    at = np.clip(np.searchsorted(EDGES, rates, side="right") - 1, 0, EDGES.size - 2)
+    share = np.clip((rates - EDGES[at]) / (EDGES[at + 1] - EDGES[at]), 0.0, 1.0)
+    return np.asarray(cumulated[..., at] * (1.0 - share) + cumulated[..., at + 1] * share)
+
+
+def weigh_points(points: Points, prior: Prior, z: np.ndarray, chance: np.ndarray, say: np.ndarray) -> np.ndarray:
+    """Posterior weight of each point, (H,), for one field: chance is `marginal`'s (K, S, G), say is (K,).
+
+    `say` below one is how much less a candidate counts that has siblings: they err together.
+    """
+    log_weight = prior.log_density(points.intercept, points.slope, points.shape) + points.log_area
+    low, share = line_position(points.intercept[:, None], points.slope[:, None], z)
+    index = np.arange(z.size)
+    shape = points.shape[:, None]
+    found = chance[index, shape, low] * (1.0 - share) + chance[index, shape, low + 1] * share  # (H, K)
+    log_weight = log_weight + np.log(np.maximum(found, 1e-300)) @ say
+    return np.asarray(np.exp(log_weight - logsumexp(log_weight)))
