@@ -12,6 +12,7 @@ from opc_ros.ranking.agreement import (
     safety_errors,
     spearman,
 )
+from opc_ros.ranking.predicted_success import Field, PredictedSuccess, predict_success
 from opc_ros.ranking.rank import rank_candidates
 from opc_ros.ranking.ranking import RankedCandidate, Ranking
 from opc_ros.ranking.uncertainty import (
@@ -25,7 +26,9 @@ from opc_ros.ranking.uncertainty import (
 
 __all__ = [
     "Agreement",
+    "Field",
     "Line",
+    "PredictedSuccess",
     "RankedCandidate",
     "Ranking",
     "SafetyErrors",
@@ -36,6 +39,7 @@ __all__ = [
     "mean_maximum_rank_violation",
     "measure_agreement",
     "measure_stability",
+    "predict_success",
     "rank_bounds",
     "rank_candidates",
     "rank_intervals",

@@ -84,12 +84,12 @@ class PredictedSuccess:
 
     def mean(self) -> np.ndarray:
         """Expected success rate, (K,)."""
-        return np.asarray(self._marginal() @ RATES)
+        return np.asarray(self.marginal() @ RATES)
 
     def interval(self, confidence: float = 0.95) -> np.ndarray:
         """Between which rates each candidate lies with this probability, (K, 2); both tails weigh the same."""
         tail = (1.0 - confidence) / 2.0
-        cumulated = np.concatenate([np.zeros((self.density.shape[1], 1)), np.cumsum(self._marginal(), axis=1)], axis=1)
+        cumulated = np.concatenate([np.zeros((self.density.shape[1], 1)), np.cumsum(self.marginal(), axis=1)], axis=1)
         return np.array([np.interp([tail, 1.0 - tail], row, EDGES) for row in cumulated])
 
     def within(self, tolerance: float) -> np.ndarray:
@@ -99,6 +99,10 @@ class PredictedSuccess:
     def above(self, floor: float) -> np.ndarray:
         """Probability of a success rate of at least `floor`, (K,)."""
         return np.asarray(self.weight @ chance_above(self.density, floor))
+
+    def below(self, rate: float) -> np.ndarray:
+        """Probability of a success rate below this one, (K,)."""
+        return 1.0 - self.above(rate)
 
     def better_than(self, other: int, margin: float = 0.0) -> np.ndarray:
         """Probability of being better than one of the field, (K,)."""
@@ -111,7 +115,8 @@ class PredictedSuccess:
         cell = (cumulated < rng.random((*cumulated.shape[:-1], 1))).sum(axis=-1).clip(max=RATES.size - 1)
         return np.asarray(EDGES[cell] + rng.random(cell.shape) * (EDGES[cell + 1] - EDGES[cell]))
 
-    def _marginal(self) -> np.ndarray:
+    def marginal(self) -> np.ndarray:
+        """Each candidate's density over the grid of rates, (K, G)."""
         return np.einsum("h,hkg->kg", self.weight, self.density)
 
 
@@ -126,8 +131,13 @@ def predict_success(field: Field, prior: Prior | None = None) -> PredictedSucces
     low, share = line_position(points.intercept[:, None], points.slope[:, None], z)
     density = conditional(likelihood, points.shape[:, None], low, share)
     slope = _summarise(points.slope, weight)
-    return PredictedSuccess(weight, density, slope, float(weight @ np.array([SHAPES[shape].scatter for shape in points.shape])),
-        float(weight @ np.array([SHAPES[shape].duds for shape in points.shape])))
+    return PredictedSuccess(
+        weight,
+        density,
+        slope,
+        float(weight @ np.array([SHAPES[shape].scatter for shape in points.shape])),
+        float(weight @ np.array([SHAPES[shape].duds for shape in points.shape])),
+    )
 
 
 def _zoom(prior: Prior, z: np.ndarray, chance: np.ndarray, say: np.ndarray) -> tuple[Points, np.ndarray]:
@@ -154,8 +164,9 @@ def _closer(points: Points, weight: np.ndarray, spacing: np.ndarray) -> tuple[Po
     parts, widest = [], np.zeros(2)
     for shape in range(len(SHAPES)):
         is_mine = points.shape == shape
-        mine = weight[is_mine] + 1e-300
-        mine = mine / mine.sum()
+        if weight[is_mine].sum() < _NEGLIGIBLE:
+            continue
+        mine = weight[is_mine] / weight[is_mine].sum()
         mean = mine @ lines[is_mine]
         about = lines[is_mine] - mean
         # A grid coarser than the posterior sees it as a single point: never trust a width below its spacing.
@@ -174,6 +185,5 @@ def _closer(points: Points, weight: np.ndarray, spacing: np.ndarray) -> tuple[Po
 
 def _summarise(values: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
     order = np.argsort(values)
-    cumulated = np.cumsum(weight[order])
-    low, high = (float(values[order][min(np.searchsorted(cumulated, at), values.size - 1)]) for at in (0.025, 0.975))
+    low, high = np.interp([0.025, 0.975], np.cumsum(weight[order]), values[order]).tolist()
     return float(weight @ values), low, high

@@ -18,12 +18,12 @@ STEP = 0.125
 LOGITS = np.arange(-7.5, 7.5 + STEP / 2, STEP)  # (G,)
 RATES = expit(LOGITS)  # (G,)
 EDGES = expit(np.append(LOGITS - STEP / 2, LOGITS[-1] + STEP / 2))  # (G + 1,) of the cell each rate stands for
-SCATTERS = (0.15, 0.3, 0.5, 0.8, 1.2, 1.8, 2.6)  # of logits about the line
-SCATTER_WEIGHTS = (0.04, 0.1, 0.18, 0.24, 0.22, 0.14, 0.08)
-DUDS = (0.02, 0.08, 0.18, 0.32)  # share of candidates
-DUD_WEIGHTS = (0.3, 0.35, 0.25, 0.1)
-DUD_RATES = (0.4, 2.0)  # Beta distribution of a dud's success
-TAIL = 7.0  # degrees of freedom of the scatter
+SCATTERS = (0.08, 0.18, 0.35, 0.6, 0.95, 1.4, 2.1)  # of logits about the line
+SCATTER_WEIGHTS = (0.06, 0.1, 0.18, 0.24, 0.22, 0.14, 0.06)
+DUDS = (0.0, 0.06, 0.16, 0.32)  # share of candidates
+DUD_WEIGHTS = (0.35, 0.3, 0.25, 0.1)
+DUD_RATES = (0.25, 2.0)  # Beta distribution of a dud's success
+TAIL = 12.0  # degrees of freedom of the scatter
 _LEAST = 1e-12
 
 
