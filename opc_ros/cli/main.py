@@ -26,6 +26,7 @@ VERBS: tuple[str, ...] = (
     "keys",
     "deploy",
     "audit",
+    "console",
     "reproduce",
 )
 

@@ -140,6 +140,23 @@ class QCache:
             if len(data) == 4 * steps and zlib.crc32(data) == crc
         }
 
+    def read_episode(self, episode: EpisodeKey, quantity: str = LOGGED) -> dict[str, np.ndarray]:
+        """Every candidate's values on one episode, by candidate id."""
+        try:
+            rows = self._connection.execute(
+                "SELECT c.id, e.steps, q.data, q.crc FROM q_values q JOIN candidates c ON c.key = q.candidate"
+                " JOIN episodes e ON e.key = q.episode"
+                " WHERE e.id = ? AND e.file_sha256 = ? AND q.quantity = ? AND q.scorer_version = ?",
+                (*episode, quantity, self._scorer_version),
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise self._problem(error) from error
+        return {
+            candidate_id: np.frombuffer(data, dtype="<f4")
+            for candidate_id, steps, data, crc in rows
+            if len(data) == 4 * steps and zlib.crc32(data) == crc
+        }
+
     def facts(self) -> dict[EpisodeKey, EpisodeFacts]:
         """What is known about every episode seen so far."""
         try:

@@ -1,0 +1,38 @@
+"""What a person may do from the console; whoever acts on it checks it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of it, in one line a person can act on."""
+
+    is_done: bool
+    message: str
+
+
+class Commands(Protocol):
+    """The way from a click to the lab's nodes."""
+
+    takes_statements: bool  # whether signed statements reach somebody who acts on them
+
+    def stop(self, robots: tuple[str, ...], person: str) -> Answer:
+        """Hold these arms at once; needs no signature."""
+
+    def submit(self, envelope: str) -> Answer:
+        """Hand a signed statement to whoever acts on its kind."""
+
+
+class NoLab:
+    """Where the console runs without nodes to talk to: everything can be looked at, nothing done."""
+
+    takes_statements = False
+
+    def stop(self, robots: tuple[str, ...], person: str) -> Answer:
+        return Answer(False, "this console is not connected to any robot; use `opc stop` or the stop button at the arm")
+
+    def submit(self, envelope: str) -> Answer:
+        return Answer(False, "this console is not connected to a scheduler; use `opc deploy` in a terminal")

@@ -1,0 +1,107 @@
+"""Episodes: find, play frame by frame with every candidate's Q, and label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from opc_ros.console.app import Console, Page, data_route
+from opc_ros.console.lab import EpisodeQuery, label_word
+from opc_ros.errors import OpcError
+from opc_ros.grasp import ACTION_NAMES, Frame
+from opc_ros.store import CommittedEpisode
+
+PAGE = Page("/episodes", "Episodes", "episodes.html")
+PAGE_SIZE = 50
+MOST_CURVES = 12
+FILTERS = ("robot", "policy", "object_set", "label", "health", "text")
+
+
+def routes(console: Console) -> list[Route]:
+    def find(request: Request) -> object:
+        given = request.query_params
+        robot, policy, object_set, label, health, text = (given.get(name, "")[:200] for name in FILTERS)
+        query = EpisodeQuery(robot, policy, object_set, label, health, text)
+        first = max(0, read_integer(given.get("first", "0"), "first"))
+        found = console.lab.episodes(query)
+        return {
+            "total": len(found),
+            "first": first,
+            "page_size": PAGE_SIZE,
+            "episodes": [describe(episode) for episode in found[first : first + PAGE_SIZE]],
+            "facets": console.lab.facets(),
+        }
+
+    def show(request: Request) -> object:
+        committed = console.lab.find(request.path_params["episode"])
+        episode = console.lab.read(committed.id)
+        curves = console.lab.q_along(committed)
+        names = _names(console)
+        shown = sorted(curves, key=lambda candidate_id: names.get(candidate_id, (10**9, ""))[0])[:MOST_CURVES]
+        return describe(committed) | {
+            "action_names": ACTION_NAMES,
+            "tool": [[round(float(v), 4) for v in step.tool.to_vector()] for step in episode.steps],
+            "actions": [[round(float(v), 4) for v in step.action.to_vector()] for step in episode.steps],
+            "q": [{"candidate_id": c, "name": names.get(c, (0, c[:12]))[1], "values": curves[c]} for c in shown],
+        }
+
+    def frame(request: Request) -> Response:
+        episode = console.lab.read(request.path_params["episode"])
+        index = request.path_params["index"]
+        if index >= len(episode.steps):
+            raise OpcError(f"episode {episode.id}: has {len(episode.steps)} frames, asked for number {index}")
+        data, kind = as_image(episode.steps[index].frame)
+        return Response(data, media_type=kind, headers={"cache-control": "private, max-age=3600"})
+
+    def quarantine(request: Request) -> object:
+        return {"quarantined": console.lab.quarantined()}
+
+    return [
+        data_route("/api/episodes", find),
+        data_route("/api/episodes/{episode}", show),
+        Route("/episodes/{episode}/frame/{index:int}", frame),
+        data_route("/api/quarantine", quarantine),
+    ]
+
+
+def describe(episode: CommittedEpisode) -> dict[str, Any]:
+    return {
+        "id": episode.id,
+        "robot": episode.robot,
+        "policy": episode.behaviour_policy,
+        "object_set": episode.object_set,
+        "began_ns": str(episode.began_ns),  # more digits than a browser's numbers hold
+        "duration_s": round(episode.duration_ns / 1e9, 2),
+        "steps": episode.steps,
+        "label": label_word(episode),
+        "labeller": episode.label.labeller,
+        "label_revision": episode.label_revision,
+        "health": list(episode.health),
+        "permit_id": episode.permit_id,
+    }
+
+
+def as_image(frame: Frame) -> tuple[bytes, str]:
+    """The camera's own bytes where a browser can show them; raw frames as PNG."""
+    if frame.encoding in ("jpeg", "png"):
+        return frame.data, f"image/{frame.encoding}"
+    _, encoded = cv2.imencode(".png", cv2.cvtColor(frame.decode(), cv2.COLOR_RGB2BGR))
+    return encoded.tobytes(), "image/png"
+
+
+def read_integer(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise OpcError(f"{name}: got {text[:20]!r}, expected a whole number")
+    return int(text)
+
+
+def _names(console: Console) -> dict[str, tuple[int, str]]:
+    """Rank and name by candidate id."""
+    report = console.lab.report()
+    if report is None:
+        return {}
+    return {entry["candidate_id"]: (entry["rank"], entry["name"]) for entry in report["ranking"]["candidates"]}

@@ -1,0 +1,42 @@
+"""Ranking: candidates with predicted success, intervals and what sets two of them apart."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from opc_ros.console.app import Console, Page, data_route
+from opc_ros.errors import OpcError
+
+PAGE = Page("/ranking", "Ranking", "ranking.html")
+MOST_COMPARED = 4
+
+
+def routes(console: Console) -> list[Route]:
+    def ranking(request: Request) -> object:
+        report = console.lab.report()
+        if report is None:
+            return {"ranking": None}
+        ranked = {entry["candidate_id"]: entry for entry in report["ranking"]["candidates"]}
+        rows = [
+            ranked[candidate["candidate_id"]]
+            | {name: candidate[name] for name in ("family", "training_run", "step", "known_success", "metrics")}
+            for candidate in report["candidates"]
+        ]
+        about = {name: report["ranking"][name] for name in ("metric", "episodes", "successes", "snapshot_id", "top_k")}
+        return {"ranking": about | {"made_at": report["made_at"]}, "candidates": rows}
+
+    def compare(request: Request) -> object:
+        ids = [part for part in request.query_params.get("ids", "").split(",") if part]
+        if not 2 <= len(ids) <= MOST_COMPARED:
+            raise OpcError(f"compare: got {len(ids)} candidates, expected 2 to {MOST_COMPARED}")
+        report = console.lab.report()
+        if report is None:
+            raise OpcError("there is no ranking yet: `opc score` makes one")
+        found = [candidate for candidate in report["candidates"] if candidate["candidate_id"] in ids]
+        order = [entry["candidate_id"] for entry in report["ranking"]["candidates"]]
+        rows = [order.index(candidate["candidate_id"]) for candidate in found]
+        beats = [[report["ranking"]["beats"][row][column] for column in rows] for row in rows]
+        return {"candidates": found, "beats": beats}
+
+    return [data_route("/api/ranking", ranking), data_route("/api/compare", compare)]

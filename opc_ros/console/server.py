@@ -1,0 +1,68 @@
+"""The console's web server, in a thread of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import uvicorn
+
+from opc_ros.console.app import LOOPBACK, Console, build_app
+from opc_ros.console.guarding import is_loopback
+from opc_ros.errors import SetupError
+
+START_S = 10.0
+
+
+class ConsoleServer:
+    """Serves until it is stopped; the socket is taken when it is made, so a taken port is known at once."""
+
+    def __init__(self, console: Console, host: str = "127.0.0.1", port: int = 0) -> None:
+        is_open = not is_loopback(host)
+        hosts = frozenset({host, *LOOPBACK, *((socket.gethostname(), *_addresses()) if is_open else ())})
+        app = build_app(console, hosts=hosts, needs_token_to_read=is_open)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise SetupError(f"console: cannot listen on {host}:{port}: {error.strerror or error}") from error
+        # Streams never end by themselves, so whoever still looks is cut off after a second.
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="console", daemon=True)
+        shown = f"[{host}]" if ":" in host else host
+        suffix = f"?token={console.token}" if is_open else ""
+        self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{suffix}"
+
+    def start(self) -> str:
+        """Serve; gives the address to open."""
+        self._thread.start()
+        deadline = time.monotonic() + START_S
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if not self._server.started:
+            raise SetupError("console: the web server did not start; its log says why")
+        return self.address
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(timeout=5.0)
+        self._socket.close()
+
+    def _serve(self) -> None:
+        # Signals belong to whoever started this program.
+        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        self._server.run(sockets=[self._socket])
+
+
+def _addresses() -> list[str]:
+    """This machine's own addresses: what a page may call it by when it listens beyond loopback."""
+    try:
+        return [str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)]
+    except OSError:
+        return []

@@ -1,0 +1,60 @@
+import { clock, element, stop } from "/static/console.js";
+
+const arms = new Map(); // robot -> its card's parts
+const shownEvents = document.getElementById("events");
+
+function makeCard(robot) {
+  const image = element("img", { alt: `camera of ${robot}`, width: 300, height: 300 });
+  const state = element("span", { class: "state" });
+  const facts = element("dl");
+  const card = element(
+    "article", { class: "card", "aria-label": robot },
+    element("h2", {}, robot, state), image, facts,
+    element("button", { class: "stop", type: "button", onclick: () => stop(robot) }, `Stop ${robot}`),
+  );
+  document.getElementById("arms").append(card);
+  const parts = { image, state, facts, frame: -1, isLoading: false };
+  image.addEventListener("load", () => { parts.isLoading = false; });
+  image.addEventListener("error", () => { parts.isLoading = false; });
+  arms.set(robot, parts);
+  return parts;
+}
+
+function show(view) {
+  const names = view.names;
+  for (const robot of view.robots) {
+    const card = arms.get(robot.robot) || makeCard(robot.robot);
+    card.state.textContent = robot.state;
+    card.state.className = `state ${robot.state}`;
+    const lent = view.lab.robots.find((known) => known.robot === robot.robot);
+    const facts = [
+      ["runs", robot.candidate_id ? names[robot.candidate_id] || robot.candidate_id.slice(0, 12) : "nothing"],
+      ["permit", robot.permit_id ? `${robot.permit_id.slice(0, 8)}, rung ${robot.rung}, ${robot.episodes_left} left` : "none"],
+      ["episode", robot.episode_id ? `${robot.episode_id}, step ${robot.step}` : "none"],
+      ["recorder", `${robot.recorder.state}${robot.recorder.reason ? `: ${robot.recorder.reason}` : ""}`],
+      ["disk", `${(robot.recorder.disk_free_bytes / 1e9).toFixed(0)} GB free, ${robot.recorder.saved} saved`],
+      ["guard", `${robot.guard}${robot.guard_reason ? `: ${robot.guard_reason}` : ""}`],
+      ["note", robot.reason || (lent && lent.halted_by ? `halted by ${lent.halted_by}` : "")],
+    ];
+    card.facts.replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
+    // The next image is asked for when the one before has come: a slow page asks less often, and nobody waits for it.
+    if (!card.isLoading && !document.hidden && (robot.frame !== card.frame || robot.frame === 0)) {
+      card.isLoading = true;
+      card.frame = robot.frame;
+      card.image.src = `/camera/${encodeURIComponent(robot.robot)}.jpg?${robot.frame}-${Date.now()}`;
+    }
+  }
+  const waiting = view.lab.waiting ? `, ${view.lab.waiting} waiting for a person` : "";
+  const champion = view.lab.champion ? names[view.lab.champion] || view.lab.champion.slice(0, 12) : "none yet";
+  document.getElementById("lab").textContent = view.lab.is_heard
+    ? `${view.robots.length} arms; champion: ${champion}${waiting}`
+    : `${view.robots.length} arms; no scheduler heard`;
+  for (const event of view.events) {
+    shownEvents.prepend(element("li", { "data-number": event.number }, element("time", {}, clock(event.at_ns)), `${event.robot} ${event.kind}: ${event.text}`));
+  }
+  while (shownEvents.children.length > 200) shownEvents.lastChild.remove();
+}
+
+const stream = new EventSource("/api/stream");
+stream.addEventListener("message", (message) => show(JSON.parse(message.data)));
+stream.addEventListener("error", () => { document.getElementById("lab").textContent = "Connection lost; trying again. What you see is old."; });

@@ -1,0 +1,98 @@
+import { ask, attempt, drawn, element, percent } from "/static/console.js";
+
+let rows = [];
+let sortKey = "rank";
+let isDescending = false;
+const chosen = new Set();
+const body = document.querySelector("#ranking tbody");
+const compareButton = document.getElementById("compare");
+
+const value = {
+  rank: (row) => row.rank,
+  name: (row) => row.name,
+  predicted: (row) => (row.predicted ? row.predicted.mean : -1),
+  near_best: (row) => (row.predicted ? row.predicted.near_best : -1),
+  score: (row) => row.score,
+  rank_high: (row) => row.rank_interval[1],
+  real: (row) => (row.known_success ? row.known_success.share : -1),
+};
+
+function interval(row, low, high) {
+  const x = (number) => 4 + (112 * (number - low)) / (high - low || 1);
+  return drawn("svg", { class: "interval", viewBox: "0 0 120 16", role: "img", "aria-label": `${row.score_interval[0].toFixed(3)} to ${row.score_interval[1].toFixed(3)}` },
+    drawn("line", { x1: x(row.score_interval[0]), x2: x(row.score_interval[1]), y1: 8, y2: 8 }),
+    drawn("circle", { cx: x(row.score), cy: 8, r: 4 }));
+}
+
+function show() {
+  const text = document.getElementById("find").value.toLowerCase();
+  const found = rows.filter((row) => `${row.name} ${row.family} ${row.training_run}`.toLowerCase().includes(text));
+  found.sort((a, b) => {
+    const [x, y] = [value[sortKey](a), value[sortKey](b)];
+    return (x < y ? -1 : x > y ? 1 : a.rank - b.rank) * (isDescending ? -1 : 1);
+  });
+  const low = Math.min(...rows.map((row) => row.score_interval[0]));
+  const high = Math.max(...rows.map((row) => row.score_interval[1]));
+  body.replaceChildren(...found.map((row) => element("tr", {},
+    element("td", {}, element("input", { type: "checkbox", "aria-label": `select ${row.name}`, checked: chosen.has(row.candidate_id), onchange: (event) => choose(row.candidate_id, event.target.checked) })),
+    element("td", { class: "number" }, row.rank),
+    element("th", { scope: "row" }, row.name, element("br"), element("small", { class: "soft" }, [row.family, row.step ?? ""].filter(String).join(", "))),
+    element("td", { class: "number" }, row.predicted ? `${percent(row.predicted.mean)} (${Math.round(100 * row.predicted.low)}–${Math.round(100 * row.predicted.high)})` : "–"),
+    element("td", { class: "number" }, row.predicted ? percent(row.predicted.near_best) : "–"),
+    element("td", { class: "number" }, row.score.toFixed(3)),
+    element("td", {}, interval(row, low, high)),
+    element("td", { class: "number" }, row.rank_interval.join(" to ")),
+    element("td", { class: "number" }, row.known_success ? percent(row.known_success.share) : "–"),
+  )));
+}
+
+function choose(id, isChosen) {
+  if (isChosen) chosen.add(id); else chosen.delete(id);
+  compareButton.disabled = chosen.size < 2 || chosen.size > 4;
+}
+
+function histogram(candidate) {
+  const most = Math.max(1, ...candidate.successes_per_bin, ...candidate.failures_per_bin);
+  const width = 380 / candidate.successes_per_bin.length;
+  const bars = candidate.successes_per_bin.flatMap((count, bin) => [
+    drawn("rect", { x: 20 + bin * width, y: 60 - (50 * count) / most, width: width - 2, height: (50 * count) / most, fill: "var(--good)" }),
+    drawn("rect", { x: 20 + bin * width, y: 60, width: width - 2, height: (50 * candidate.failures_per_bin[bin]) / most, fill: "var(--bad)" }),
+  ]);
+  return drawn("svg", { viewBox: "0 0 420 130", role: "img", "aria-label": `mean Q of ${candidate.name}: successes above, failures below` },
+    drawn("line", { class: "axis", x1: 20, x2: 400, y1: 60, y2: 60 }), ...bars,
+    drawn("text", { x: 20, y: 125 }, candidate.bin_range[0].toFixed(2)), drawn("text", { x: 370, y: 125 }, candidate.bin_range[1].toFixed(2)));
+}
+
+async function compare() {
+  const found = await attempt(() => ask(`/api/compare?ids=${[...chosen].join(",")}`));
+  if (!found) return;
+  const section = document.getElementById("comparison");
+  section.hidden = false;
+  section.replaceChildren(element("h2", {}, "Side by side: mean Q of each episode, successes above the line, failures below"),
+    ...found.candidates.map((candidate, row) => element("figure", {}, histogram(candidate), element("figcaption", {},
+      `${candidate.name}${candidate.family ? ` (${candidate.family})` : ""}: scores above `,
+      found.candidates.map((other, column) => (column === row ? "" : `${other.name} in ${percent(found.beats[row][column])} of resamples`)).filter(String).join(", ")))));
+  section.scrollIntoView({ block: "nearest" });
+}
+
+for (const head of document.querySelectorAll("#ranking th[data-key]")) {
+  head.firstElementChild.addEventListener("click", () => {
+    isDescending = sortKey === head.dataset.key ? !isDescending : false;
+    sortKey = head.dataset.key;
+    for (const other of document.querySelectorAll("#ranking th[data-key]")) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", isDescending ? "descending" : "ascending");
+    show();
+  });
+}
+document.getElementById("find").addEventListener("input", show);
+document.getElementById("filters").addEventListener("submit", (event) => event.preventDefault());
+compareButton.addEventListener("click", compare);
+
+const answer = await attempt(() => ask("/api/ranking"));
+const about = document.getElementById("about");
+if (answer && answer.ranking) {
+  const of = answer.ranking;
+  rows = answer.candidates;
+  about.textContent = `${rows.length} candidates by ${of.metric} on ${of.episodes} episodes, ${of.successes} of them successes; snapshot ${of.snapshot_id.slice(0, 12)}, made ${of.made_at}`;
+  show();
+} else if (answer) about.textContent = "There is no ranking yet; `opc score` makes one.";

@@ -1,0 +1,22 @@
+// Signed statements: what a person says, signed in this tab and checked by whoever acts on it.
+import { person, send, sign } from "/static/console.js";
+
+const encode = (text) => new TextEncoder().encode(text);
+const base64 = (bytes) => btoa(String.fromCharCode(...bytes));
+
+// The DSSE pre-authentication encoding: what exactly is signed.
+function authenticated(type, payload) {
+  const head = encode(`DSSEv1 ${encode(type).length} ${type} ${payload.length} `);
+  const whole = new Uint8Array(head.length + payload.length);
+  whole.set(head);
+  whole.set(payload, head.length);
+  return whole;
+}
+
+export async function submit(kind, body) {
+  const { type, payload } = await send("/api/statements/prepare", { kind, person: person(), body: JSON.stringify(body) });
+  const bytes = Uint8Array.from(atob(payload), (letter) => letter.charCodeAt(0));
+  const signature = await sign(authenticated(type, bytes));
+  const envelope = { payloadType: type, payload, signatures: [{ keyid: person(), sig: base64(signature) }] };
+  return send("/api/statements", { envelope: JSON.stringify(envelope) });
+}

@@ -1,0 +1,78 @@
+"""A small lab's folders for the console's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from opc_ros.console.app import Console
+from opc_ros.console.commands import Answer
+from opc_ros.console.lab import ConsoleLab, LabPaths
+from opc_ros.console.live import LiveView
+from opc_ros.deployment.audit_log import AuditLog
+from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.scoring.q_cache import EpisodeFacts, QCache, QCacheEntry
+from opc_ros.store import open_store
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Clock:
+    """A steady clock one can set."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class CountingCommands:
+    """Remembers what it was told, and says so."""
+
+    takes_statements = True
+
+    def __init__(self) -> None:
+        self.stopped: list[tuple[str, ...]] = []
+        self.submitted: list[str] = []
+
+    def stop(self, robots: tuple[str, ...], person: str) -> Answer:
+        self.stopped.append(robots)
+        return Answer(True, f"stopped: {', '.join(robots)}")
+
+    def submit(self, envelope: str) -> Answer:
+        self.submitted.append(envelope)
+        return Answer(True, "approved")
+
+
+def make_episode(
+    number: int, *, robot: str = "arm1", policy: str = "better", is_success: bool | None = True
+) -> Episode:
+    image = np.full((32, 32, 3), 40 * number % 256, dtype=np.uint8)
+    tool = ToolState(0.5, 0.0, 0.2, 0.0, 0.08)
+    begin_ns = 1_700_000_000_000_000_000 + number * 1_000_000_000
+    steps = tuple(
+        GraspStep(Frame.from_image(image, begin_ns + 1_000_000 * step), tool, GraspAction(terminate=step == 2))
+        for step in range(3)
+    )
+    label = Label() if is_success is None else Label(is_success, LabelSource.EPISODE_END, robot)
+    return Episode(f"{robot}-{number:03}", robot, policy, steps, label, object_set="discs")
+
+
+def make_console(folder: Path, commands: CountingCommands | None = None) -> tuple[Console, Clock]:
+    """Three episodes, Q values of one candidate on the first, and an audit log of two lines."""
+    paths = LabPaths(folder / "store", folder / "scores" / "latest", folder / "deployment", folder / "candidates")
+    with open_store(paths.store, create=True) as store:
+        first = store.append(make_episode(1))
+        store.append(make_episode(2, is_success=False))
+        store.append(make_episode(3, robot="arm2", policy=HOSTILE, is_success=None))
+    with QCache(paths.q_cache) as cache:
+        facts = EpisodeFacts(first.id, first.file_sha256, 3, "arm1", "better", "discs", first.began_ns)
+        values = np.array([0.25, 0.5, 0.75], dtype=np.float32)
+        cache.append([QCacheEntry("c" * 64, (first.id, first.file_sha256), values)], [facts])
+    log = AuditLog(paths.deployment / "ledger.jsonl")
+    log.append("request", {"candidate": "careful"}, 1)
+    log.append("halt", {"robot": "arm1"}, 2)
+    clock = Clock()
+    return Console(LiveView(clock), ConsoleLab(paths, clock), commands or CountingCommands(), "secret"), clock

@@ -1,0 +1,166 @@
+"""The console's pages and data, asked for over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from opc_ros.console.app import Console, build_app
+from opc_ros.console.guarding import BURST, Guarded
+from tests.console.lab_on_disk import HOSTILE, Clock, CountingCommands, make_console
+
+ORIGIN = "http://localhost"
+OWN = {"origin": ORIGIN, "x-opc-console": "secret"}
+
+
+@pytest.fixture
+def commands() -> CountingCommands:
+    return CountingCommands()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, commands: CountingCommands) -> tuple[Console, Clock]:
+    return make_console(tmp_path, commands)
+
+
+@pytest.fixture
+def client(lab: tuple[Console, Clock]) -> TestClient:
+    return TestClient(build_app(lab[0]), base_url=ORIGIN)
+
+
+@pytest.mark.parametrize("path", ["/", "/ranking", "/decisions", "/episodes", "/race", "/reports"])
+def test_every_page_comes_with_strict_headers_and_no_inline_script(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe-inline" not in policy
+    assert "default-src 'none'" in policy
+    assert "<script>" not in answer.text
+    assert " onclick=" not in answer.text
+
+
+def test_episodes_are_found_newest_first_and_filtered(client: TestClient) -> None:
+    everything = client.get("/api/episodes").json()
+    assert [episode["id"] for episode in everything["episodes"]] == ["arm2-003", "arm1-002", "arm1-001"]
+    assert everything["facets"]["robots"] == ["arm1", "arm2"]
+    failed = client.get("/api/episodes", params={"label": "failure", "robot": "arm1"}).json()
+    assert [episode["id"] for episode in failed["episodes"]] == ["arm1-002"]
+
+
+def test_an_episode_shows_tool_action_and_each_candidates_q(client: TestClient) -> None:
+    shown = client.get("/api/episodes/arm1-001").json()
+    assert shown["actions"][2][-1] == 1.0  # terminates
+    assert shown["q"] == [{"candidate_id": "c" * 64, "name": "c" * 12, "values": [0.25, 0.5, 0.75]}]
+    frame = client.get("/episodes/arm1-001/frame/0")
+    assert frame.headers["content-type"] == "image/jpeg"
+    assert client.get("/episodes/arm1-001/frame/9").json() == {
+        "error": "episode arm1-001: has 3 frames, asked for number 9"
+    }
+
+
+@pytest.mark.parametrize("name", ["nobody", "..%2F..%2Fetc", "%00"])
+def test_an_unknown_episode_is_one_line(client: TestClient, name: str) -> None:
+    answer = client.get(f"/api/episodes/{name}")
+    assert answer.status_code in (404, 409)
+    assert "error" in answer.json()
+
+
+def test_names_from_episodes_travel_as_text_in_json_alone(client: TestClient) -> None:
+    found = client.get("/api/episodes", params={"robot": "arm2"})
+    assert found.headers["content-type"] == "application/json"
+    assert found.json()["episodes"][0]["policy"] == HOSTILE
+    assert HOSTILE not in client.get("/episodes").text
+
+
+def test_the_audit_log_is_searched_newest_first(client: TestClient) -> None:
+    assert [entry["kind"] for entry in client.get("/api/audit").json()["entries"]] == ["halt", "request"]
+    found = client.get("/api/audit", params={"text": "careful"}).json()["entries"]
+    assert [entry["n"] for entry in found] == [1]
+
+
+def test_a_stop_reaches_every_robot_that_was_heard(
+    client: TestClient, lab: tuple[Console, Clock], commands: CountingCommands
+) -> None:
+    for robot in ("arm2", "arm1"):
+        lab[0].live.update_robot(robot, state="running")
+    answer = client.post("/api/stop", json={"robot": ""}, headers=OWN)
+    assert answer.json() == {"done": True, "message": "stopped: arm1, arm2"}
+    client.post("/api/stop", json={"robot": "arm2"}, headers=OWN)
+    assert commands.stopped == [("arm1", "arm2"), ("arm2",)]
+    assert "unknown here" in client.post("/api/stop", json={"robot": "arm9"}, headers=OWN).json()["error"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": ORIGIN},
+        {"origin": ORIGIN, "x-opc-console": "guess"},
+        {"x-opc-console": "secret"},
+        {"origin": "http://evil.example", "x-opc-console": "secret"},
+        {"origin": "null", "x-opc-console": "secret"},
+    ],
+)
+def test_what_does_not_come_from_the_consoles_own_page_changes_nothing(
+    client: TestClient, commands: CountingCommands, headers: dict[str, str]
+) -> None:
+    answer = client.post("/api/stop", json={"robot": ""}, headers=headers)
+    assert answer.status_code == 403
+    assert client.post("/api/statements", json={"envelope": "{}"}, headers=headers).status_code == 403
+    assert (commands.stopped, commands.submitted) == ([], [])
+
+
+def test_another_host_name_is_not_served(lab: tuple[Console, Clock]) -> None:
+    rebound = TestClient(build_app(lab[0]), base_url="http://evil.example")
+    assert rebound.get("/api/now").status_code == 421
+
+
+def test_beyond_loopback_everybody_needs_the_token(lab: tuple[Console, Clock]) -> None:
+    app = build_app(lab[0], hosts=frozenset({"lab.local"}), needs_token_to_read=True)
+    client = TestClient(app, base_url="http://lab.local", follow_redirects=False)
+    assert client.get("/api/now").status_code == 401
+    assert client.get("/?token=wrong").status_code == 401
+    first = client.get("/?token=secret")
+    assert first.status_code == 303
+    assert "httponly" in first.headers["set-cookie"].lower()
+    assert client.get("/api/now").status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"robot": 7}', b'{"robot": "' + b"x" * 300 + b'"}'])
+def test_a_body_that_is_not_expected_is_refused_in_one_line(
+    client: TestClient, commands: CountingCommands, body: bytes
+) -> None:
+    answer = client.post("/api/stop", content=body, headers=OWN)
+    assert answer.status_code in (400, 409)
+    assert "expected" in answer.json()["error"]
+    assert commands.stopped == []
+
+
+def test_a_flood_is_slowed_down(lab: tuple[Console, Clock]) -> None:
+    app = Guarded(
+        build_app(lab[0]), token="", hosts=frozenset({"localhost"}), needs_token_to_read=False, now_s=lambda: 0.0
+    )
+    client = TestClient(app, base_url=ORIGIN)
+    codes = [client.get("/static/icon.svg").status_code for _ in range(BURST + 5)]
+    assert codes == [200] * BURST + [429] * 5
+
+
+def test_a_robot_unheard_for_three_seconds_is_offline(client: TestClient, lab: tuple[Console, Clock]) -> None:
+    console, clock = lab
+    console.live.update_robot("arm1", state="running")
+    assert client.get("/api/now").json()["robots"][0]["state"] == "running"
+    clock.now_s += 3.1
+    assert client.get("/api/now").json()["robots"][0]["state"] == "offline"
+
+
+def test_images_are_wanted_only_while_somebody_looks(lab: tuple[Console, Clock], client: TestClient) -> None:
+    console, clock = lab
+    console.live.update_robot("arm1")
+    assert console.live.watched() == frozenset()
+    client.get("/camera/arm1.jpg")
+    assert console.live.watched() == frozenset({"arm1"})
+    clock.now_s += 5.1
+    assert console.live.watched() == frozenset()
