@@ -1,4 +1,4 @@
-"""Builds the arm's URDF: pybullet_data's iiwa with a two-finger gripper whose collision shapes are boxes."""
+"""Builds a twin's URDF: any serial arm with a two-finger gripper whose collision shapes are boxes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim_bridge.kuka import FLANGE_TO_TOOL_M
+from opc_ros.arms.model import find_urdf
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.errors import ConfigError
 
+FINGERS = ("left_finger_joint", "right_finger_joint")
 OPEN_APERTURE_M = 0.08
 FINGERTIP_BELOW_TOOL_M = 0.008  # how far the fingers reach past the point called tool
 
-_LINK_7_TO_FLANGE_M = 0.045
 _PALM_LENGTH_M = 0.065
 _FINGER_THICKNESS_M = 0.012
 _FINGER_WIDTH_M = 0.022
-# From the base to the shoulder: wherever the tool is in its workspace, they stay out of every camera's image.
-_NEVER_SEEN = ("lbr_iiwa_link_0", "lbr_iiwa_link_1", "lbr_iiwa_link_2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,47 +31,67 @@ class GripperMount:
 SQUARE_MOUNT = GripperMount()
 
 
-def compose_arm_urdf(data_path: Path, mount: GripperMount) -> str:
+def compose_arm_urdf(arm: ArmSettings, mount: GripperMount) -> str:
     """URDF text of arm and gripper.
 
     The arm's links lose their collision meshes: inside the workspace box only hand and fingers can touch
     anything, and every mesh would cost time in each physics step. Links that are never seen lose their looks,
     half of all triangles that an image would cost.
     """
-    folder = data_path / "kuka_iiwa"
-    robot = ET.parse(folder / "model.urdf").getroot()
+    path = find_urdf(arm.body.urdf)
+    robot = ET.parse(path).getroot()
+    _remove_hand(robot, arm.body.link, path)
     for link in robot.findall("link"):
         for collision in link.findall("collision"):
             link.remove(collision)
-        for visual in link.findall("visual") if link.get("name") in _NEVER_SEEN else ():
+        for visual in link.findall("visual") if link.get("name") in arm.body.unseen_links else ():
             link.remove(visual)
     # Bullet places a body by its centre of mass; the fixed base has none that matters, so let it be the base frame.
     base_inertia = robot.find("link/inertial/origin")
-    assert base_inertia is not None
-    base_inertia.set("xyz", "0 0 0")
+    if base_inertia is not None:
+        base_inertia.set("xyz", "0 0 0")
     for mesh in robot.iter("mesh"):
-        mesh.set("filename", str(folder / mesh.get("filename", "")))
-    tool_height = _LINK_7_TO_FLANGE_M + FLANGE_TO_TOOL_M
+        mesh.set("filename", str(path.parent / mesh.get("filename", "").removeprefix("package://")))
+    carrier, flange_m, tool = arm.body.link, arm.body.link_to_flange_m, arm.tool
+    finger_m = tool.z_m + FINGERTIP_BELOW_TOOL_M - _PALM_LENGTH_M
+    if finger_m < _FINGER_THICKNESS_M:
+        raise ConfigError(f"tool: z_m is {tool.z_m}, expected room for a palm of {_PALM_LENGTH_M} m and fingers")
     robot.append(_link("tool", mass_kg=0.001))
-    robot.append(_fixed_joint("tool_joint", "tool", f"0 0 {tool_height}", "0 0 0"))
+    robot.append(_fixed_joint("tool_joint", carrier, "tool", f"{tool.x_m} {tool.y_m} {flange_m + tool.z_m}", "0 0 0"))
     palm = (0.045, 0.11, _PALM_LENGTH_M)
     robot.append(_link("palm", mass_kg=0.8, box_m=palm, centre_z_m=_PALM_LENGTH_M / 2))
-    place = f"0 {mount.sideways_m} {_LINK_7_TO_FLANGE_M}"
-    robot.append(_fixed_joint("palm_joint", "palm", place, f"0 0 {mount.yaw_offset_rad}"))
+    place = f"{tool.x_m} {tool.y_m + mount.sideways_m} {flange_m}"
+    robot.append(_fixed_joint("palm_joint", carrier, "palm", place, f"0 0 {tool.yaw_rad + mount.yaw_offset_rad}"))
     if mount.has_cable:
         _append_cable(robot)
-    for side, sign in (("left", 1), ("right", -1)):
-        _append_finger(robot, side, sign)
+    for joint, sign in zip(FINGERS, (1, -1), strict=True):
+        _append_finger(robot, joint, sign, finger_m)
     return ET.tostring(robot, encoding="unicode")
 
 
-def _append_finger(robot: ET.Element, side: str, sign: int) -> None:
-    length = FLANGE_TO_TOOL_M + FINGERTIP_BELOW_TOOL_M - _PALM_LENGTH_M
+def _remove_hand(robot: ET.Element, carrier: str, path: Path) -> None:
+    """Take away all links that hang on the one that is to carry the twin's gripper."""
+    links = {link.get("name", ""): link for link in robot.findall("link")}
+    if carrier not in links:
+        raise ConfigError(f"{path}: no link {carrier!r} to carry the gripper, expected one of {', '.join(links)}")
+    hanging = [carrier]
+    while hanging:
+        above = hanging.pop()
+        for joint in robot.findall("joint"):
+            parent, child = joint.find("parent"), joint.find("child")
+            if parent is not None and child is not None and parent.get("link") == above:
+                robot.remove(joint)
+                robot.remove(links[child.get("link", "")])
+                hanging.append(child.get("link", ""))
+
+
+def _append_finger(robot: ET.Element, name: str, sign: int, length: float) -> None:
+    link = name.removesuffix("_joint")
     box = (_FINGER_WIDTH_M, _FINGER_THICKNESS_M, length)
-    robot.append(_link(f"{side}_finger", mass_kg=0.1, box_m=box, centre_z_m=length / 2))
-    joint = ET.SubElement(robot, "joint", name=f"{side}_finger_joint", type="prismatic")
+    robot.append(_link(link, mass_kg=0.1, box_m=box, centre_z_m=length / 2))
+    joint = ET.SubElement(robot, "joint", name=name, type="prismatic")
     ET.SubElement(joint, "parent", link="palm")
-    ET.SubElement(joint, "child", link=f"{side}_finger")
+    ET.SubElement(joint, "child", link=link)
     # At zero the inner faces meet on the tool axis.
     place = f"0 {sign * _FINGER_THICKNESS_M / 2} {_PALM_LENGTH_M}"
     ET.SubElement(joint, "origin", xyz=place, rpy="0 0 0")
@@ -108,9 +128,9 @@ def _link(
     return link
 
 
-def _fixed_joint(name: str, child: str, xyz: str, rpy: str) -> ET.Element:
+def _fixed_joint(name: str, parent: str, child: str, xyz: str, rpy: str) -> ET.Element:
     joint = ET.Element("joint", name=name, type="fixed")
-    ET.SubElement(joint, "parent", link="lbr_iiwa_link_7")
+    ET.SubElement(joint, "parent", link=parent)
     ET.SubElement(joint, "child", link=child)
     ET.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
     return joint

@@ -10,7 +10,6 @@ import numpy as np
 from opc_ros.errors import ConfigError
 from opc_ros.grasp import ActionBounds, GraspAction, Observation, ToolState
 from sim_bridge.arm_model import FINGERTIP_BELOW_TOOL_M, OPEN_APERTURE_M
-from sim_bridge.kuka import WORKSPACE
 from sim_bridge.world import World
 
 _MISSED_APERTURE_M = 0.012  # narrower than any object: the fingers have met
@@ -143,7 +142,7 @@ class BehaviourPolicy:
         yaw = aim.yaw_rad + float(rng.normal(0.0, spec.yaw_spread_rad))
         # The gripper is the same after half a turn: take the nearer way.
         yaw = tool.yaw_rad + math.remainder(yaw - tool.yaw_rad, math.pi)
-        (x, y, z), _ = WORKSPACE.clamp((aim.x_m + dx, aim.y_m + dy, aim.z_m + dz))
+        (x, y, z), _ = self._world.spec.arm.workspace.clamp((aim.x_m + dx, aim.y_m + dy, aim.z_m + dz))
         return Approach(
             x_m=x,
             y_m=y,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 import traceback
@@ -56,13 +57,14 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
     def setup(self, settings: BehaviourSettings) -> None:
         self._settings = settings
         robot = robot_name(self, settings.robot)
-        spec = find_world(settings.world)
+        arm = load_config(find_config(settings.arm_config), ArmSettings)
+        spec = dataclasses.replace(find_world(settings.world), arm=arm)
         self._object_set = spec.object_set
         self._robot = robot
         self._world = World(spec, image_size=16)
         self.held.callback(self._world.close)
         self._policy = BehaviourPolicy(find_behaviour(settings.policy), self._world)
-        self._arm = RosArm(scale_speed(load_config(find_config(settings.arm_config), ArmSettings), robot, 1.0))
+        self._arm = RosArm(scale_speed(arm, robot, 1.0))
         self.held.callback(self._arm.close)
         self._recorder = RecorderWatch(self)
         self.held.callback(self._recorder.close)

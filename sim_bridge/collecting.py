@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import Protocol
 
 import cv2
 
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.errors import ArmLost, ConfigError
 from opc_ros.grasp import Episode
 from opc_ros.workers import begin_worker
@@ -36,6 +38,9 @@ class Plan(Protocol):
     @property
     def robot(self) -> str: ...
 
+    @property
+    def arm(self) -> ArmSettings | None: ...
+
     def episode_id(self, seed: int) -> str:
         """The same for the same episode, so that a second run knows what it has."""
         ...
@@ -53,13 +58,15 @@ class CollectionPlan:
     policy: str
     image_size: int = 472
     robot: str = "twin"
+    arm: ArmSettings | None = None  # None: the LBR that every world has
 
     def __post_init__(self) -> None:
         check_scene(self.world, self.image_size)
         find_behaviour(self.policy)
 
     def episode_id(self, seed: int) -> str:
-        return f"{self.world}-{self.policy}-{self.image_size}px-{seed:08d}"
+        arm = f"{self.arm.robot}-" if self.arm is not None else ""
+        return f"{arm}{self.world}-{self.policy}-{self.image_size}px-{seed:08d}"
 
     def make_policy(self, world: World) -> SeededPolicy:
         return BehaviourPolicy(find_behaviour(self.policy), world)
@@ -77,7 +84,8 @@ class Collector:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._spec = find_world(plan.world)
+        spec = find_world(plan.world)
+        self._spec = spec if plan.arm is None else dataclasses.replace(spec, arm=plan.arm)
         self._arm = TwinArm(self._spec, name=plan.robot, image_size=plan.image_size)
         self._policy = plan.make_policy(self._arm.world)
 

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from opc_ros.arms.safety import JointLimits, StopSwitch, Watchdog
+from opc_ros.arms.limits import JointLimits
+from opc_ros.arms.safety import StopSwitch, Watchdog
 from opc_ros.arms.trajectory import Trajectory
 from opc_ros.errors import OutOfReach
-from sim_bridge.kuka import MODEL
 from sim_bridge.trajectory_controller import TrajectoryController
 from sim_bridge.world import World
 
@@ -38,7 +38,7 @@ class TwinDriver:
         self._world = world
         self._switch = switch
         self._watchdog = Watchdog("commands and heartbeats", command_timeout_s, now)
-        self._controller = TrajectoryController(JointLimits(MODEL), world.joint_positions_rad())
+        self._controller = TrajectoryController(JointLimits(world.kinematics.model), world.joint_positions_rad())
         self._silence = ""
 
     @property

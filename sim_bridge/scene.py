@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pybullet_data
 
-from sim_bridge.arm_model import GripperMount, compose_arm_urdf
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.errors import ConfigError
+from sim_bridge.arm_model import FINGERS, GripperMount, compose_arm_urdf
 from sim_bridge.bullet import pybullet, silence
 from sim_bridge.objects import OBJECT_SCALE, object_numbers, object_urdf, read_vertices
 from sim_bridge.painter import Painter
@@ -22,22 +24,26 @@ DROP_REACH_M = 0.075  # objects are dropped this far from the tray's centre at m
 
 _DATA = Path(pybullet_data.getDataPath())
 _UPRIGHT = (0.0, 0.0, 0.0, 1.0)
-_ARM_LINKS = range(-1, 7)  # the gripper keeps its colour
 _REST_ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SceneBodies:
-    """Numbers of the bodies that move, in the physics client."""
+    """Numbers of the bodies that move and of the arm's joints, in the physics client."""
 
     arm: int
+    joints: tuple[int, ...]  # of the arm, from the base
+    fingers: tuple[int, int]
+    carrier: int  # the link that carries the gripper
     objects: tuple[int, ...]
 
 
 class Scene:
     """Loads everything once; each layout only moves and repaints it."""
 
-    def __init__(self, client: Any, stage: Any, *, object_set: str, level: Level, mount: GripperMount) -> None:
+    def __init__(
+        self, client: Any, stage: Any, arm: ArmSettings, *, object_set: str, level: Level, mount: GripperMount
+    ) -> None:
         """`stage` is a second client that holds the looks of what stands still."""
         self._client = client
         self._clear_state: int | None = None
@@ -47,13 +53,14 @@ class Scene:
             textures = write_textures(folder, first=bank) if level is not Level.NONE else []
             self._painter = Painter(client, textures)
             urdf = folder / "arm.urdf"
-            urdf.write_text(compose_arm_urdf(_DATA, mount), encoding="utf-8")
-            arm = int(client.loadURDF(str(urdf), useFixedBase=True))
+            urdf.write_text(compose_arm_urdf(arm, mount), encoding="utf-8")
+            body = int(client.loadURDF(str(urdf), useFixedBase=True))
             self._surroundings = Surroundings(
                 client, stage, level=level, data_path=_DATA, folder=folder, textures=textures
             )
             numbers = object_numbers(object_set)
-            self.bodies = SceneBodies(arm, tuple(self._add_object(n, _far(i)) for i, n in enumerate(numbers)))
+            objects = tuple(self._add_object(n, _far(i)) for i, n in enumerate(numbers))
+            self.bodies = _name_joints(client, body, arm, objects)
         self._vertices = [read_vertices(_DATA, number) for number in numbers]
         self._masses_kg = {body: client.getDynamicsInfo(body, -1)[0] for body in self.bodies.objects}
 
@@ -73,7 +80,8 @@ class Scene:
         """Move and repaint everything but the objects' places, which are dropped later."""
         self._surroundings.arrange(variation)
         place(self._client, self.bodies.arm, (0.0, 0.0), variation.arm_offset)
-        self._painter.paint(self.bodies.arm, variation.arm, links=_ARM_LINKS)
+        # The gripper keeps its colour.
+        self._painter.paint(self.bodies.arm, variation.arm, links=range(-1, self.bodies.carrier + 1))
         for body, surface in zip(self.bodies.objects, variation.objects, strict=False):
             self._painter.paint(body, surface)
         for body, mass in self._masses_kg.items():
@@ -144,6 +152,21 @@ class Scene:
         urdf = str(object_urdf(_DATA, number))
         flags = pybullet.URDF_ENABLE_SLEEPING
         return int(self._client.loadURDF(urdf, position_m, globalScaling=OBJECT_SCALE, flags=flags))
+
+
+def _name_joints(client: Any, body: int, arm: ArmSettings, objects: tuple[int, ...]) -> SceneBodies:
+    """Find the arm's joints and fingers among all that Bullet counts, fixed ones too."""
+    infos = [client.getJointInfo(body, joint) for joint in range(client.getNumJoints(body))]
+    number = {info[1].decode(): info[0] for info in infos}
+    fingers = number[FINGERS[0]], number[FINGERS[1]]
+    joints = tuple(info[0] for info in infos if info[2] != pybullet.JOINT_FIXED and info[0] not in fingers)
+    if len(joints) != len(arm.joint_names):
+        raise ConfigError(
+            f"{arm.body.urdf}: {len(joints)} joints lead to {arm.body.link}, expected {len(arm.joint_names)} "
+            "as joint_names has"
+        )
+    carrier = next(info[0] for info in infos if info[12].decode() == arm.body.link)
+    return SceneBodies(body, joints, fingers, carrier, objects)
 
 
 def _far(index: int) -> tuple[float, float, float]:

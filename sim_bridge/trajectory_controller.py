@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opc_ros.arms.kinematics import JOINTS
-from opc_ros.arms.safety import JointLimits
+from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.trajectory import Trajectory
 from opc_ros.errors import OutOfReach
 
@@ -15,13 +14,13 @@ class TrajectoryController:
 
     def __init__(self, limits: JointLimits, joints_rad: np.ndarray) -> None:
         self._limits = limits
-        self._setpoint_rad = np.array(joints_rad, dtype=float)  # (7,)
+        self._setpoint_rad = np.array(joints_rad, dtype=float)  # (J,)
         self._trajectory: Trajectory | None = None
         self._elapsed_s = 0.0
         self._clamped: list[str] = []
 
     @property
-    def setpoint_rad(self) -> np.ndarray:  # (7,)
+    def setpoint_rad(self) -> np.ndarray:  # (J,)
         return self._setpoint_rad
 
     @property
@@ -37,7 +36,7 @@ class TrajectoryController:
         self._elapsed_s = 0.0
 
     def advance(self, seconds: float) -> np.ndarray:
-        """Where the joints (7,) should be, this much later."""
+        """Where the joints (J,) should be, this much later."""
         if self._trajectory is not None:
             self._elapsed_s += seconds
             wanted = self._trajectory.sample(self._elapsed_s)
@@ -70,5 +69,5 @@ class TrajectoryController:
         return Trajectory(
             times_s=np.concatenate([[0.0], trajectory.times_s]),
             positions_rad=np.vstack([self._setpoint_rad, trajectory.positions_rad]),
-            velocities_rad_s=np.vstack([np.zeros(JOINTS), trajectory.velocities_rad_s]),
+            velocities_rad_s=np.vstack([np.zeros_like(self._setpoint_rad), trajectory.velocities_rad_s]),
         )

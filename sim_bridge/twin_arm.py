@@ -9,11 +9,10 @@ import numpy as np
 
 from opc_ros.arms.arm import Motion
 from opc_ros.arms.kinematics import ToolPose
-from opc_ros.arms.safety import WorkspaceBox
+from opc_ros.arms.limits import WorkspaceBox
 from opc_ros.errors import ArmStopped
 from opc_ros.grasp import ActionBounds, GraspAction, Observation
 from sim_bridge.arm_model import OPEN_APERTURE_M
-from sim_bridge.kuka import KINEMATICS, LARGEST_YAW_RAD, MODEL, WORKSPACE
 from sim_bridge.world import World, WorldSpec
 
 EPOCH_NS = 1_500_000_000_000_000_000  # stamps are simulated time after this, so that a seed gives the same bytes
@@ -39,13 +38,15 @@ class TwinArm:
         name: str = "twin",
         image_size: int = 472,
         bounds: ActionBounds | None = None,
-        workspace: WorkspaceBox = WORKSPACE,
+        workspace: WorkspaceBox | None = None,
     ) -> None:
         """A World that is passed in is used as it is, and closed with the arm."""
         self.world = world if isinstance(world, World) else World(world, image_size=image_size)
         self._name = name
         self._bounds = bounds or ActionBounds()
-        self._workspace = workspace
+        arm = self.world.spec.arm
+        self._workspace = workspace or arm.workspace
+        self._largest_yaw_rad = arm.body.largest_yaw_rad
         self._stop_reason: str | None = None
         self._frames = 0
 
@@ -115,9 +116,9 @@ class TwinArm:
         if math.dist(wanted, (x, y, z)) < _AT_THE_EDGE_M:
             outside = ()
         yaw = start.yaw_rad + bounded.rotation_rad
-        if abs(yaw) > LARGEST_YAW_RAD:
-            outside = (*outside, f"tool yaw is {yaw:+.4f} rad, allowed +-{LARGEST_YAW_RAD:.4f}")
-            yaw = math.copysign(LARGEST_YAW_RAD, yaw)
+        if abs(yaw) > self._largest_yaw_rad:
+            outside = (*outside, f"tool yaw is {yaw:+.4f} rad, allowed +-{self._largest_yaw_rad:.4f}")
+            yaw = math.copysign(self._largest_yaw_rad, yaw)
         sent = bounded
         if outside:
             sent = dataclasses.replace(
@@ -131,7 +132,8 @@ class TwinArm:
         """Lead the tool along a straight line, then let it come to rest."""
         distance_m = math.dist((start.x_m, start.y_m, start.z_m), (goal.x_m, goal.y_m, goal.z_m))
         turn_rad = abs(goal.yaw_rad - start.yaw_rad)
-        joints_s = np.abs(KINEMATICS.solve(goal) - KINEMATICS.solve(start)) / (MODEL.largest_velocity_rad_s * _HEADROOM)
+        solve = self.world.kinematics.solve
+        joints_s = np.abs(solve(goal) - solve(start)) / (self.world.kinematics.model.velocity_rad_s * _HEADROOM)
         seconds = max(_SHORTEST_MOVE_S, distance_m / _SPEED_M_S, turn_rad / _TURN_RAD_S, float(joints_s.max()))
         waypoints = math.ceil(seconds / _WAYPOINT_S)
         for index in range(1, waypoints + 1):
@@ -143,6 +145,6 @@ class TwinArm:
                 z_m=start.z_m + part * (goal.z_m - start.z_m),
                 yaw_rad=start.yaw_rad + part * (goal.yaw_rad - start.yaw_rad),
             )
-            self.world.command_joints(KINEMATICS.solve(pose))
+            self.world.command_joints(solve(pose))
             self.world.advance(_WAYPOINT_S)
         self.world.advance(_COME_TO_REST_S)

@@ -1,7 +1,8 @@
-"""The twin as a node: a simulated arm, gripper and camera behind the topics of a KUKA driver."""
+"""The twin as a node: a simulated arm, gripper and camera behind the topics of its driver."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,9 @@ from std_msgs.msg import Float64, Header
 from trajectory_msgs.msg import JointTrajectory
 
 from opc_ros.arms.safety import StopSwitch
-from opc_ros.config import described
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.bringup.config_files import find_config
+from opc_ros.config import described, load_config
 from opc_ros.errors import ArmError, OpcError
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import reading_to_msg, trajectory_from_msg
@@ -52,11 +55,7 @@ class TwinSettings:
     robot: str = described("", "name of the robot; empty: the node's namespace")
     world: str = described("train", "which objects, looks and camera; sim_bridge/worlds.py names them")
     seed: int = described(0, "of the first layout", low=0)
-    joint_names: tuple[str, str, str, str, str, str, str] = described(
-        ("A1", "A2", "A3", "A4", "A5", "A6", "A7"), "as the driver calls them"
-    )
-    controller: str = described("joint_trajectory_controller", "takes trajectories on <controller>/joint_trajectory")
-    gripper_joint: str = described("gripper_width", "name of the opening in gripper/joint_states")
+    arm_config: str = described("config/arm_twin.yaml", "which arm it is, and what its driver calls joints and topics")
     joint_state_hz: float = described(100.0, "joint states each second", low=10, high=1000)
     camera_hz: float = described(10.0, "images each second, as far as the machine renders so many", low=0.1, high=200)
     image_size: int = described(472, "width and height of the images in pixels", low=16, high=4096)
@@ -69,7 +68,7 @@ class TwinSettings:
 
 
 class TwinNode(OpcNode[TwinSettings]):
-    """A simulated KUKA LBR iiwa over a bin, with gripper and camera, behind the topics of its driver."""
+    """A simulated arm over a bin, with gripper and camera, behind the topics of its driver."""
 
     NAME = "twin"
     SETTINGS = TwinSettings
@@ -79,7 +78,8 @@ class TwinNode(OpcNode[TwinSettings]):
         self._robot = robot_name(self, settings.robot)
         if not set_niceness(settings.niceness):
             self.get_logger().info(f"niceness {settings.niceness} is not allowed here; a busy machine may delay a stop")
-        spec = find_world(settings.world)
+        self._arm = load_config(find_config(settings.arm_config), ArmSettings).with_full_names()
+        spec = dataclasses.replace(find_world(settings.world), arm=self._arm)
         self._camera = CameraProcess(spec, image_size=settings.image_size, quality=settings.jpeg_quality)
         self.held.callback(self._camera.close)
         self._world = World(spec, image_size=settings.image_size)
@@ -103,9 +103,9 @@ class TwinNode(OpcNode[TwinSettings]):
         # Commands are only taken while physics runs.
         self._inputs = [
             self.create_subscription(
-                JointTrajectory, f"{self._settings.controller}/joint_trajectory", self._on_trajectory, 10
+                JointTrajectory, f"{self._arm.controller}/joint_trajectory", self._on_trajectory, 10
             ),
-            self.create_subscription(Float64, "gripper/command", self._on_gripper, 10),
+            self.create_subscription(Float64, self._arm.gripper.command, self._on_gripper, 10),
             self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10),
         ]
         self._service = create_service(self, LayOutBin, "lay_out", self._on_lay_out)
@@ -120,9 +120,9 @@ class TwinNode(OpcNode[TwinSettings]):
             self.destroy_subscription(subscription)
 
     def _offer_topics(self) -> None:
-        self._joint_states = self._publisher(JointState, "joint_states", 10)
-        self._gripper_states = self._publisher(JointState, "gripper/joint_states", 10)
-        self._pictures = self._publisher(CompressedImage, "camera/image/compressed", topics.pictures())
+        self._joint_states = self._publisher(JointState, self._arm.joint_states, 10)
+        self._gripper_states = self._publisher(JointState, self._arm.gripper.state, 10)
+        self._pictures = self._publisher(CompressedImage, self._arm.camera.topic, topics.pictures())
         self._camera_infos = self._publisher(CameraInfo, "camera/camera_info", topics.pictures())
         self._statuses = self._publisher(RobotStatus, "~/status", topics.LATEST)
 
@@ -132,10 +132,10 @@ class TwinNode(OpcNode[TwinSettings]):
         return publisher
 
     def _on_trajectory(self, msg: JointTrajectory) -> None:
-        self._attempt_command(lambda: self._driver.follow(trajectory_from_msg(msg, self._settings.joint_names)))
+        self._attempt_command(lambda: self._driver.follow(trajectory_from_msg(msg, self._arm.joint_names)))
 
     def _on_gripper(self, msg: Float64) -> None:
-        self._attempt_command(lambda: self._driver.grip(msg.data))
+        self._attempt_command(lambda: self._driver.grip(msg.data * self._arm.gripper.metres_per_unit))
 
     def _attempt_command(self, act: Callable[[], None]) -> None:
         try:
@@ -174,10 +174,11 @@ class TwinNode(OpcNode[TwinSettings]):
     def _publish_measurements(self) -> None:
         stamp_ns = self.now_ns()
         positions, velocities = self._world.joint_positions_rad(), self._world.joint_velocities_rad_s()
-        names = self._settings.joint_names
+        names = self._arm.joint_names
         self._joint_states.publish(reading_to_msg(names, positions.tolist(), velocities.tolist(), stamp_ns))
-        aperture = self._world.tool_state().aperture_m
-        self._gripper_states.publish(reading_to_msg([self._settings.gripper_joint], [aperture], [], stamp_ns))
+        gripper = self._arm.gripper
+        opening = self._world.tool_state().aperture_m / gripper.metres_per_unit
+        self._gripper_states.publish(reading_to_msg([gripper.joint], [opening], [], stamp_ns))
 
     def _see_to_pictures(self, now_s: float) -> None:
         try:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from opc_ros.arms.kinematics import JOINTS, ToolPose
+from opc_ros.arms.kinematics import ToolPose
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.errors import ArmError
 from opc_ros.grasp import ToolState
 from sim_bridge.arm_model import OPEN_APERTURE_M, SQUARE_MOUNT, GripperMount
 from sim_bridge.bullet import connect, pybullet
 from sim_bridge.camera import STANDARD_CAMERA, CameraModel, CameraMount
-from sim_bridge.kuka import HOME, KINEMATICS, MODEL, TORQUE_LIMITS_NM
 from sim_bridge.picture import PictureMaker
 from sim_bridge.randomization import Level, Variation, draw_variation
 from sim_bridge.scene import Scene
@@ -23,14 +23,9 @@ from sim_bridge.surroundings import TRAY_RIM_M
 
 STEP_S = 1 / 240
 
-_LIMITS_RAD = MODEL.largest_position_rad
-_SPEEDS_RAD_S = MODEL.largest_velocity_rad_s.tolist()
-_TORQUES_NM = TORQUE_LIMITS_NM.tolist()
 _POSITION_GAIN = 0.3  # share of the remaining way that a motor covers in one step
-_FINGERS = (9, 10)  # joint numbers in the composed URDF
 _FINGER_FORCE_N = 25.0
 _FINGER_SPEED_M_S = 0.2
-_PARKED_RAD = np.array([1.9, 0.2, 0.0, -1.2, 0.0, 1.0, 0.0])  # out of the way of falling objects
 _SETTLE_STEPS = 60
 _SETTLE_ROUNDS = 6
 _STILL_M_S = 0.03
@@ -38,13 +33,14 @@ _STILL_M_S = 0.03
 
 @dataclass(frozen=True, slots=True)
 class WorldSpec:
-    """Which world: its objects, how far it strays, and what its camera and gripper are."""
+    """Which world: its objects, how far it strays, and what its arm, camera and gripper are."""
 
     name: str
     object_set: str = "train"
     level: Level = Level.NONE
     camera: CameraMount = STANDARD_CAMERA
     gripper: GripperMount = SQUARE_MOUNT
+    arm: ArmSettings = field(default=ArmSettings())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +56,8 @@ class World:
 
     def __init__(self, spec: WorldSpec, *, image_size: int = 472) -> None:
         self.spec = spec
+        self.kinematics = spec.arm.kinematics()
+        self._model = self.kinematics.model
         self._camera = spec.camera.calibrate(image_size)
         self._client: Any = connect()
         self._stage: Any = connect()
@@ -67,8 +65,11 @@ class World:
         self._client.setPhysicsEngineParameter(
             fixedTimeStep=STEP_S, numSolverIterations=30, deterministicOverlappingPairs=1, enableFileCaching=1
         )
-        self._scene = Scene(self._client, self._stage, object_set=spec.object_set, level=spec.level, mount=spec.gripper)
-        self._arm = self._scene.bodies.arm
+        self._scene = Scene(
+            self._client, self._stage, spec.arm, object_set=spec.object_set, level=spec.level, mount=spec.gripper
+        )
+        self._arm, self._joints = self._scene.bodies.arm, self._scene.bodies.joints
+        self._fingers = self._scene.bodies.fingers
         self._couple_fingers()
         self._pictures = PictureMaker(self._client, self._stage, spec.camera, image_size)
         self._variation = Variation()
@@ -105,8 +106,8 @@ class World:
     @property
     def home(self) -> ToolPose:
         """Where an episode starts in the present layout."""
-        offset = self._variation.home_offset
-        return ToolPose(HOME.x_m + offset.x_m, HOME.y_m + offset.y_m, HOME.z_m, HOME.yaw_rad + offset.yaw_rad)
+        start, offset = self.spec.arm.start, self._variation.home_offset
+        return ToolPose(start.x_m + offset.x_m, start.y_m + offset.y_m, start.z_m, start.yaw_rad + offset.yaw_rad)
 
     def lay_out(self, seed: int) -> None:
         """Arm home, gripper open, objects dropped and at rest; everything follows from the seed."""
@@ -116,27 +117,27 @@ class World:
         self._scene.clear()
         self._variation = draw_variation(self.spec.level, len(bodies.objects), looks)
         self._scene.arrange(self._variation)
-        self._put_arm(_PARKED_RAD)
+        self._put_arm(np.array(self.spec.arm.body.parked_rad))
         self._scene.drop(self._variation, places)
         self._settle(places)
-        self._put_arm(KINEMATICS.solve(self.home))
+        self._put_arm(self.kinematics.solve(self.home))
         self._scene.rest()
         self._pictures.begin(self._variation, flaws)
         self._steps, self._owed_s = 0, 0.0
 
     def joint_positions_rad(self) -> np.ndarray:
-        """Measured angles of A1 to A7, (7,)."""
-        return np.array([state[0] for state in self._client.getJointStates(self._arm, range(JOINTS))])
+        """Measured angles of the arm's joints, (J,)."""
+        return np.array([state[0] for state in self._client.getJointStates(self._arm, self._joints)])
 
     def joint_velocities_rad_s(self) -> np.ndarray:
-        """Measured speeds of A1 to A7, (7,)."""
-        return np.array([state[1] for state in self._client.getJointStates(self._arm, range(JOINTS))])
+        """Measured speeds of the arm's joints, (J,)."""
+        return np.array([state[1] for state in self._client.getJointStates(self._arm, self._joints)])
 
     def command_joints(self, positions_rad: np.ndarray) -> None:
-        """Send the joints to angles (7,); the motors keep to the datasheet's speed and torque."""
+        """Send the joints to angles (J,); the motors keep to the model's speed and torque."""
         targets = np.asarray(positions_rad, dtype=np.float64)
-        if targets.shape != (JOINTS,) or not np.isfinite(targets).all():
-            raise ArmError(f"joint command {targets.tolist()}: expected {JOINTS} finite angles")
+        if targets.shape != (self._model.joints,) or not np.isfinite(targets).all():
+            raise ArmError(f"joint command {targets.tolist()}: expected {self._model.joints} finite angles")
         delay = round(self._variation.touch.latency_s / STEP_S)
         if delay:
             self._pending.append((self._steps + delay, targets))
@@ -149,7 +150,7 @@ class World:
         # Play: the fingers come to rest short of where they were sent, on either way.
         play = self._variation.touch.gripper_play_m
         wanted += play if wanted < OPEN_APERTURE_M / 2 else -play
-        for joint in _FINGERS:
+        for joint in self._fingers:
             self._client.setJointMotorControl2(
                 self._arm,
                 joint,
@@ -174,8 +175,8 @@ class World:
 
     def tool_state(self) -> ToolState:
         """The tool as the arm's own sensors have it."""
-        pose = KINEMATICS.locate_tool(self.joint_positions_rad())
-        aperture = sum(state[0] for state in self._client.getJointStates(self._arm, _FINGERS))
+        pose = self.kinematics.locate_tool(self.joint_positions_rad())
+        aperture = sum(state[0] for state in self._client.getJointStates(self._arm, self._fingers))
         return ToolState(pose.x_m, pose.y_m, pose.z_m, pose.yaw_rad, aperture_m=max(float(aperture), 0.0))
 
     def render(self) -> np.ndarray:
@@ -202,7 +203,7 @@ class World:
 
     def is_holding(self) -> bool:
         """Whether any object hangs in the gripper, clear of the tray; meaningful after lifting."""
-        fingers = set(_FINGERS)
+        fingers = set(self._fingers)
         for body in self._scene.bodies.objects:
             lowest = self._client.getAABB(body)[0][2]
             if lowest < TRAY_RIM_M:
@@ -233,17 +234,18 @@ class World:
     def _put_arm(self, positions_rad: np.ndarray) -> None:
         """Set the arm down at rest, fingers open, with motors holding it there."""
         self._pending.clear()
-        for joint, angle in enumerate(positions_rad.tolist()):
+        for joint, angle in zip(self._joints, positions_rad.tolist(), strict=True):
             self._client.resetJointState(self._arm, joint, angle, 0.0)
         self._drive_joints(positions_rad)
-        for joint in _FINGERS:
+        for joint in self._fingers:
             self._client.resetJointState(self._arm, joint, OPEN_APERTURE_M / 2, 0.0)
         self.command_aperture(OPEN_APERTURE_M)
 
     def _drive_joints(self, positions_rad: np.ndarray) -> None:
-        limited = np.clip(positions_rad, -_LIMITS_RAD, _LIMITS_RAD).tolist()
-        drive = self._client.setJointMotorControl2
-        for joint, (angle, torque, speed) in enumerate(zip(limited, _TORQUES_NM, _SPEEDS_RAD_S, strict=True)):
+        model, drive = self._model, self._client.setJointMotorControl2
+        limited = np.clip(positions_rad, model.lower_rad, model.upper_rad).tolist()
+        torques, speeds = model.effort_nm.tolist(), model.velocity_rad_s.tolist()
+        for joint, angle, torque, speed in zip(self._joints, limited, torques, speeds, strict=True):
             drive(
                 self._arm,
                 joint,
@@ -256,12 +258,12 @@ class World:
 
     def _couple_fingers(self) -> None:
         """One gear drives both fingers, so that they meet in the middle whatever they touch first."""
-        left, right = _FINGERS
+        left, right = self._fingers
         gear = self._client.createConstraint(
             self._arm, left, self._arm, right, pybullet.JOINT_GEAR, (0, 1, 0), (0, 0, 0), (0, 0, 0)
         )
         self._client.changeConstraint(gear, gearRatio=-1, erp=0.3, maxForce=200)
-        for finger in _FINGERS:
+        for finger in self._fingers:
             self._client.changeDynamics(self._arm, finger, lateralFriction=1.0, spinningFriction=0.003)
 
     def _refuse_if_closed(self) -> None:

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sim_bridge": set(),
     "sim_bridge/training": {"policies", "scoring"},
     "sim_bridge/behaviour_node": {"ros", "recording", "bringup"},
-    "sim_bridge/twin_node": {"ros"},
+    "sim_bridge/twin_node": {"ros", "bringup"},
 }
 
 ROS_SHELLS = ("opc_ros/ros/", "sim_bridge/twin_node.py", "sim_bridge/behaviour_node.py")

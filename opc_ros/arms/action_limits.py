@@ -8,7 +8,7 @@ import numpy as np
 
 from opc_ros.arms.arm import Motion
 from opc_ros.arms.kinematics import Kinematics, ToolPose
-from opc_ros.arms.safety import JointLimits, WorkspaceBox
+from opc_ros.arms.limits import JointLimits, WorkspaceBox
 from opc_ros.arms.trajectory import find_reachable
 from opc_ros.errors import OutOfReach
 from opc_ros.grasp import ActionBounds, GraspAction
@@ -24,7 +24,7 @@ class ActionLimits:
     joints: JointLimits
 
     def limit(self, action: GraspAction, start_rad: np.ndarray) -> tuple[ToolPose, Motion]:
-        """The goal of an action from these joint angles (7,), and what of it is sent.
+        """The goal of an action from these joint angles (J,), and what of it is sent.
 
         An arm that stands outside its workspace is led back inside, but refused where that would be a larger motion
         than any action may be.

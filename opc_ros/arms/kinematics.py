@@ -1,64 +1,19 @@
-"""Kinematics of the KUKA LBR iiwa, in closed form for a tool that points straight down."""
+"""Between the joint angles of a serial arm and the pose of its tool."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from opc_ros.arms.model import ArmModel
 from opc_ros.errors import ConfigError, OutOfReach
 
-JOINTS = 7
-AXIS_RADIUS_M = 1e-3  # a wrist nearer to the first joint's axis than this leaves that joint undetermined
-
-Joints = tuple[float, float, float, float, float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class ArmModel:
-    """An LBR's dimensions between its joint centres, and its joint limits."""
-
-    name: str
-    base_to_shoulder_m: float
-    shoulder_to_elbow_m: float
-    elbow_to_wrist_m: float
-    wrist_to_flange_m: float
-    largest_position_deg: Joints  # either way
-    largest_velocity_deg_s: Joints
-
-    @property
-    def largest_position_rad(self) -> np.ndarray:  # (7,)
-        return np.radians(self.largest_position_deg)
-
-    @property
-    def largest_velocity_rad_s(self) -> np.ndarray:  # (7,)
-        return np.radians(self.largest_velocity_deg_s)
-
-
-ARM_MODELS = {
-    model.name: model
-    for model in (
-        ArmModel(
-            "lbr_iiwa_14_r820",
-            *(0.360, 0.420, 0.400, 0.126),
-            largest_position_deg=(170.0, 120.0, 170.0, 120.0, 170.0, 120.0, 175.0),
-            largest_velocity_deg_s=(85.0, 85.0, 100.0, 75.0, 130.0, 135.0, 135.0),
-        ),
-        ArmModel(
-            "lbr_iiwa_7_r800",
-            *(0.340, 0.400, 0.400, 0.126),
-            largest_position_deg=(170.0, 120.0, 170.0, 120.0, 170.0, 120.0, 175.0),
-            largest_velocity_deg_s=(98.0, 98.0, 100.0, 130.0, 140.0, 180.0, 180.0),
-        ),
-    )
-}
-
-
-def find_arm_model(name: str) -> ArmModel:
-    if name not in ARM_MODELS:
-        raise ConfigError(f"arm model {name!r}, expected one of {', '.join(ARM_MODELS)}")
-    return ARM_MODELS[name]
+STRIDE = 0.4  # metres or radians that the tool is led in one iteration: a longer one might jump a singularity
+ITERATIONS = 40
+EXACT = 1e-12  # metres and radians by which a pose may be missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,84 +42,109 @@ class ToolPose:
 
 
 class Kinematics:
-    """Between joint angles and the pose of a tool.
+    """Forward and inverse kinematics of one arm with a tool.
 
-    The inverse keeps the third and fifth joint at zero and the elbow up, so that every pose with the tool straight
-    down has one answer, and poses near each other have answers near each other.
+    The inverse always starts from the same posture and never crosses a singularity on its way, so that every pose
+    with the tool straight down has one answer, and poses near each other have answers near each other. Joints that
+    an arm has too many of are held as they are in the posture. An instance is for one thread.
     """
 
-    def __init__(self, model: ArmModel, mount: ToolMount | None = None) -> None:
+    def __init__(
+        self,
+        model: ArmModel,
+        mount: ToolMount | None = None,
+        *,
+        posture_rad: Sequence[float],
+        held: Sequence[int] = (),
+    ) -> None:
+        """`held` counts joints from 0."""
+        import pinocchio
+
+        if len(posture_rad) != model.joints:
+            raise ConfigError(f"posture has {len(posture_rad)} angles, expected {model.joints} for {model.name}")
+        mount = mount or ToolMount()
         self.model = model
-        self._mount = mount or ToolMount()
-        self._limits_rad = model.largest_position_rad
+        self._data = model.chain.createData()
+        self._last = model.joints  # pinocchio counts the universe as joint 0
+        on_flange = pinocchio.SE3(_turn_z(mount.yaw_rad), np.array([mount.x_m, mount.y_m, mount.z_m]))
+        self._tool = model.flange * on_flange  # in the last joint's frame
+        self._from_tool = self._tool.inverse()
+        self._posture_rad = np.array(posture_rad, dtype=float)
+        self._free = np.array([joint for joint in range(model.joints) if joint not in held])
+        self._is_square = len(self._free) == 6
+        self._side = self._tell_side(self._posture_rad)
 
     def locate_tool(self, joints_rad: np.ndarray) -> ToolPose:
-        """Where the tool is at these joint angles (7,)."""
-        rotation, position = self.locate_flange(joints_rad)
-        position = position + rotation @ (self._mount.x_m, self._mount.y_m, self._mount.z_m)
-        tool = rotation @ _turn_z(self._mount.yaw_rad)
+        """Where the tool is at these joint angles (J,)."""
+        rotation, position = self._locate(joints_rad, self._tool)
         return ToolPose(
             x_m=float(position[0]),
             y_m=float(position[1]),
             z_m=float(position[2]),
-            yaw_rad=math.atan2(-tool[0, 1] - tool[1, 0], tool[1, 1] - tool[0, 0]),
-            tilt_rad=math.acos(min(1.0, max(-1.0, -tool[2, 2]))),
+            yaw_rad=math.atan2(-rotation[0, 1] - rotation[1, 0], rotation[1, 1] - rotation[0, 0]),
+            tilt_rad=math.acos(min(1.0, max(-1.0, -rotation[2, 2]))),
         )
 
     def locate_flange(self, joints_rad: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rotation (3, 3) and position (3,) of the flange in the base frame."""
-        model = self.model
-        q = [float(angle) for angle in joints_rad]
-        rotation = _turn_z(q[0]) @ _turn_y(q[1])
-        position = np.array([0.0, 0.0, model.base_to_shoulder_m]) + rotation[:, 2] * model.shoulder_to_elbow_m
-        rotation = rotation @ _turn_z(q[2]) @ _turn_y(-q[3])
-        position = position + rotation[:, 2] * model.elbow_to_wrist_m
-        rotation = rotation @ _turn_z(q[4]) @ _turn_y(q[5]) @ _turn_z(q[6])
-        return rotation, position + rotation[:, 2] * model.wrist_to_flange_m
+        return self._locate(joints_rad, self.model.flange)
 
     def solve(self, pose: ToolPose) -> np.ndarray:
-        """Joint angles (7,) that bring the tool, straight down, to the pose; refuses what the arm cannot take."""
-        flange_yaw = pose.yaw_rad + self._mount.yaw_rad
-        cos, sin = math.cos(flange_yaw), math.sin(flange_yaw)
-        # The flange points down: its x and z axes are reversed, then turned by its yaw.
-        wrist_x = pose.x_m + cos * self._mount.x_m + sin * self._mount.y_m
-        wrist_y = pose.y_m + sin * self._mount.x_m - cos * self._mount.y_m
-        wrist_z = pose.z_m + self._mount.z_m + self.model.wrist_to_flange_m
-        first = self._solve_first(pose, wrist_x, wrist_y)
-        second, fourth = self._solve_plane(pose, math.hypot(wrist_x, wrist_y), wrist_z - self.model.base_to_shoulder_m)
-        sixth = math.pi - second + fourth
-        seventh = math.remainder(first - flange_yaw, math.tau)
-        joints = np.array([first, second, 0.0, fourth, 0.0, sixth, seventh])
+        """Joint angles (J,) that bring the tool, straight down, to the pose; refuses what the arm cannot take."""
+        import pinocchio
+
+        chain, data, free = self.model.chain, self._data, self._free
+        down = _turn_z(pose.yaw_rad) * (-1.0, 1.0, -1.0)
+        goal = pinocchio.SE3(down, np.array([pose.x_m, pose.y_m, pose.z_m])) * self._from_tool
+        joints = self._posture_rad.copy()
+        missed = math.inf
+        for _ in range(ITERATIONS):
+            pinocchio.forwardKinematics(chain, data, joints)
+            away = data.oMi[self._last].actInv(goal)
+            error = np.concatenate([away.translation, pinocchio.log3(away.rotation)])
+            before, missed = missed, float(abs(error).max())
+            # Rounding keeps the last digits from settling; once they no longer improve, that is the answer.
+            if missed < EXACT and missed >= before / 2:
+                break
+            jacobian = pinocchio.computeJointJacobian(chain, data, joints, self._last)[:, free]
+            joints[free] += self._divide(jacobian, error * min(1.0, STRIDE / max(missed, EXACT)))
+        if missed >= EXACT or self._tell_side(joints) != self._side:
+            raise OutOfReach(f"{_describe(pose)}: {self.model.name} does not reach there with the tool straight down")
         self._refuse_beyond_limits(pose, joints)
         return joints
 
-    def _solve_first(self, pose: ToolPose, wrist_x: float, wrist_y: float) -> float:
-        if math.hypot(wrist_x, wrist_y) < AXIS_RADIUS_M:
-            raise OutOfReach(f"{_describe(pose)}: the wrist would stand on the first joint's axis; move away from it")
-        return math.atan2(wrist_y, wrist_x)
+    def _locate(self, joints_rad: np.ndarray, where: object) -> tuple[np.ndarray, np.ndarray]:
+        import pinocchio
 
-    def _solve_plane(self, pose: ToolPose, out_m: float, up_m: float) -> tuple[float, float]:
-        """Second and fourth joint, by the triangle of shoulder, elbow and wrist."""
-        upper, lower = self.model.shoulder_to_elbow_m, self.model.elbow_to_wrist_m
-        distance = math.hypot(out_m, up_m)
-        if not abs(upper - lower) < distance <= upper + lower:
-            raise OutOfReach(
-                f"{_describe(pose)}: wrist would be {distance:.3f} m from the shoulder, "
-                f"allowed from {abs(upper - lower):.3f} to {upper + lower:.3f}"
-            )
-        inner = (upper**2 + lower**2 - distance**2) / (2 * upper * lower)
-        at_shoulder = (upper**2 + distance**2 - lower**2) / (2 * upper * distance)
-        fourth = math.acos(min(1.0, max(-1.0, inner))) - math.pi
-        second = math.atan2(out_m, up_m) - math.acos(min(1.0, max(-1.0, at_shoulder)))
-        return second, fourth
+        pinocchio.forwardKinematics(self.model.chain, self._data, np.asarray(joints_rad, dtype=float))
+        placed = self._data.oMi[self._last] * where
+        return placed.rotation, placed.translation
+
+    def _divide(self, jacobian: np.ndarray, error: np.ndarray) -> np.ndarray:
+        if self._is_square:
+            try:
+                return np.linalg.solve(jacobian, error)
+            except np.linalg.LinAlgError:
+                pass
+        return np.linalg.lstsq(jacobian, error, rcond=1e-9)[0]
+
+    def _tell_side(self, joints_rad: np.ndarray) -> bool:
+        """On which side of its singularities an arm stands: elbow up or down, wrist turned over or not."""
+        import pinocchio
+
+        if not self._is_square:
+            return True
+        jacobian = pinocchio.computeJointJacobian(self.model.chain, self._data, joints_rad, self._last)
+        return bool(np.linalg.det(jacobian[:, self._free]) > 0.0)
 
     def _refuse_beyond_limits(self, pose: ToolPose, joints: np.ndarray) -> None:
-        beyond = np.flatnonzero(np.abs(joints) > self._limits_rad)
+        beyond = np.flatnonzero((joints < self.model.lower_rad) | (joints > self.model.upper_rad))
         if beyond.size:
             joint = int(beyond[0])
+            low, high = self.model.lower_rad[joint], self.model.upper_rad[joint]
             raise OutOfReach(
                 f"{_describe(pose)}: joint {joint + 1} would be at {math.degrees(joints[joint]):+.1f} deg, "
-                f"allowed +-{self.model.largest_position_deg[joint]:.0f}"
+                f"allowed from {math.degrees(low):+.0f} to {math.degrees(high):+.0f}"
             )
 
 
@@ -175,8 +155,3 @@ def _describe(pose: ToolPose) -> str:
 def _turn_z(angle: float) -> np.ndarray:
     cos, sin = math.cos(angle), math.sin(angle)
     return np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
-
-
-def _turn_y(angle: float) -> np.ndarray:
-    cos, sin = math.cos(angle), math.sin(angle)
-    return np.array([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]])

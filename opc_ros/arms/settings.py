@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from opc_ros.arms.kinematics import ARM_MODELS, Kinematics, ToolMount, ToolPose, find_arm_model
-from opc_ros.arms.safety import JointLimits, WorkspaceBox
+from opc_ros.arms.kinematics import Kinematics, ToolMount, ToolPose
+from opc_ros.arms.limits import JointLimits, WorkspaceBox
+from opc_ros.arms.model import ArmModel, load_arm_model
 from opc_ros.config import described
+from opc_ros.errors import ConfigError
 from opc_ros.grasp import ActionBounds
 
 NAME = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)  # what ROS takes for topics and namespaces
-JointNames = tuple[str, str, str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Which serial arm it is: where its joints sit and what they allow is read from its URDF."""
+
+    urdf: str = "opc_ros:arms/urdf/lbr_iiwa_14_r820.urdf"  # package:path, or a path
+    flange: str = "flange"  # link of the URDF that carries the tool
+    # Tool down, elbow as it should stay: inverse kinematics start from here.
+    posture_deg: tuple[float, ...] = (0.0, 35.0, 0.0, -85.0, 0.0, 60.0, 0.0)
+    held_joints: tuple[int, ...] = (3,)  # of an arm with more than six: those that stay as in the posture; from 1
+
+    def __post_init__(self) -> None:
+        for joint in self.held_joints:
+            if not 1 <= joint <= len(self.posture_deg):
+                raise ValueError(f"held joint {joint}, expected from 1 to {len(self.posture_deg)}")
+
+
+@dataclass(frozen=True, slots=True)
+class BodySettings:
+    """What a twin shows and moves: any URDF of the same joints, whose hand it replaces by its own gripper."""
+
+    urdf: str = "pybullet_data:kuka_iiwa/model.urdf"
+    link: str = "lbr_iiwa_link_7"  # carries the gripper; what hangs on it in the URDF is left away
+    link_to_flange_m: float = 0.045  # along that link's z axis
+    # Wherever the tool is in its workspace, these stay out of every camera's image.
+    unseen_links: tuple[str, ...] = ("lbr_iiwa_link_0", "lbr_iiwa_link_1", "lbr_iiwa_link_2")
+    parked_rad: tuple[float, ...] = (1.9, 0.2, 0.0, -1.2, 0.0, 1.0, 0.0)  # out of the way of falling objects
+    largest_yaw_rad: float = 2.6  # either way; further, the last joint would meet its limit in a corner of the box
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +63,10 @@ class StartPose:
 class MotionSettings:
     """How fast the arm goes, and when a motion counts as ended."""
 
-    speed_fraction: float = described(0.5, "of the datasheet's joint velocities", low=0.01, high=1.0)
-    joint_margin_deg: float = described(2.0, "kept from the datasheet's joint limits", low=0.0, high=30.0)
+    speed_fraction: float = described(0.5, "of the URDF's joint velocities", low=0.01, high=1.0)
+    joint_margin_deg: float = described(2.0, "kept from the URDF's joint limits", low=0.0, high=30.0)
     acceleration_rad_s2: float = described(6.0, "of any joint", low=0.1, high=50.0)
+    jerk_rad_s3: float = described(60.0, "of any joint", low=1.0, high=5000.0)
     tool_speed_m_s: float = described(0.5, "of the tool in a straight line", low=0.005, high=2.0)
     arrival_rad: float = described(0.002, "a joint this near its goal has arrived", low=1e-4, high=0.1)
     rest_rad_s: float = described(0.01, "a joint slower than this is at rest", low=1e-4, high=0.5)
@@ -85,8 +117,9 @@ class ArmSettings:
 
     robot: str = "iiwa"
     namespace: str = ""  # of driver and camera; empty: the robot's name
-    model: str = "lbr_iiwa_14_r820"
-    joint_names: JointNames = ("A1", "A2", "A3", "A4", "A5", "A6", "A7")
+    model: ModelSettings = field(default=ModelSettings())
+    body: BodySettings = field(default=BodySettings())
+    joint_names: tuple[str, ...] = ("A1", "A2", "A3", "A4", "A5", "A6", "A7")  # as the driver has them, from the base
     joint_states: str = "joint_states"
     controller: str = "joint_trajectory_controller"
     lay_out: str = ""  # service that fills a simulated bin; empty for real arms
@@ -103,10 +136,12 @@ class ArmSettings:
     heartbeat_hz: float = described(20.0, "how often the driver hears that we are alive", low=1.0, high=200.0)
 
     def __post_init__(self) -> None:
-        if self.model not in ARM_MODELS:
-            raise ValueError(f"model {self.model!r}, expected one of {', '.join(ARM_MODELS)}")
-        if len(set(self.joint_names)) != len(self.joint_names):
-            raise ValueError(f"joint_names {', '.join(self.joint_names)}: expected seven different names")
+        joints = len(self.joint_names)
+        if len(set(self.joint_names)) != joints:
+            raise ValueError(f"joint_names {', '.join(self.joint_names)}: expected different names")
+        for key, angles in (("model: posture_deg", self.model.posture_deg), ("body: parked_rad", self.body.parked_rad)):
+            if len(angles) != joints:
+                raise ValueError(f"{key} has {len(angles)} angles, expected {joints} as joint_names has")
         if not NAME.fullmatch(self.robot) or "/" in self.robot:
             raise ValueError(f"robot {self.robot!r}: expected a name of letters, digits and underscores")
         for key, name in self._graph_names().items():
@@ -149,13 +184,26 @@ class ArmSettings:
             camera=replace(self.camera, topic=full(self.camera.topic)),
         )
 
+    def load_model(self) -> ArmModel:
+        """The arm's joints from its URDF."""
+        model = load_arm_model(self.model.urdf, self.model.flange)
+        if model.joints != len(self.joint_names):
+            raise ConfigError(
+                f"{self.model.urdf}: {model.joints} joints lead to {self.model.flange} ({', '.join(model.joint_names)}),"
+                f" expected {len(self.joint_names)} as joint_names has"
+            )
+        return model
+
     def kinematics(self) -> Kinematics:
-        return Kinematics(find_arm_model(self.model), self.tool)
+        posture = [math.radians(angle) for angle in self.model.posture_deg]
+        held = [joint - 1 for joint in self.model.held_joints]
+        return Kinematics(self.load_model(), self.tool, posture_rad=posture, held=held)
 
     def joint_limits(self) -> JointLimits:
         return JointLimits(
-            find_arm_model(self.model),
+            self.load_model(),
             speed_fraction=self.motion.speed_fraction,
             margin_deg=self.motion.joint_margin_deg,
             acceleration_rad_s2=self.motion.acceleration_rad_s2,
+            jerk_rad_s3=self.motion.jerk_rad_s3,
         )

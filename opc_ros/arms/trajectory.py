@@ -7,17 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opc_ros.arms.kinematics import JOINTS, Kinematics, ToolPose
-from opc_ros.arms.safety import JointLimits
+from opc_ros.arms.kinematics import Kinematics, ToolPose
+from opc_ros.arms.limits import JointLimits
 from opc_ros.errors import OutOfReach
 
 SAMPLES = 25
-SHORTEST_S = 0.2
-# The course of a move that starts and ends at rest with the least jerk, from 0 to 1.
+PROBES = 13  # poses at which a line is tried before it is timed
 TICKS = np.linspace(0.0, 1.0, SAMPLES)
-COURSE = TICKS**3 * (10.0 - 15.0 * TICKS + 6.0 * TICKS**2)
-PEAK_SPEED = 1.875  # of that course, where its mean is 1
-HEADROOM = 1.005  # a cubic piece may bow a little above the speed at its ends and middle
+SHORTEST_S = 0.2
+TINY = 1e-9
+LARGEST = 1e6  # stands for a limit that is not given
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +24,14 @@ class Trajectory:
     """Joint angles over time, from rest to rest unless its velocities say otherwise."""
 
     times_s: np.ndarray  # (N,), rising
-    positions_rad: np.ndarray  # (N, 7)
-    velocities_rad_s: np.ndarray  # (N, 7)
+    positions_rad: np.ndarray  # (N, J)
+    velocities_rad_s: np.ndarray  # (N, J)
 
     def __post_init__(self) -> None:
-        count = len(self.times_s)
+        count, joints = len(self.times_s), self.positions_rad.shape[-1]
         for name, array in (("positions", self.positions_rad), ("velocities", self.velocities_rad_s)):
-            if array.shape != (count, JOINTS):
-                raise OutOfReach(f"trajectory: {name} have shape {array.shape}, expected ({count}, {JOINTS})")
+            if array.shape != (count, joints):
+                raise OutOfReach(f"trajectory: {name} have shape {array.shape}, expected ({count}, {joints})")
             if not np.isfinite(array).all():
                 raise OutOfReach(f"trajectory: {name} are not all finite")
         if not (count and np.isfinite(self.times_s).all() and self.times_s[0] >= 0.0):
@@ -45,11 +44,11 @@ class Trajectory:
         return float(self.times_s[-1])
 
     @property
-    def goal_rad(self) -> np.ndarray:  # (7,)
+    def goal_rad(self) -> np.ndarray:  # (J,)
         return self.positions_rad[-1]
 
     def sample(self, seconds: float) -> np.ndarray:
-        """Joint angles (7,) at a time, by cubic interpolation; before the first and after the last point, they."""
+        """Joint angles (J,) at a time, by cubic interpolation; before the first and after the last point, they."""
         times = self.times_s
         if seconds <= times[0]:
             return self.positions_rad[0]
@@ -67,23 +66,52 @@ class Trajectory:
 def plan_line(
     kinematics: Kinematics, limits: JointLimits, start_rad: np.ndarray, goal: ToolPose, *, tool_speed_m_s: float
 ) -> Trajectory:
-    """Lead the tool from these joint angles to a pose on a straight line, within speed and acceleration."""
+    """Lead the tool from these joint angles to a pose on a straight line, within speed, acceleration and jerk."""
     start = kinematics.locate_tool(start_rad)
-    path = np.stack([kinematics.solve(_between(start, goal, share)) for share in COURSE])
     # The arm need not stand exactly where the inverse puts it; that difference fades out on the way.
-    path += np.outer(1.0 - COURSE, start_rad - path[0])
+    off_rad = start_rad - kinematics.solve(_between(start, goal, 0.0))
+
+    def turn_to(shares: np.ndarray) -> np.ndarray:
+        solved = [kinematics.solve(_between(start, goal, float(share))) for share in shares]
+        return np.stack(solved) + np.outer(1.0 - shares, off_rad)
+
+    shares = np.linspace(0.0, 1.0, PROBES)
+    slope = np.gradient(turn_to(shares), shares, axis=0)
+    bend = np.abs(np.gradient(slope, shares, axis=0)).max()
+    steepest = np.abs(slope).max()
     length = math.dist((start.x_m, start.y_m, start.z_m), (goal.x_m, goal.y_m, goal.z_m))
-    return _time(path, limits, shortest_s=PEAK_SPEED * length / tool_speed_m_s)
+    # How fast the share may grow: the tool's speed, each joint's, and half of its acceleration at most for bends.
+    speed = min(
+        tool_speed_m_s / max(length, TINY),
+        float((limits.velocity_rad_s / np.maximum(np.abs(slope).max(axis=0), TINY)).min()),
+        math.sqrt(limits.acceleration_rad_s2 / 2 / max(bend, TINY)),
+    )
+    times, shares, rates = _time(
+        np.zeros(1),
+        np.ones(1),
+        speed=np.array([speed]),
+        acceleration=(limits.acceleration_rad_s2 - bend * speed**2) / max(steepest, TINY),
+        jerk=limits.jerk_rad_s3 / max(steepest, TINY),
+    )
+    path = turn_to(shares[:, 0])
+    return _slow_down(times, path, np.gradient(path, shares[:, 0], axis=0) * rates, limits)
 
 
 def plan_joints(limits: JointLimits, start_rad: np.ndarray, goal_rad: np.ndarray) -> Trajectory:
-    """Turn all joints at once from one set of angles to another, within speed and acceleration."""
-    return _time(start_rad + np.outer(COURSE, goal_rad - start_rad), limits, shortest_s=0.0)
+    """Turn all joints at once from one set of angles to another, within speed, acceleration and jerk."""
+    times, path, velocities = _time(
+        start_rad,
+        goal_rad,
+        speed=limits.velocity_rad_s,
+        acceleration=limits.acceleration_rad_s2,
+        jerk=limits.jerk_rad_s3,
+    )
+    return _slow_down(times, path, velocities, limits)
 
 
 def plan_hold(joints_rad: np.ndarray, *, seconds: float = 0.02) -> Trajectory:
     """Be at these joint angles at once, and stay."""
-    return Trajectory(np.array([seconds]), joints_rad[np.newaxis].copy(), np.zeros((1, JOINTS)))
+    return Trajectory(np.array([seconds]), joints_rad[np.newaxis].copy(), np.zeros((1, len(joints_rad))))
 
 
 def find_reachable(
@@ -115,17 +143,37 @@ def _between(start: ToolPose, goal: ToolPose, share: float) -> ToolPose:
     )
 
 
-def _time(path: np.ndarray, limits: JointLimits, *, shortest_s: float) -> Trajectory:
-    """Give a path (N, 7), walked evenly in time, the shortest duration that its limits allow."""
-    speed = np.gradient(path, TICKS, axis=0)  # for a duration of one second
-    speed[0] = speed[-1] = 0.0
-    between = 1.5 * np.diff(path, axis=0) / TICKS[1] - 0.25 * (speed[1:] + speed[:-1])
-    fastest = np.maximum(np.abs(speed).max(axis=0), np.abs(between).max(axis=0))
-    sharpest = np.abs(np.diff(speed, axis=0)).max() / TICKS[1]
-    duration = max(
-        SHORTEST_S,
-        shortest_s,
-        HEADROOM * float((fastest / limits.velocity_rad_s).max()),
-        math.sqrt(sharpest / limits.acceleration_rad_s2),
-    )
-    return Trajectory(TICKS * duration, path, speed / duration)
+def _time(
+    start: np.ndarray, goal: np.ndarray, *, speed: np.ndarray, acceleration: float, jerk: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The fastest way from rest to rest with all values in proportion: times (N,), values and rates (N, D)."""
+    import ruckig
+
+    degrees = len(start)
+    problem = ruckig.InputParameter(degrees)
+    problem.current_position, problem.target_position = start.tolist(), goal.tolist()
+    problem.max_velocity = np.minimum(speed, LARGEST).tolist()
+    problem.max_acceleration = [min(acceleration, LARGEST)] * degrees
+    problem.max_jerk = [min(jerk, LARGEST)] * degrees
+    problem.synchronization = ruckig.Synchronization.Phase
+    problem.minimum_duration = SHORTEST_S
+    way = ruckig.Trajectory(degrees)
+    ruckig.Ruckig(degrees).calculate(problem, way)
+    times = np.linspace(0.0, way.duration, SAMPLES)
+    states = [way.at_time(float(seconds)) for seconds in times]
+    values, rates = np.array([state[0] for state in states]), np.array([state[1] for state in states])
+    values[0], values[-1], rates[0], rates[-1] = start, goal, 0.0, 0.0
+    return times, values, rates
+
+
+def _slow_down(times: np.ndarray, path: np.ndarray, velocities: np.ndarray, limits: JointLimits) -> Trajectory:
+    """Give it as much more time as the cubic pieces between its points need to keep the joints' speeds."""
+    leave, arrive = velocities[:-1], velocities[1:]
+    mean = np.diff(path, axis=0) / np.diff(times)[:, np.newaxis]
+    # On a piece from 0 to 1 the velocity is leave + 2 lift u + 3 curve u^2, a parabola: its peak may lie inside.
+    lift, curve = 3 * mean - 2 * leave - arrive, leave + arrive - 2 * mean
+    is_inside = (np.abs(curve) > TINY) & (lift * curve < 0.0) & (np.abs(lift) < 3 * np.abs(curve))
+    peak = np.where(is_inside, leave - lift**2 / (3 * np.where(is_inside, curve, 1.0)), 0.0)
+    fastest = np.maximum(np.abs(velocities).max(axis=0), np.abs(peak).max(axis=0))
+    factor = max(1.0, float((fastest / limits.velocity_rad_s).max()))
+    return Trajectory(times * factor, path, velocities / factor)

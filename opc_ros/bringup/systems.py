@@ -118,6 +118,7 @@ def _guard(arguments: Mapping[str, str], robot: str) -> NodeSpec:
 
 def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec:
     parameters: dict[str, Parameter] = {
+        "arm_config": read_config(arguments, "arm_config"),
         "world": arguments["world"],
         "seed": read_integer(arguments, "seed") + SEEDS_APART * number,
         "image_size": read_integer(arguments, "image_size"),
@@ -176,7 +177,7 @@ SYSTEMS: tuple[System, ...] = (
     ),
     System(
         name="collect",
-        summary="A twin behind KUKA topics, a recorder and a behaviour policy, for each robot: to collect through ROS.",
+        summary="A twin behind driver topics, recorder and behaviour policy for each robot: to collect through ROS.",
         arguments=(
             ROBOTS,
             STORE,
@@ -201,7 +202,7 @@ SYSTEMS: tuple[System, ...] = (
     ),
     System(
         name="twin",
-        summary="The same with a twin behind KUKA topics for each arm; what it needs on disk is made.",
+        summary="The same with a twin behind driver topics for each arm; what it needs on disk is made.",
         arguments=(
             Argument("robots", "arm1,arm2", "names of the robots, with commas between; each gets a namespace"),
             *LOOP,

@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   opc collect --store store --episodes 1000 --seed 300       # seeds 300 to 1299
   opc collect --store store --episodes 300 --world test --candidate candidates/first-00400 --epsilon 0.1
   opc collect --store store --episodes 20 --through-ros --robot arm1,arm2 --world pseudo_real --policy better
+  opc collect --store store --episodes 300 --arm arm_panda_twin.yaml    # another arm in the same worlds
 
 worlds:    train, test, held_out: object sets as drawn; with _mild or _heavy: randomised (train_heavy);
            pseudo_real: stands for hardware where there is none, never trained on
@@ -27,7 +28,7 @@ policies:  scripted (60 % success), mostly_random (1 %), weaker (28 %) and bette
 candidate: plays the action its Q function likes best; its episodes name its id as their behaviour policy
 
 An episode's id follows from world, policy, image size and seed: a second run adds only what is missing.
-Through ROS each robot is a twin behind KUKA topics with a recorder of its own, all of them processes over DDS; a second
+Through ROS each robot is a twin behind driver topics with its own recorder, all of them processes over DDS; a second
 run adds what a robot still lacks of its share. Arms move in real time there, so it is for trying the way recordings go.
 """
 
@@ -56,6 +57,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the first episode; the others follow it (default: 0)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    parser.add_argument("--arm", metavar="FILE", help="which arm plays: a path, or a file of config/ (default: an LBR)")
     parser.add_argument("--robot", default="twin", help="name the episodes carry; through ROS several, with commas")
     parser.add_argument("--through-ros", action="store_true", help="through driver topics and recorders, in real time")
     parser.add_argument("--real-time-factor", type=float, default=1.0, help="through ROS: simulated seconds a second")
@@ -108,6 +110,11 @@ def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _plan(arguments: argparse.Namespace) -> tuple[Plan, str]:
     """Who plays, and what to call them."""
+    from opc_ros.arms.settings import ArmSettings
+    from opc_ros.bringup.config_files import find_config
+    from opc_ros.config import load_config
+
+    arm = load_config(find_config(arguments.arm), ArmSettings) if arguments.arm else None
     if arguments.candidate is not None:
         from sim_bridge.training.own_play import plan_own_play
 
@@ -118,12 +125,13 @@ def _plan(arguments: argparse.Namespace) -> tuple[Plan, str]:
             image_size=arguments.image_size or 0,
             robot=arguments.robot,
             allow_code=arguments.allow_code,
+            arm=arm,
         )
         return own_play, own_play.name
     from sim_bridge.collecting import CollectionPlan
 
     size = arguments.image_size or DEFAULT_SIZE
-    return CollectionPlan(arguments.world, arguments.policy, size, arguments.robot), arguments.policy
+    return CollectionPlan(arguments.world, arguments.policy, size, arguments.robot, arm), arguments.policy
 
 
 def _run_through_ros(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -140,6 +148,7 @@ def _run_through_ros(arguments: argparse.Namespace) -> dict[str, Any]:
         image_size=arguments.image_size or DEFAULT_SIZE,
         seed=arguments.seed,
         real_time_factor=arguments.real_time_factor,
+        arm_config=arguments.arm or "",
     )
     with open_store(arguments.store, create=True) as store, progress_bar("collecting") as report:
         added, successes = collect_through_ros(store, plan, report)

@@ -1,4 +1,4 @@
-"""`opc collect --through-ros`: twins behind KUKA topics, recorders and behaviour policies as ROS 2 processes."""
+"""`opc collect --through-ros`: twins behind driver topics, recorders and behaviour policies as ROS 2 processes."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class RosCollection:
     image_size: int
     seed: int
     real_time_factor: float
+    arm_config: str = ""  # empty: the system's own
 
 
 def collect_through_ros(store: Store, plan: RosCollection, report: Report = ignore_progress) -> tuple[int, int]:
@@ -80,6 +81,8 @@ def _nodes(store: Store, plan: RosCollection, robot: str, there: int, missing: i
         "seed": str(plan.seed + plan.robots.index(robot) * SEEDS_APART + there),
         "episodes": str(missing),
     }
+    if plan.arm_config:
+        given["arm_config"] = plan.arm_config
     return find_system("collect").nodes(given)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.errors import CandidateError, ConfigError
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.policies.compute import limit_threads_here
@@ -30,6 +31,7 @@ class OwnPlay:
     image_size: int = 472
     robot: str = "twin"
     allow_code: bool = False
+    arm: ArmSettings | None = None
 
     def __post_init__(self) -> None:
         check_scene(self.world, self.image_size)
@@ -39,7 +41,8 @@ class OwnPlay:
     def episode_id(self, seed: int) -> str:
         random = f"-random{self.epsilon:g}" if self.epsilon else ""
         name = self.name[:_NAME_LENGTH].replace("+", "_")  # ids of episodes are file names, and bounded
-        return f"{self.world}-{name}-{self.candidate_id[:12]}{random}-{self.image_size}px-{seed:08d}"
+        arm = f"{self.arm.robot}-" if self.arm is not None else ""
+        return f"{arm}{self.world}-{name}-{self.candidate_id[:12]}{random}-{self.image_size}px-{seed:08d}"
 
     def make_policy(self, world: World) -> SeededPolicy:
         candidate = read_candidate(self.folder)
@@ -57,8 +60,9 @@ def plan_own_play(
     image_size: int = 0,
     robot: str = "twin",
     allow_code: bool = False,
+    arm: ArmSettings | None = None,
 ) -> OwnPlay:
     """A plan for a candidate's folder; images are as large as the candidate looks at unless told otherwise."""
     candidate = read_candidate(folder)
     size = image_size or max(candidate.manifest.input.image_size)
-    return OwnPlay(world, folder, candidate.name, candidate.id, epsilon, size, robot, allow_code)
+    return OwnPlay(world, folder, candidate.name, candidate.id, epsilon, size, robot, allow_code, arm)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from opc_ros.arms.arm import Arm, ScriptedArm
+from opc_ros.arms.contract import ArmContract
 from opc_ros.grasp import GraspAction
-from tests.contracts.arm_contract import ArmContract
 
 
 class TestScriptedArm(ArmContract):

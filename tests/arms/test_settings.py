@@ -17,25 +17,31 @@ def test_the_file_for_a_real_arm_is_read_whole():
     assert settings.gripper.driver == "gripper_command"
     # A fifth of 85 deg/s, and 5 deg less than 175.
     assert settings.joint_limits().velocity_rad_s[0] == pytest.approx(0.2967, abs=1e-4)
-    assert settings.joint_limits().position_rad[6] == pytest.approx(2.9671, abs=1e-4)
+    assert settings.joint_limits().upper_rad[6] == pytest.approx(2.9671, abs=1e-4)
 
 
-def test_the_file_for_the_twin_fits_the_twin():
-    from sim_bridge.kuka import FLANGE_TO_TOOL_M, HOME, WORKSPACE
+def test_the_file_for_the_twin_names_the_arm_that_worlds_have_without_one():
+    from sim_bridge.world import WorldSpec
 
-    settings = load_config(CONFIG / "arm_twin.yaml", ArmSettings)
+    settings, built_in = load_config(CONFIG / "arm_twin.yaml", ArmSettings), WorldSpec("train").arm
     assert settings.lay_out == "lay_out"
-    assert settings.workspace == WORKSPACE
-    assert settings.tool.z_m == FLANGE_TO_TOOL_M
-    assert settings.start.to_pose() == HOME
+    for name in ("model", "body", "joint_names", "tool", "workspace", "start", "gripper"):
+        assert getattr(settings, name) == getattr(built_in, name), name
+
+
+def test_another_arm_is_another_file():
+    settings = load_config(CONFIG / "arm_panda_twin.yaml", ArmSettings)
+    assert settings.kinematics().model.name == "panda"
+    assert settings.joint_limits().velocity_rad_s[0] == pytest.approx(2.175 * 0.5)
 
 
 @pytest.mark.parametrize(
     ("document", "complaint"),
     [
-        ({"model": "ur5"}, "model 'ur5', expected one of lbr_iiwa_14_r820"),
-        ({"joint_names": ["A1"] * 7}, "seven different names"),
-        ({"joint_names": ["A1"]}, "list has 1 entries, expected 7"),
+        ({"model": "ur5"}, "model: got 'ur5', expected keys with values"),
+        ({"model": {"held_joints": [8]}}, "held joint 8, expected from 1 to 7"),
+        ({"joint_names": ["A1"] * 7}, "expected different names"),
+        ({"joint_names": ["A1"]}, "posture_deg has 7 angles, expected 1 as joint_names has"),
         ({"start": {"z_m": 0.5}}, r"start: tool z is 0\.5000 m, allowed from 0\.0200 to 0\.3400"),
         ({"motion": {"speed_fraction": 1.5}}, r"motion: speed_fraction: got 1\.5, expected from 0\.01 to 1"),
         ({"gripper": {"driver": "telepathy"}}, "got 'telepathy', expected one of 'float64'"),

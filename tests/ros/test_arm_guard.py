@@ -20,8 +20,17 @@ from opc_ros.errors import ArmLost
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.joint_messages import trajectory_to_msg
 from opc_ros.ros.ros_arm import RosArm
-from sim_bridge.kuka import KINEMATICS
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, SETTINGS, Commander, TwinProcess, Watcher, own_domain
+from tests.ros.twin_rig import (
+    KINEMATICS,
+    PATIENCE_S,
+    ROBOT,
+    ROOT,
+    SETTINGS,
+    Commander,
+    TwinProcess,
+    Watcher,
+    own_domain,
+)
 
 pytestmark = pytest.mark.ros
 TIMEOUT_S = 4.0

@@ -19,6 +19,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
 
+from opc_ros.arms.contract import ArmContract
 from opc_ros.arms.trajectory import plan_hold
 from opc_ros.errors import ArmError, ArmLost, ArmStopped
 from opc_ros.grasp import GraspAction
@@ -27,11 +28,9 @@ from opc_ros.ros.joint_messages import trajectory_to_msg
 from opc_ros.ros.ros_arm import RosArm
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
 from sim_bridge.episodes import play_episode
-from sim_bridge.kuka import KINEMATICS
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
-from tests.contracts.arm_contract import ArmContract
-from tests.ros.twin_rig import PATIENCE_S, SETTINGS, TwinProcess, Watcher, own_domain
+from tests.ros.twin_rig import KINEMATICS, PATIENCE_S, SETTINGS, TwinProcess, Watcher, own_domain
 
 pytestmark = pytest.mark.ros
 START = (SETTINGS.start.x_m, SETTINGS.start.y_m, SETTINGS.start.z_m)
@@ -218,7 +217,7 @@ def test_a_trajectory_beyond_a_limit_is_refused_by_the_twin_itself(arm: RosArm, 
     beyond[3] = math.radians(-125)
     raw_commands(watcher).publish(trajectory_to_msg(plan_hold(beyond), SETTINGS.joint_names))
     event = watcher.wait_for_event(SafetyEvent.REFUSED)
-    assert event.detail == "trajectory point 0: joint 4 is -125.00 deg, allowed +-120.00"
+    assert event.detail == "trajectory point 0: joint 4 is -125.00 deg, allowed from -120.00 to +120.00"
     after = arm.observe().tool
     assert (after.x_m, after.y_m, after.z_m) == pytest.approx((before.x_m, before.y_m, before.z_m), abs=1e-4)
 

@@ -27,7 +27,6 @@ from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.shared_memory import sweep_shared_memory
 from opc_ros.config import load_config
 from opc_ros.ros import topics
-from sim_bridge.kuka import KINEMATICS
 
 ROOT = Path(__file__).resolve().parents[2]
 ROBOT = "iiwa"
@@ -41,6 +40,7 @@ SETTINGS = dataclasses.replace(
     camera=dataclasses.replace(_FILE.camera, timeout_s=PATIENCE_S),
     motion=dataclasses.replace(_FILE.motion, patience=20.0),
 )
+KINEMATICS = SETTINGS.kinematics()
 
 
 class TwinProcess:

@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 
 from opc_ros.arms.kinematics import ToolPose
-from opc_ros.arms.safety import JointLimits, StopSwitch
+from opc_ros.arms.limits import JointLimits
+from opc_ros.arms.safety import StopSwitch
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import plan_hold, plan_line
 from opc_ros.errors import ArmStopped, OutOfReach
 from sim_bridge.driver import DriverState, TwinDriver
-from sim_bridge.kuka import HOME, KINEMATICS, MODEL
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 
-LIMITS = JointLimits(MODEL, speed_fraction=0.5)
+ARM = ArmSettings()
+HOME, KINEMATICS = ARM.start.to_pose(), ARM.kinematics()
+LIMITS = JointLimits(ARM.load_model(), speed_fraction=0.5)
 
 
 class Rig:

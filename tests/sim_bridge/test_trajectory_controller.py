@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opc_ros.arms.kinematics import ARM_MODELS
-from opc_ros.arms.safety import JointLimits
+from opc_ros.arms.limits import JointLimits
+from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory, plan_hold, plan_joints
 from opc_ros.errors import OutOfReach
 from sim_bridge.trajectory_controller import TrajectoryController
 
-LIMITS = JointLimits(ARM_MODELS["lbr_iiwa_14_r820"])
+LIMITS = JointLimits(ArmSettings().load_model())
 GOAL = np.radians([20.0, 10, 0, -30, 0, 15, 40])
 
 
@@ -46,7 +46,9 @@ def test_a_trajectory_beyond_a_limit_is_refused_whole_and_the_old_one_goes_on():
     controller.follow(plan_joints(LIMITS, np.zeros(7), GOAL))
     beyond = np.zeros((2, 7))
     beyond[1, 3] = np.radians(121)
-    with pytest.raises(OutOfReach, match=r"trajectory point 1: joint 4 is \+121\.00 deg, allowed \+-120\.00"):
+    with pytest.raises(
+        OutOfReach, match=r"trajectory point 1: joint 4 is \+121\.00 deg, allowed from -120\.00 to \+120\.00"
+    ):
         controller.follow(Trajectory(np.array([0.5, 1.0]), beyond, np.zeros((2, 7))))
     assert controller.is_moving
     for _ in range(500):

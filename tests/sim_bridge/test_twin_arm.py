@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from opc_ros.arms.arm import Arm
+from opc_ros.arms.contract import ArmContract
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.config import load_config
 from opc_ros.errors import ArmStopped
 from opc_ros.grasp import GraspAction
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.worlds import find_world
-from tests.contracts.arm_contract import ArmContract
+
+PANDA = Path(__file__).resolve().parents[2] / "config" / "arm_panda_twin.yaml"
 
 
 class TestTwinArm(ArmContract):
     @pytest.fixture
     def arm(self) -> Iterator[Arm]:
         arm = TwinArm(find_world("train"), image_size=48)
+        yield arm
+        arm.close()
+
+
+class TestTwinPanda(ArmContract):
+    """Another arm from another file, and the same Python."""
+
+    @pytest.fixture
+    def arm(self) -> Iterator[Arm]:
+        spec = dataclasses.replace(find_world("train"), arm=load_config(PANDA, ArmSettings))
+        arm = TwinArm(spec, image_size=48)
         yield arm
         arm.close()
 

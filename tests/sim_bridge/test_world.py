@@ -9,7 +9,6 @@ import pytest
 
 from opc_ros.arms.kinematics import ToolPose
 from opc_ros.errors import ArmError, ConfigError
-from sim_bridge.kuka import HOME, KINEMATICS, MODEL
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 
@@ -23,7 +22,7 @@ def world() -> Iterator[World]:
 def test_starts_at_home_with_objects_in_the_tray(world: World) -> None:
     world.lay_out(0)
     tool = world.tool_state()
-    assert (tool.x_m, tool.y_m, tool.z_m) == pytest.approx((HOME.x_m, HOME.y_m, HOME.z_m), abs=1e-3)
+    assert (tool.x_m, tool.y_m, tool.z_m) == pytest.approx((0.60, 0.0, 0.22), abs=1e-3)
     assert tool.aperture_m == pytest.approx(0.08, abs=1e-3)
     for corners in world.objects_base():
         assert np.abs(corners.mean(axis=0)[:2] - (0.6, 0.0)).max() < 0.15
@@ -36,7 +35,7 @@ def test_the_same_seed_gives_the_same_pixels_whatever_came_before(name: str) -> 
     with World(find_world(name), image_size=48) as used, World(find_world(name), image_size=48) as fresh:
         for seed in (8, 9):
             used.lay_out(seed)
-            used.command_joints(KINEMATICS.solve(ToolPose(0.62, 0.02, 0.03, 0.3)))
+            used.command_joints(used.kinematics.solve(ToolPose(0.62, 0.02, 0.03, 0.3)))
             used.advance(1.0)
         for world in (used, fresh):
             world.lay_out(3)
@@ -55,8 +54,8 @@ def test_joints_go_where_they_are_sent_and_no_faster_than_the_datasheet(world: W
         world.advance(0.025)
         fastest = np.maximum(fastest, np.abs(world.joint_velocities_rad_s()))
     np.testing.assert_allclose(world.joint_positions_rad(), goal, atol=2e-3)
-    assert (fastest < MODEL.largest_velocity_rad_s * 1.01).all()
-    assert (fastest > MODEL.largest_velocity_rad_s * 0.5).any(), "fast enough to test the limit"
+    assert (fastest < world.kinematics.model.velocity_rad_s * 1.01).all()
+    assert (fastest > world.kinematics.model.velocity_rad_s * 0.5).any(), "fast enough to test the limit"
 
 
 def test_a_command_beyond_the_joint_limits_ends_at_them(world: World) -> None:

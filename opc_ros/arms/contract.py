@@ -1,4 +1,4 @@
-"""What every Arm must do; a test class for an implementation inherits this and gives it the arm."""
+"""What every Arm must do, as tests to run on your own: inherit from ArmContract and give it the arm."""
 
 from __future__ import annotations
 
