@@ -189,8 +189,8 @@ class ArmSettings:
         model = load_arm_model(self.model.urdf, self.model.flange)
         if model.joints != len(self.joint_names):
             raise ConfigError(
-                f"{self.model.urdf}: {model.joints} joints lead to {self.model.flange} ({', '.join(model.joint_names)}),"
-                f" expected {len(self.joint_names)} as joint_names has"
+                f"{self.model.urdf}: joints {', '.join(model.joint_names)} lead to {self.model.flange}, "
+                f"expected {len(self.joint_names)} as joint_names has"
             )
         return model
 
