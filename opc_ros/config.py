@@ -8,6 +8,7 @@ import math
 import types
 import typing
 from collections.abc import Hashable
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -70,7 +71,15 @@ def _convert(value: object, kind: Any) -> Any:
         return _convert_dict(value, get_args(kind))
     if dataclasses.is_dataclass(kind):
         return _convert_dataclass(value, kind)
+    if issubclass(kind, StrEnum):
+        return _convert_word(value, kind)
     return _convert_scalar(value, kind)
+
+
+def _convert_word(value: object, kind: type[StrEnum]) -> StrEnum:
+    if not isinstance(value, str) or value not in list(kind):
+        raise _Mismatch(f"got {_describe(value)}, expected one of {', '.join(map(repr, map(str, kind)))}")
+    return kind(value)
 
 
 def _convert_union(value: object, kind: Any) -> Any:

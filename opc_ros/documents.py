@@ -89,7 +89,11 @@ class _StrictLoader(yaml.SafeLoader):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     yaml_constructors: ClassVar = {}
-    _depth = 0
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+        self._keys: list[str] = []  # that lead to the value being read
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -127,7 +131,9 @@ class _StrictLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if key in found:
                 raise yaml.YAMLError(f"key {key!r} given twice, again in line {key_node.start_mark.line + 1}")
+            self._keys.append(shorten(str(key)))
             found[key] = self.construct_object(value_node, deep=True)
+            self._keys.pop()
         return found
 
     def _construct_number(self, node: yaml.ScalarNode, kind: str) -> int | float:
@@ -143,7 +149,8 @@ class _StrictLoader(yaml.SafeLoader):
 
     def _refuse(self, place: yaml.Node | yaml.Event, complaint: str) -> NoReturn:
         mark = place.start_mark
-        raise yaml.YAMLError(f"line {mark.line + 1 if mark else 0} {complaint}")
+        keys = "".join(f": {key}" for key in self._keys)
+        raise yaml.YAMLError(f"line {mark.line + 1 if mark else 0}{keys}: {complaint}")
 
 
 _StrictLoader.yaml_constructors = {None: _StrictLoader.construct_plain}

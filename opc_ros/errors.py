@@ -6,7 +6,8 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     ├── SetupError                 something this machine lacks, or a name or domain already in use
     ├── WorkerLost                 a process that did part of the work died
     ├── ConfigError                a YAML file, a key or a value
-    ├── GraspError                 an action, a step or an episode that is not whole
+    ├── EpisodeError               an action, a step, a label or an episode that is not whole
+    │   └── TaskError              numbers that are not of the task they are said to be of
     ├── ArmError                   an arm that cannot or may not move
     │   ├── ArmStopped             a stop is in force
     │   ├── ArmLost                commands, measurements or heartbeats ceased
@@ -52,8 +53,12 @@ class ConfigError(OpcError):
     """A YAML file, a key or a value."""
 
 
-class GraspError(OpcError):
-    """An action, a step or an episode that is not whole."""
+class EpisodeError(OpcError):
+    """An action, a step, a label or an episode that is not whole."""
+
+
+class TaskError(EpisodeError):
+    """Numbers that are not of the task they are said to be of."""
 
 
 class ArmError(OpcError):

@@ -1,21 +1,20 @@
-"""What a grasp is made of: observations, actions, steps and episodes."""
+"""What a grasp is made of: tool states, actions, observations and steps."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
-import cv2
 import numpy as np
 
-from opc_ros.errors import GraspError
+from opc_ros.episode import Frame
+from opc_ros.errors import EpisodeError
+from opc_ros.task import GRASPING
 
-ACTION_NAMES = ("dx", "dy", "dz", "sin", "cos", "open", "close", "terminate")
+ACTION_NAMES = GRASPING.action_names
 ACTION_SIZE = len(ACTION_NAMES)
-TOOL_SIZE = 5
-MAX_STEPS = 20
+TOOL_SIZE = len(GRASPING.state)
+MAX_STEPS = GRASPING.max_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +29,13 @@ class GraspAction:
 
     def __post_init__(self) -> None:
         if len(self.displacement_m) != 3:
-            raise GraspError(f"action: displacement has {len(self.displacement_m)} numbers, expected 3")
+            raise EpisodeError(f"action: displacement has {len(self.displacement_m)} numbers, expected 3")
         if not all(map(math.isfinite, (*self.displacement_m, self.rotation_rad))):
-            raise GraspError(
+            raise EpisodeError(
                 f"action: displacement {self.displacement_m}, rotation {self.rotation_rad}: expected finite"
             )
         if self.open_gripper and self.close_gripper:
-            raise GraspError("action: opens and closes the gripper at once, expected one of them")
+            raise EpisodeError("action: opens and closes the gripper at once, expected one of them")
 
     def to_vector(self) -> np.ndarray:
         """The 8 numbers a Q function sees; their order is ACTION_NAMES."""
@@ -52,14 +51,21 @@ class GraspAction:
             dtype=np.float32,
         )
 
+    def describe(self) -> list[str]:
+        """For people: the way of the tool, then its turn and what else happens."""
+        flags = {"open": self.open_gripper, "close": self.close_gripper, "terminate": self.terminate}
+        way = "  ".join(f"{axis} {1000 * value:+.0f}" for axis, value in zip("xyz", self.displacement_m, strict=True))
+        turn = f"turn {math.degrees(self.rotation_rad):+.0f}°"
+        return [f"{way} mm", "   ".join([turn, *(word for word, is_set in flags.items() if is_set)])]
+
     @classmethod
     def from_vector(cls, vector: np.ndarray) -> GraspAction:
         """Read 8 numbers; sine and cosine need not be normalised, and a flag is up above one half."""
         values = np.asarray(vector, dtype=np.float64)
         if values.shape != (ACTION_SIZE,):
-            raise GraspError(f"action has {values.size} numbers, expected {ACTION_SIZE}")
+            raise EpisodeError(f"action has {values.size} numbers, expected {ACTION_SIZE}")
         if not np.isfinite(values).all():
-            raise GraspError(f"action {values.tolist()}: expected finite numbers")
+            raise EpisodeError(f"action {values.tolist()}: expected finite numbers")
         dx, dy, dz, sin, cos, opens, closes, terminates = values.tolist()
         return cls(
             displacement_m=(dx, dy, dz),
@@ -114,46 +120,6 @@ class ToolState:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """A camera image in the bytes the camera sent."""
-
-    stamp_ns: int
-    encoding: str  # "jpeg", "png", or a raw ROS encoding: "rgb8", "bgr8", "mono8"
-    data: bytes
-    width: int = 0  # known for raw encodings only
-    height: int = 0
-
-    def decode(self) -> np.ndarray:
-        """The image as (H, W, 3) RGB bytes."""
-        if self.encoding in ("jpeg", "png"):
-            decoded = cv2.imdecode(np.frombuffer(self.data, dtype=np.uint8), cv2.IMREAD_COLOR) if self.data else None
-            if decoded is None:
-                raise GraspError(f"frame at {self.stamp_ns} ns: {len(self.data)} bytes are no {self.encoding} image")
-            return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB))
-        channels = {"rgb8": 3, "bgr8": 3, "mono8": 1}.get(self.encoding)
-        if channels is None:
-            raise GraspError(
-                f"frame at {self.stamp_ns} ns: encoding {self.encoding!r}, expected jpeg, png, rgb8, bgr8 or mono8"
-            )
-        if len(self.data) != self.width * self.height * channels:
-            raise GraspError(
-                f"frame at {self.stamp_ns} ns: {len(self.data)} bytes, expected {self.width}x{self.height}x{channels}"
-            )
-        pixels = np.frombuffer(self.data, dtype=np.uint8).reshape(self.height, self.width, channels)
-        if self.encoding == "bgr8":
-            return np.ascontiguousarray(pixels[:, :, ::-1])
-        return np.repeat(pixels, 3, axis=2) if channels == 1 else pixels
-
-    @classmethod
-    def from_image(cls, image: np.ndarray, stamp_ns: int, *, quality: int = 95) -> Frame:
-        """Encode an (H, W, 3) RGB image as JPEG."""
-        done, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
-        if not done:
-            raise GraspError(f"frame at {stamp_ns} ns: image of shape {image.shape} cannot be encoded as JPEG")
-        return cls(stamp_ns=stamp_ns, encoding="jpeg", data=data.tobytes(), width=image.shape[1], height=image.shape[0])
-
-
-@dataclass(frozen=True, slots=True)
 class Observation:
     """What a policy sees before it chooses."""
 
@@ -171,67 +137,24 @@ class GraspStep:
     action: GraspAction
     sent: GraspAction | None = None  # after clamping; None where the action went out as chosen
 
+    @property
+    def is_last(self) -> bool:
+        return self.action.terminate
+
+    def state_vector(self) -> np.ndarray:
+        return self.tool.to_vector()
+
+    def action_vector(self) -> np.ndarray:
+        return self.action.to_vector()
+
+    @property
+    def is_clamped(self) -> bool:
+        return self.sent is not None
+
+    def describe(self) -> list[str]:
+        lines = self.action.describe()
+        return lines if self.sent is None else [*lines, f"clamped to {self.sent.describe()[0]}"]
+
     def observe(self) -> Observation:
         """Decode the frame into what the policy saw."""
         return Observation(stamp_ns=self.frame.stamp_ns, image=self.frame.decode(), tool=self.tool)
-
-
-class LabelSource(StrEnum):
-    """Who says whether an episode succeeded."""
-
-    NONE = "none"
-    EPISODE_END = "episode_end"
-    GRIPPER_WIDTH = "gripper_width"
-    PERSON = "person"
-    IMPORT = "import"
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """Whether an episode succeeded, and who says so."""
-
-    is_success: bool | None = None  # None: nobody knows yet
-    source: LabelSource = LabelSource.NONE
-    labeller: str = ""
-
-    def __post_init__(self) -> None:
-        if (self.is_success is None) != (self.source is LabelSource.NONE):
-            raise GraspError(
-                f"label: success is {self.is_success} with source {self.source.value!r}; give both or neither"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """One grasp attempt from first frame to last action."""
-
-    id: str
-    robot: str
-    behaviour_policy: str
-    steps: tuple[GraspStep, ...]
-    label: Label = Label()
-    object_set: str = ""
-    permit_id: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.steps:
-            raise GraspError(f"episode {self.id}: has no steps, expected at least one")
-        stamps = [step.frame.stamp_ns for step in self.steps]
-        for index, (before, after) in enumerate(itertools.pairwise(stamps), start=1):
-            if after <= before:
-                raise GraspError(
-                    f"episode {self.id}: frame of step {index} is at {after} ns, expected after {before} ns"
-                )
-        for index, step in enumerate(self.steps[:-1]):
-            if step.action.terminate:
-                raise GraspError(
-                    f"episode {self.id}: step {index} terminates, but {len(self.steps)} steps follow in all"
-                )
-
-    @property
-    def started_ns(self) -> int:
-        return self.steps[0].frame.stamp_ns
-
-    def actions(self) -> np.ndarray:
-        """Action vectors as chosen, (T, 8)."""
-        return np.stack([step.action.to_vector() for step in self.steps])

@@ -6,8 +6,8 @@ import multiprocessing
 import signal
 from multiprocessing.connection import Connection
 
+from opc_ros.episode import Frame
 from opc_ros.errors import ArmLost
-from opc_ros.grasp import Frame
 from sim_bridge.priority import set_niceness
 from sim_bridge.world import ScenePose, World, WorldSpec
 

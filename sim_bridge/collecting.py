@@ -14,8 +14,8 @@ from typing import Protocol
 import cv2
 
 from opc_ros.arms.settings import ArmSettings
+from opc_ros.episode import Episode
 from opc_ros.errors import ArmLost, ConfigError
-from opc_ros.grasp import Episode
 from opc_ros.workers import begin_worker
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
 from sim_bridge.episodes import SeededPolicy, play_episode

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from opc_ros.arms.arm import Arm
-from opc_ros.grasp import MAX_STEPS, Episode, Frame, GraspAction, GraspStep, Label, LabelSource, Observation
+from opc_ros.episode import Episode, Frame, Label, LabelSource
+from opc_ros.grasp import MAX_STEPS, GraspAction, GraspStep, Observation
 
 
 class SeededPolicy(Protocol):

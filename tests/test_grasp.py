@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opc_ros.errors import GraspError
-from opc_ros.grasp import ActionBounds, Episode, Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.episode import Episode, Frame, Label, LabelSource
+from opc_ros.errors import EpisodeError
+from opc_ros.grasp import ActionBounds, GraspAction, GraspStep, ToolState
 
 TOOL = ToolState(x_m=0.5, y_m=0.0, z_m=0.2, yaw_rad=0.0, aperture_m=0.08)
 
@@ -57,12 +58,12 @@ def test_both_gripper_flags_up_means_the_stronger_one() -> None:
     ],
 )
 def test_bad_vector_is_named(vector: np.ndarray, complaint: str) -> None:
-    with pytest.raises(GraspError, match=complaint):
+    with pytest.raises(EpisodeError, match=complaint):
         GraspAction.from_vector(vector)
 
 
 def test_action_that_opens_and_closes_is_refused() -> None:
-    with pytest.raises(GraspError, match="opens and closes"):
+    with pytest.raises(EpisodeError, match="opens and closes"):
         GraspAction(open_gripper=True, close_gripper=True)
 
 
@@ -100,7 +101,7 @@ def test_raw_frames_come_out_as_rgb() -> None:
     ],
 )
 def test_a_frame_that_is_no_picture_is_named(frame: Frame, complaint: str) -> None:
-    with pytest.raises(GraspError, match=complaint):
+    with pytest.raises(EpisodeError, match=complaint):
         frame.decode()
 
 
@@ -108,17 +109,17 @@ def test_episode_needs_steps_in_order_with_terminate_last() -> None:
     episode = Episode("e", "arm1", "scripted", (make_step(1), make_step(2, GraspAction(terminate=True))))
     assert episode.started_ns == 1
     assert episode.actions().shape == (2, 8)
-    with pytest.raises(GraspError, match="has no steps"):
+    with pytest.raises(EpisodeError, match="has no steps"):
         Episode("e", "arm1", "scripted", ())
-    with pytest.raises(GraspError, match="frame of step 1 is at 1 ns, expected after 1 ns"):
+    with pytest.raises(EpisodeError, match="frame of step 1 is at 1 ns, expected after 1 ns"):
         Episode("e", "arm1", "scripted", (make_step(1), make_step(1)))
-    with pytest.raises(GraspError, match="step 0 terminates"):
+    with pytest.raises(EpisodeError, match="step 0 terminates"):
         Episode("e", "arm1", "scripted", (make_step(1, GraspAction(terminate=True)), make_step(2)))
 
 
 def test_label_has_value_and_source_or_neither() -> None:
     assert Label(is_success=True, source=LabelSource.PERSON, labeller="Ada").is_success
-    with pytest.raises(GraspError, match="give both or neither"):
+    with pytest.raises(EpisodeError, match="give both or neither"):
         Label(is_success=True)
-    with pytest.raises(GraspError, match="give both or neither"):
+    with pytest.raises(EpisodeError, match="give both or neither"):
         Label(source=LabelSource.PERSON)

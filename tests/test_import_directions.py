@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-GROUND = {"errors", "progress", "grasp", "config", "documents", "durable", "workers", "arms"}
+GROUND = {"errors", "progress", "grasp", "config", "documents", "durable", "task", "episode", "workers", "arms"}
 CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment", "reporting", "workflows"}
 # Room -> the rooms it may import, beside itself and the ground.
 MAY_IMPORT: dict[str, set[str]] = {

@@ -144,7 +144,7 @@ def _read_states(store_path: Path, candidate: Candidate) -> Any:
     import numpy as np
 
     from opc_ros.errors import EmptyValidationSet
-    from opc_ros.policies.q_function import Observations
+    from opc_ros.policies.q_function import Observations, resize_image
     from opc_ros.store import open_store
 
     with open_store(store_path) as store:
@@ -157,8 +157,10 @@ def _read_states(store_path: Path, candidate: Candidate) -> Any:
         raise EmptyValidationSet(
             f"{store_path}: holds {len(steps)} recorded frames, expected a few to try a candidate on"
         )
-    observations = Observations.from_sequence([step.observe() for step in steps], candidate.manifest.input.image_size)
-    return observations, np.stack([step.action.to_vector() for step in steps])
+    size = candidate.manifest.input.image_size
+    images = np.stack([resize_image(step.frame.decode(), size) for step in steps])
+    observations = Observations(images=images, tools=np.stack([step.state_vector() for step in steps]))
+    return observations, np.stack([step.action_vector() for step in steps])
 
 
 def _describe(candidate: Candidate) -> dict[str, Any]:

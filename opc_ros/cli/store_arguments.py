@@ -42,7 +42,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def read_selection(arguments: argparse.Namespace) -> Selection:
-    from opc_ros.grasp import LabelSource
+    from opc_ros.episode import LabelSource
     from opc_ros.store import Selection
 
     return Selection(

@@ -85,7 +85,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     for name, value in to_json(committed).items():
         print(f"{name:<18}{', '.join(value) if isinstance(value, list) else value}")
     for index, (step, action) in enumerate(zip(episode.steps, episode.actions(), strict=True)):
-        clamped = "  clamped" if step.sent is not None else ""
+        clamped = "  clamped" if step.is_clamped else ""
         numbers = " ".join(f"{number:+.3f}" for number in action)
         print(f"step {index:<3} {(step.frame.stamp_ns - episode.started_ns) / 1e9:7.3f} s  {numbers}{clamped}")
     if arguments.picture is not None:

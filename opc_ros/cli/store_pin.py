@@ -43,7 +43,7 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
 
 def run_label(arguments: argparse.Namespace) -> int:
-    from opc_ros.grasp import Label, LabelSource
+    from opc_ros.episode import Label, LabelSource
 
     label = Label()
     if arguments.outcome != "unlabelled":

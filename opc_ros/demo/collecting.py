@@ -8,8 +8,8 @@ from pathlib import Path
 
 from opc_ros.demo.lab import DemoLab, shorten
 from opc_ros.demo.screen import Screen
+from opc_ros.episode import LabelSource
 from opc_ros.errors import ArmError
-from opc_ros.grasp import LabelSource
 from opc_ros.store import open_store
 
 STALLED_S = 240.0  # without a new episode for so long, players are started again

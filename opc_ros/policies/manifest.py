@@ -10,6 +10,7 @@ from opc_ros.config import parse_config
 from opc_ros.documents import canonical_json, parse_yaml
 from opc_ros.errors import CandidateError
 from opc_ros.policies.input_spec import InputSpec
+from opc_ros.task import GRASPING, find_task
 
 MANIFEST_NAME = "candidate.yaml"
 FORMAT_VERSION = 1
@@ -41,6 +42,7 @@ class CandidateManifest:
     input: InputSpec
     architecture: str = ""  # safetensors only: code for these weights ships with opc_ros
     hyper_parameters: dict[str, Any] = field(default_factory=dict)
+    task: str = GRASPING.name  # what its images, states and actions are
     provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:
@@ -55,6 +57,7 @@ class CandidateManifest:
                 f"format {self.format} with architecture {self.architecture!r}: "
                 "safetensors needs one, every other format brings its own"
             )
+        find_task(self.task, where="task")
         if self.hyper_parameters and not self.architecture:
             raise ValueError("hyper_parameters without an architecture that reads them")
 

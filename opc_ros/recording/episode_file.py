@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from opc_ros.episode import EpisodeHeader, Label
 from opc_ros.errors import OpcError
-from opc_ros.grasp import GraspStep, Label
-from opc_ros.recording.sink import EpisodeSink, EpisodeStart, EpisodeWriter, Saved
+from opc_ros.grasp import GraspStep
+from opc_ros.recording.sink import EpisodeSink, EpisodeWriter, Saved
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of an episode."""
 
-    start: EpisodeStart
+    start: EpisodeHeader
     kind: Literal["saved", "quarantined", "discarded"]
     steps: int
     duration_s: float
@@ -37,7 +38,7 @@ class EpisodeFile:
     What the disk refuses becomes the reason for quarantine.
     """
 
-    def __init__(self, sink: EpisodeSink, start: EpisodeStart) -> None:
+    def __init__(self, sink: EpisodeSink, start: EpisodeHeader) -> None:
         self._sink = sink
         self._start = start
         self._writer: EpisodeWriter | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from opc_ros.grasp import Frame
+from opc_ros.episode import Frame
 
 
 class FrameBuffer:

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from opc_ros.grasp import ActionBounds, Frame, GraspAction
+from opc_ros.episode import Frame
+from opc_ros.grasp import ActionBounds, GraspAction
 
 WATCHES = (
     "missing frames",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opc_ros.grasp import GraspAction, Label, LabelSource
+from opc_ros.episode import Label, LabelSource
+from opc_ros.grasp import GraspAction
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from opc_ros.episode import EpisodeHeader, Frame, Label
 from opc_ros.errors import RecordingError
-from opc_ros.grasp import Frame, GraspStep, Label
+from opc_ros.grasp import GraspStep
 from opc_ros.recording.disk_thread import DiskThread
 from opc_ros.recording.episode_file import EpisodeFile, Outcome
 from opc_ros.recording.episode_id import check_episode_id, make_episode_id
 from opc_ros.recording.frame_buffer import FrameBuffer
 from opc_ros.recording.health import ClockWatch, DiskWatch, Finding, FrameWatch
 from opc_ros.recording.settings import RecorderSettings
-from opc_ros.recording.sink import EpisodeSink, EpisodeStart
+from opc_ros.recording.sink import EpisodeSink
 from opc_ros.recording.take import StepReport, Take
 from opc_ros.recording.view import HealthBoard, RecorderView, State, Tally
+from opc_ros.task import GRASPING
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class Recorder:
         object_set: str = "",
         permit_id: str = "",
         *,
+        task: str = GRASPING.name,
+        seed: int | None = None,
         is_by_hand: bool = False,
     ) -> str:
         """Start recording; gives the episode's id. Refused where the disk is nearly full."""
@@ -119,13 +123,15 @@ class Recorder:
         if self._refusal:
             self._refused.append(episode_id)
             raise RecordingError(f"episode {episode_id} is not recorded: {self._refusal}")
-        start = EpisodeStart(
+        start = EpisodeHeader(
             id=episode_id,
             robot=self._robot,
             behaviour_policy=behaviour_policy or (self._settings.behaviour_policy if is_by_hand else ""),
             began_ns=stamp_ns,
             object_set=object_set or (self._settings.object_set if is_by_hand else ""),
             permit_id=permit_id,
+            task=task,
+            seed=seed,
         )
         self._frame_watch.restart(mono_ns)
         file = EpisodeFile(self._sink, start)

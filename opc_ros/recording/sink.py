@@ -6,20 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from opc_ros.episode import Episode, EpisodeHeader, Label
 from opc_ros.errors import EpisodeNotFound, RecordingError
-from opc_ros.grasp import Episode, GraspStep, Label
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeStart:
-    """What is known of an episode when it begins."""
-
-    id: str
-    robot: str
-    behaviour_policy: str
-    began_ns: int
-    object_set: str = ""
-    permit_id: str = ""
+from opc_ros.grasp import GraspStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +34,7 @@ class EpisodeWriter(Protocol):
 class EpisodeSink(Protocol):
     """Takes episodes, and labels for those it has."""
 
-    def begin(self, start: EpisodeStart) -> EpisodeWriter: ...
+    def begin(self, start: EpisodeHeader) -> EpisodeWriter: ...
 
     def label(self, episode_id: str, label: Label, note: str) -> int:
         """Append a label; gives its revision."""
@@ -66,7 +55,7 @@ class MemorySink:
     health: dict[str, tuple[str, ...]] = field(default_factory=dict)
     labels: dict[str, list[Label]] = field(default_factory=dict)
 
-    def begin(self, start: EpisodeStart) -> EpisodeWriter:
+    def begin(self, start: EpisodeHeader) -> EpisodeWriter:
         if start.id in self.committed:
             raise RecordingError(f"episode {start.id}: is already there")
         return _MemoryWriter(self, start)
@@ -84,7 +73,7 @@ class MemorySink:
 @dataclass(slots=True)
 class _MemoryWriter:
     sink: MemorySink
-    start: EpisodeStart
+    start: EpisodeHeader
     steps: list[GraspStep] = field(default_factory=list)
 
     def add_step(self, step: GraspStep) -> None:
@@ -100,6 +89,8 @@ class _MemoryWriter:
             label=label,
             object_set=start.object_set,
             permit_id=start.permit_id,
+            task=start.task,
+            seed=start.seed,
         )
         self.sink.labels[start.id] = [label]
         self.sink.health[start.id] = tuple(health)

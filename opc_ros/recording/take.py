@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from opc_ros.grasp import GraspAction, GraspStep, Label, ToolState
+from opc_ros.episode import EpisodeHeader, Label
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.recording.frame_buffer import FrameBuffer
 from opc_ros.recording.health import Finding, FrozenWatch, HealthLog, check_bounds
 from opc_ros.recording.labels import GripperWidthRule
 from opc_ros.recording.settings import RecorderSettings
-from opc_ros.recording.sink import EpisodeStart
 
 _REASONS_TOLD = 3
 
@@ -34,7 +34,7 @@ class Take:
     before the last steps: each waits for `pairing_timeout_s`; what has not come by then makes the episode not whole.
     """
 
-    def __init__(self, start: EpisodeStart, settings: RecorderSettings, mono_ns: int, *, is_by_hand: bool) -> None:
+    def __init__(self, start: EpisodeHeader, settings: RecorderSettings, mono_ns: int, *, is_by_hand: bool) -> None:
         """By hand, nobody told the arm, so its count of steps may begin anywhere."""
         self.start = start
         self.health = HealthLog()

@@ -27,8 +27,8 @@ from trajectory_msgs.msg import JointTrajectory
 from opc_ros.arms.safety import StopSwitch, Watchdog
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory, plan_hold
-from opc_ros.errors import ArmError, ArmLost, GraspError, OutOfReach, SetupError
-from opc_ros.grasp import Frame
+from opc_ros.episode import Frame
+from opc_ros.errors import ArmError, ArmLost, EpisodeError, OutOfReach, SetupError
 from opc_ros.ros import convert, topics
 from opc_ros.ros.gripper import make_gripper
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
@@ -303,7 +303,7 @@ class ArmLink:
     def _on_frame(self, msg: CompressedImage | Image) -> None:
         try:
             frame = convert.frame_from_msg(msg)
-        except GraspError as error:
+        except EpisodeError as error:
             self._note_fault(str(error))
             return
         with self._changed:

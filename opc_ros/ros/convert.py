@@ -15,8 +15,9 @@ from opc_interfaces.msg import ToolState as ToolStateMsg
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
-from opc_ros.errors import GraspError
-from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.episode import Frame, Label, LabelSource
+from opc_ros.errors import EpisodeError
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,7 @@ def tool_from_msg(msg: ToolStateMsg) -> ToolState:
         aperture_m=msg.aperture_m,
     )
     if not all(map(math.isfinite, (tool.x_m, tool.y_m, tool.z_m, tool.yaw_rad, tool.aperture_m))):
-        raise GraspError(f"tool state {tool}: expected finite numbers")
+        raise EpisodeError(f"tool state {tool}: expected finite numbers")
     return tool
 
 
@@ -98,9 +99,9 @@ def action_to_msg(
 
 def action_from_msg(msg: GraspActionMsg) -> GraspAction:
     if not (math.isfinite(msg.rotation_sin) and math.isfinite(msg.rotation_cos)):
-        raise GraspError(f"action: rotation sine {msg.rotation_sin}, cosine {msg.rotation_cos}: expected finite")
+        raise EpisodeError(f"action: rotation sine {msg.rotation_sin}, cosine {msg.rotation_cos}: expected finite")
     if msg.rotation_sin == 0.0 and msg.rotation_cos == 0.0:
-        raise GraspError("action: sine and cosine of the rotation are both 0, expected a point on the unit circle")
+        raise EpisodeError("action: sine and cosine of the rotation are both 0, expected a point on the unit circle")
     return GraspAction(
         displacement_m=(msg.displacement_m.x, msg.displacement_m.y, msg.displacement_m.z),
         rotation_rad=math.atan2(msg.rotation_sin, msg.rotation_cos),
@@ -139,13 +140,13 @@ def step_to_msg(
     )
 
 
-def frame_to_msg(frame: Frame, *, frame_id: str = CAMERA_FRAME) -> CompressedImage | Image:
+def frame_to_msg(frame: Frame) -> CompressedImage | Image:
     """The same bytes; CompressedImage for jpeg and png, Image for raw encodings."""
     data = array("B", frame.data)  # messages check anything else byte by byte
     if frame.encoding in ("jpeg", "png"):
-        return CompressedImage(header=header(frame.stamp_ns, frame_id), format=frame.encoding, data=data)
+        return CompressedImage(header=header(frame.stamp_ns, frame.frame_id), format=frame.encoding, data=data)
     return Image(
-        header=header(frame.stamp_ns, frame_id),
+        header=header(frame.stamp_ns, frame.frame_id),
         width=frame.width,
         height=frame.height,
         encoding=frame.encoding,
@@ -157,22 +158,24 @@ def frame_to_msg(frame: Frame, *, frame_id: str = CAMERA_FRAME) -> CompressedIma
 def frame_from_msg(msg: CompressedImage | Image) -> Frame:
     """The bytes as the camera sent them, without decoding; only padding at the ends of raw rows is cut off."""
     stamp_ns = stamp_to_ns(msg.header.stamp)
+    frame_id = msg.header.frame_id or CAMERA_FRAME
     if isinstance(msg, CompressedImage):
-        return Frame(stamp_ns=stamp_ns, encoding=_compression(msg.format, stamp_ns), data=bytes(msg.data))
+        encoding = _compression(msg.format, stamp_ns)
+        return Frame(stamp_ns=stamp_ns, encoding=encoding, data=bytes(msg.data), frame_id=frame_id)
     channels = _CHANNELS.get(msg.encoding)
     if channels is None:
-        raise GraspError(
+        raise EpisodeError(
             f"frame at {stamp_ns} ns: encoding {msg.encoding!r}, expected {', '.join(_CHANNELS)} or a compressed image"
         )
     data, row = bytes(msg.data), msg.width * channels
     if msg.step < row or len(data) != msg.step * msg.height:
-        raise GraspError(
+        raise EpisodeError(
             f"frame at {stamp_ns} ns: {len(data)} bytes in rows of {msg.step},"
             f" expected {msg.height} rows of at least {row}"
         )
     if msg.step != row:
         data = b"".join(data[start : start + row] for start in range(0, len(data), msg.step))
-    return Frame(stamp_ns=stamp_ns, encoding=msg.encoding, data=data, width=msg.width, height=msg.height)
+    return Frame(stamp_ns, msg.encoding, data, msg.width, msg.height, frame_id)
 
 
 def _compression(text: str, stamp_ns: int) -> str:
@@ -184,7 +187,7 @@ def _compression(text: str, stamp_ns: int) -> str:
                 return "jpeg"
             if word == "png":
                 return "png"
-    raise GraspError(f"frame at {stamp_ns} ns: compressed format {text!r}, expected jpeg or png")
+    raise EpisodeError(f"frame at {stamp_ns} ns: compressed format {text!r}, expected jpeg or png")
 
 
 def label_to_msg(label: Label, episode_id: str, *, revision: int = 0, stamp_ns: int = 0, note: str = "") -> LabelMsg:
@@ -218,7 +221,7 @@ def label_from_fields(value: int, source: int, labeller: str) -> Label:
     if value == LabelMsg.UNLABELLED:
         return Label()
     if value not in (LabelMsg.FAILURE, LabelMsg.SUCCESS):
-        raise GraspError(f"label: value {value}, expected 0 (unlabelled), 1 (failure) or 2 (success)")
+        raise EpisodeError(f"label: value {value}, expected 0 (unlabelled), 1 (failure) or 2 (success)")
     if source not in _SOURCES:
-        raise GraspError(f"label: source {source}, expected 0 to {max(_SOURCES)}")
+        raise EpisodeError(f"label: source {source}, expected 0 to {max(_SOURCES)}")
     return Label(is_success=value == LabelMsg.SUCCESS, source=_SOURCES[source], labeller=labeller)

@@ -13,7 +13,8 @@ from sensor_msgs.msg import CompressedImage
 
 from opc_ros.arms.arm import Motion
 from opc_ros.deployment.permit import Permit
-from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, Observation
+from opc_ros.episode import Frame, Label, LabelSource
+from opc_ros.grasp import GraspAction, GraspStep, Observation
 from opc_ros.ros import convert, topics
 
 Progress = Callable[[str, int], None]  # episode id, step
@@ -60,7 +61,15 @@ class EpisodeTopics:
     def begin(self, episode_id: str, permit: Permit) -> None:
         self.announce(episode_id, behaviour_policy=permit.candidate_id, permit_id=permit.permit_id)
 
-    def announce(self, episode_id: str, *, behaviour_policy: str, object_set: str = "", permit_id: str = "") -> None:
+    def announce(
+        self,
+        episode_id: str,
+        *,
+        behaviour_policy: str,
+        object_set: str = "",
+        permit_id: str = "",
+        seed: int | None = None,
+    ) -> None:
         """An episode begins, under a permit or not."""
         self._tell(
             EpisodeEvent.BEGIN,
@@ -68,6 +77,7 @@ class EpisodeTopics:
             behaviour_policy=behaviour_policy,
             object_set=object_set,
             permit_id=permit_id,
+            seed=-1 if seed is None else seed,
         )
 
     def step(self, episode_id: str, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:

@@ -209,7 +209,14 @@ class RecorderNode(OpcNode[RecorderSettings]):
         if msg.robot not in ("", self._robot):
             raise RecordingError(f"event of robot {msg.robot!r} on the topics of {self._robot!r}: check the namespaces")
         if msg.kind == EpisodeEvent.BEGIN:
-            recorder.begin(msg.episode_id, msg.behaviour_policy, msg.object_set, msg.permit_id)
+            recorder.begin(
+                msg.episode_id,
+                msg.behaviour_policy,
+                msg.object_set,
+                msg.permit_id,
+                task=msg.task,
+                seed=msg.seed if msg.seed >= 0 else None,
+            )
         elif msg.kind == EpisodeEvent.END:
             source = msg.label_source or LabelMsg.SOURCE_EPISODE_END
             recorder.end(msg.episode_id, convert.label_from_fields(msg.label, source, msg.labeller), msg.steps)

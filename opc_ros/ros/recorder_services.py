@@ -15,8 +15,8 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
+from opc_ros.episode import Label, LabelSource
 from opc_ros.errors import OpcError, RecordingError
-from opc_ros.grasp import Label, LabelSource
 from opc_ros.recording.recorder import Recorder
 from opc_ros.ros import convert
 from opc_ros.ros.services import create_service

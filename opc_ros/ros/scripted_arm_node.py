@@ -17,7 +17,8 @@ from sensor_msgs.msg import CompressedImage
 
 from opc_ros.arms.arm import ScriptedArm
 from opc_ros.config import described
-from opc_ros.grasp import MAX_STEPS, Frame, GraspAction, GraspStep, Label, LabelSource, Observation, ToolState
+from opc_ros.episode import Frame, Label, LabelSource
+from opc_ros.grasp import MAX_STEPS, GraspAction, GraspStep, Observation, ToolState
 from opc_ros.recording.episode_id import make_episode_id
 from opc_ros.ros import convert, topics
 from opc_ros.ros.lifecycle import OpcNode

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from opc_ros.grasp import GraspStep, Label
-from opc_ros.recording.sink import EpisodeStart, Saved
-from opc_ros.store import EpisodeHeader, EpisodeWriter, Store
+from opc_ros.episode import EpisodeHeader, Label
+from opc_ros.grasp import GraspStep
+from opc_ros.recording.sink import Saved
+from opc_ros.store import EpisodeWriter, Store
 
 
 class StoreSink:
@@ -15,19 +16,8 @@ class StoreSink:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def begin(self, start: EpisodeStart) -> StoreWriter:
-        return StoreWriter(
-            self._store.begin(
-                EpisodeHeader(
-                    id=start.id,
-                    robot=start.robot,
-                    behaviour_policy=start.behaviour_policy,
-                    began_ns=start.began_ns,
-                    object_set=start.object_set,
-                    permit_id=start.permit_id,
-                )
-            )
-        )
+    def begin(self, start: EpisodeHeader) -> StoreWriter:
+        return StoreWriter(self._store.begin(start))
 
     def label(self, episode_id: str, label: Label, note: str) -> int:
         return self._store.label(episode_id, label, note=note)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opc_ros.episode import Episode
 from opc_ros.errors import CandidateError, OpcError
-from opc_ros.grasp import Episode
 from opc_ros.policies.action_space import ActionSpace
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import CemSettings, greedy_actions
@@ -155,7 +155,7 @@ def _decode(episode: Episode, ref: EpisodeRef, sizes: set[tuple[int, int]]) -> _
             started_ns=episode.started_ns,
         ),
         images=images,
-        tools=np.stack([step.tool.to_vector() for step in episode.steps]),
+        tools=episode.states(),
         actions=episode.actions(),
     )
 

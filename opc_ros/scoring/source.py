@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from opc_ros.episode import Episode
 from opc_ros.errors import EpisodeNotFound, ScoreError
-from opc_ros.grasp import Episode
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ def _ref_of(episode: Episode) -> EpisodeRef:
     digest = hashlib.sha256()
     for step in episode.steps:
         digest.update(step.frame.data)
-        digest.update(step.tool.to_vector().tobytes())
-        digest.update(step.action.to_vector().tobytes())
+        digest.update(step.state_vector().tobytes())
+        digest.update(step.action_vector().tobytes())
     return EpisodeRef(
         id=episode.id,
         file_sha256=digest.hexdigest(),

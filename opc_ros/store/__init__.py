@@ -1,7 +1,7 @@
 """Validated grasp episodes: append, label, snapshot, read back exactly what was written."""
 
 from opc_ros.store.quarantine import Quarantined
-from opc_ros.store.records import CommittedEpisode, EpisodeHeader
+from opc_ros.store.records import CommittedEpisode
 from opc_ros.store.recovery import Recovery, recover
 from opc_ros.store.snapshots import Selection, Snapshot, SnapshotEntry
 from opc_ros.store.statistics import Statistics, Tally, tally_store
@@ -11,7 +11,6 @@ from opc_ros.store.writer import EpisodeWriter
 
 __all__ = [
     "CommittedEpisode",
-    "EpisodeHeader",
     "EpisodeWriter",
     "Quarantined",
     "Recovery",

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from opc_ros.errors import GraspError, SetupError, StoreError
-from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.episode import Episode, Frame, Label, LabelSource
+from opc_ros.errors import EpisodeError, SetupError, StoreError
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store.bag_mapping import BagMapping, LabelMapping, read_number
 from opc_ros.store.messages import BYTES_PER_PIXEL
@@ -46,7 +47,7 @@ def import_bag(
             if store is not None:
                 store.append(episode, health=(f"imported from {recording.name}",))
             ids.append(episode_id)
-        except (StoreError, GraspError) as error:
+        except (StoreError, EpisodeError) as error:
             skipped.append(f"{episode_id}: {error}")
     if not ids and not skipped:
         skipped.append(f"{recording}: no episode begins in it")
@@ -178,7 +179,7 @@ def _messages(recording: Path, mapping: BagMapping, report: Report) -> Iterator[
                 report(number, total)
                 yield link.topic, stamp_ns, reader.deserialize(data, link.msgtype)
             report(total, total)
-    except (StoreError, GraspError):
+    except (StoreError, EpisodeError):
         raise
     except Exception as error:  # a reader of foreign files raises whatever their content makes it trip over
         raise StoreError(f"{recording}: cannot be read: {' '.join(str(error).split())}") from error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import struct
+from collections.abc import Sequence
+from typing import Any
 
 PREAMBLE = b"\x00\x01\x00\x00"  # plain CDR, little-endian
 _START = len(PREAMBLE)  # alignment counts from behind the preamble
 
-_FORMATS = {code: struct.Struct(f"<{code}") for code in "BiI"}
+_FORMATS = {code: struct.Struct(f"<{code}") for code in "BiIqd"}
+MAX_NUMBERS = 4096  # in a state or an action
 _SIZES = {code: form.size for code, form in _FORMATS.items()}
 
 
@@ -35,6 +39,15 @@ class CdrWriter:
     def uint32(self, value: int) -> None:
         self._pack("I", value)
 
+    def int64(self, value: int) -> None:
+        self._pack("q", value)
+
+    def float64s(self, values: Sequence[float]) -> None:
+        """A field of type float64[]; what has no numbers is not aligned either."""
+        self._pack("I", len(values))
+        for value in values:
+            self._pack("d", value)
+
     def string(self, value: str) -> None:
         data = value.encode("utf-8")
         self._pack("I", len(data) + 1)
@@ -53,7 +66,7 @@ class CdrWriter:
         self._pack("I", len(blob))
         return b"".join((self._buffer, blob))
 
-    def _pack(self, code: str, value: int) -> None:
+    def _pack(self, code: str, value: float) -> None:
         size = _SIZES[code]
         self._buffer += bytes(-(len(self._buffer) - _START) % size)
         self._buffer += _FORMATS[code].pack(value)
@@ -81,6 +94,18 @@ class CdrReader:
 
     def uint32(self) -> int:
         return self._unpack("I")
+
+    def int64(self) -> int:
+        return self._unpack("q")
+
+    def float64s(self) -> tuple[float, ...]:
+        count = self.uint32()
+        if count > MAX_NUMBERS:
+            raise CdrError(f"list has {count} numbers, expected at most {MAX_NUMBERS}")
+        values = tuple(self._unpack("d") for _ in range(count))
+        if not all(map(math.isfinite, values)):
+            raise CdrError(f"list is {values}, expected finite numbers")
+        return values
 
     def string(self) -> str:
         raw = self._take(self.uint32())
@@ -117,11 +142,10 @@ class CdrReader:
         self._offset = end
         return taken
 
-    def _unpack(self, code: str) -> int:
+    def _unpack(self, code: str) -> Any:
         size = _SIZES[code]
         begin = self._offset + (-(self._offset - _START) % size)
         if begin + size > len(self._data):
             raise CdrError(f"message ends at byte {len(self._data)}, expected at least {begin + size}")
         self._offset = begin + size
-        value: int = _FORMATS[code].unpack_from(self._data, begin)[0]
-        return value
+        return _FORMATS[code].unpack_from(self._data, begin)[0]

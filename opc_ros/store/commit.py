@@ -17,12 +17,13 @@ from opc_ros.durable import (
     write_all,
     write_out,
 )
+from opc_ros.episode import EpisodeHeader, Label
 from opc_ros.errors import EpisodeDamaged, StoreError
-from opc_ros.grasp import Label
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
 from opc_ros.store.layout import Layout
-from opc_ros.store.records import CommittedEpisode, EpisodeHeader, LabelBody, Sidecar
+from opc_ros.store.records import CommittedEpisode, Sidecar
 from opc_ros.store.sealed import encode_document
+from opc_ros.task import GRASPING
 
 LARGE_BYTES = 64 * 1024
 
@@ -148,11 +149,13 @@ def describe(
         began_ns=header.began_ns,
         duration_ns=max(0, ended_ns - header.began_ns),
         steps=steps,
-        label=LabelBody.of(label),
+        label=label,
         file_sha256=file_sha256,
         file_bytes=file_bytes,
         health=health,
         committed_ns=committed_ns,
+        task=header.task,
+        seed=header.seed,
     )
 
 
@@ -170,7 +173,12 @@ def describe_whole(whole: WholeEpisode, *, file_sha256: str, file_bytes: int, co
 
 
 def encode_sidecar(sidecar: Sidecar) -> bytes:
-    return encode_document("episode", asdict(sidecar))
+    """What an older opc_ros knows of an episode is written as it was; one with more says so in its version."""
+    body = asdict(sidecar)
+    news = {"task": body.pop("task"), "seed": body.pop("seed")}
+    if news == {"task": GRASPING.name, "seed": None}:
+        return encode_document("episode", body)
+    return encode_document("episode", body | news, version=2)
 
 
 def _check_written(part: Path, sidecar: Sidecar, sink: FileSink) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opc_ros.grasp import Episode, GraspAction, GraspStep
+from opc_ros.episode import Episode, Step
 from opc_ros.store.records import CommittedEpisode
 
 if TYPE_CHECKING:
@@ -48,37 +48,13 @@ def draw_contact_sheet(committed: CommittedEpisode, episode: Episode, path: Path
     figure.savefig(path)
 
 
-def _draw_step(cell: Axes, step: GraspStep, index: int, started_ns: int) -> None:
+def _draw_step(cell: Axes, step: Step, index: int, started_ns: int) -> None:
     cell.imshow(step.frame.decode())
     cell.set_xticks([])
     cell.set_yticks([])
     seconds = (step.frame.stamp_ns - started_ns) / 1e9
     cell.set_title(f"{index}   {seconds:.2f} s", size=9, loc="left", pad=3)
-    lines = _action_lines(step.action)
-    if step.sent is not None:
-        lines.append("clamped to " + _motion(step.sent))
-    cell.set_xlabel("\n".join(lines), size=7.5, loc="left", labelpad=3)
-
-
-def _action_lines(action: GraspAction) -> list[str]:
-    words = [
-        word
-        for is_set, word in (
-            (action.open_gripper, "open"),
-            (action.close_gripper, "close"),
-            (action.terminate, "terminate"),
-        )
-        if is_set
-    ]
-    turn = f"turn {math.degrees(action.rotation_rad):+.0f}°"
-    return [_motion(action), "   ".join([turn, *words])]
-
-
-def _motion(action: GraspAction) -> str:
-    return (
-        "  ".join(f"{axis} {1000 * value:+.0f}" for axis, value in zip("xyz", action.displacement_m, strict=True))
-        + " mm"
-    )
+    cell.set_xlabel("\n".join(step.describe()), size=7.5, loc="left", labelpad=3)
 
 
 def _outcome(committed: CommittedEpisode) -> str:

@@ -14,14 +14,14 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, Header, Metadata, Schema
 
 from opc_ros.documents import parse_json
-from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
-from opc_ros.grasp import Frame, GraspStep, Label
+from opc_ros.episode import EpisodeHeader, Frame, Label, Step
+from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
 from opc_ros.store import schemas
 from opc_ros.store.episode_writing import FORMAT_VERSION, METADATA_NAME
-from opc_ros.store.messages import DECODERS, Decoder, EpisodeEvent, EventKind
+from opc_ros.store.messages import DECODERS, Decoder, EpisodeEvent, EventKind, TaskStepMessage
 from opc_ros.store.older_messages import decoder_for
-from opc_ros.store.records import EpisodeHeader
 from opc_ros.store.step_layout import StepMessage, step_layout
+from opc_ros.task import find_task
 
 MAGIC = b"\x89MCAP0\r\n"
 
@@ -37,7 +37,7 @@ class EpisodeContent:
     """What was found in an episode file so far."""
 
     header: EpisodeHeader | None = None
-    steps: list[GraspStep] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     label: Label | None = None
     ended_ns: int | None = None
     health: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class WholeEpisode:
     """Everything an episode file must hold."""
 
     header: EpisodeHeader
-    steps: tuple[GraspStep, ...]
+    steps: tuple[Step, ...]
     label: Label
     ended_ns: int
     health: tuple[str, ...]
@@ -83,7 +83,7 @@ def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeConte
     try:
         for schema, payload in _iterate_messages(data, assembler, are_crcs_checked):
             assembler.take(schema, payload)
-    except (StoreError, GraspError) as error:
+    except (StoreError, EpisodeError) as error:
         return assembler.content, str(error)
     except Exception as error:  # mcap raises whatever its parsing trips over: struct.error, ValueError, MemoryError...
         detail = " ".join(str(error).split()) or type(error).__name__
@@ -166,7 +166,7 @@ class _Assembler:
         message = self._decoders[schema.id](data)
         if isinstance(message, Frame):
             self._take_frame(message)
-        elif isinstance(message, StepMessage):
+        elif isinstance(message, StepMessage | TaskStepMessage):
             self._take_step(message)
         elif isinstance(message, EpisodeEvent):
             self._take_event(message)
@@ -200,14 +200,18 @@ class _Assembler:
             raise EpisodeDamaged(f"frame at {self._frame.stamp_ns} ns has no step")
         self._frame = frame
 
-    def _take_step(self, step: StepMessage) -> None:
+    def _take_step(self, step: StepMessage | TaskStepMessage) -> None:
         self._check_belongs(step.robot, step.episode_id)
         frame, self._frame = self._frame, None
         if frame is None or frame.stamp_ns != step.stamp_ns:
             raise EpisodeDamaged(f"step {step.index} at {step.stamp_ns} ns has no frame of its stamp")
         if step.index != len(self.content.steps) or self.content.ended_ns is not None:
             raise EpisodeDamaged(f"step {step.index} is out of order, expected step {len(self.content.steps)}")
-        self.content.steps.append(GraspStep(frame=frame, tool=step.tool, action=step.action, sent=step.sent))
+        if isinstance(step, TaskStepMessage) and self.content.header is not None:
+            task = find_task(self.content.header.task, where=f"step {step.index}")
+            task.check_state(step.state, where=f"step {step.index}")
+            task.check_action(step.action, where=f"step {step.index}")
+        self.content.steps.append(step.with_frame(frame))
 
     def _take_event(self, event: EpisodeEvent) -> None:
         if event.kind is EventKind.BEGIN:
@@ -220,6 +224,8 @@ class _Assembler:
                 began_ns=event.stamp_ns,
                 object_set=event.object_set,
                 permit_id=event.permit_id,
+                task=event.task,
+                seed=event.seed,
             )
             return
         self._check_belongs(event.robot, event.episode_id)

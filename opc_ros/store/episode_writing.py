@@ -8,12 +8,13 @@ from typing import Protocol
 
 from mcap.writer import LIBRARY_IDENTIFIER, CompressionType, Writer
 
-from opc_ros.errors import GraspError
-from opc_ros.grasp import Frame, GraspStep, Label
+from opc_ros.episode import EpisodeHeader, Frame, Label, Step, check_stamp
+from opc_ros.errors import EpisodeError
+from opc_ros.grasp import GraspStep
 from opc_ros.store import messages, schemas
 from opc_ros.store.messages import UNLABELLED, EpisodeEvent, EventKind
-from opc_ros.store.records import EpisodeHeader, check_stamp
 from opc_ros.store.step_layout import step_layout
+from opc_ros.task import GRASPING, find_task
 
 FORMAT_VERSION = "1"
 CHUNK_BYTES = 256 * 1024  # a crash costs at most the last chunk
@@ -36,6 +37,7 @@ class EpisodeFileWriter:
 
     def __init__(self, sink: Sink, header: EpisodeHeader) -> None:
         self._header = header
+        self._task = find_task(header.task, where=f"episode {header.id}")
         self._layout = step_layout(header.robot, header.id)
         self._steps = 0
         self._last_stamp_ns = -1
@@ -52,6 +54,8 @@ class EpisodeFileWriter:
                 behaviour_policy=header.behaviour_policy,
                 object_set=header.object_set,
                 permit_id=header.permit_id,
+                task=header.task,
+                seed=header.seed,
             )
         )
 
@@ -64,18 +68,27 @@ class EpisodeFileWriter:
         """Of the newest frame; the episode's beginning where there is none yet."""
         return self._last_stamp_ns if self._steps else self._header.began_ns
 
-    def add_step(self, step: GraspStep) -> None:
+    def add_step(self, step: Step) -> None:
         frame = step.frame
         check_frame(frame, where=f"episode {self._header.id}: step {self._steps}")
         self._check_order(frame)
         image = messages.encode_frame(frame)
-        data = self._layout.encode(step, self._steps)
+        kind, data = self._encode_step(step)
         is_compressed = frame.encoding in messages.COMPRESSED_ENCODINGS
         self._add(schemas.COMPRESSED_IMAGE if is_compressed else schemas.IMAGE, image, frame.stamp_ns, self._steps)
-        self._add(schemas.GRASP_STEP, data, frame.stamp_ns, self._steps)
+        self._add(kind, data, frame.stamp_ns, self._steps)
         self._steps += 1
         self._last_stamp_ns = frame.stamp_ns
-        self._is_terminated = step.action.terminate
+        self._is_terminated = step.is_last
+
+    def _encode_step(self, step: Step) -> tuple[str, bytes]:
+        if isinstance(step, GraspStep) and self._task is GRASPING:
+            return schemas.GRASP_STEP, self._layout.encode(step, self._steps)
+        where = f"episode {self._header.id}: step {self._steps}"
+        self._task.check_state(step.state_vector().tolist(), where=where)
+        self._task.check_action(step.action_vector().tolist(), where=where)
+        names = {"robot": self._header.robot, "episode_id": self._header.id}
+        return schemas.TASK_STEP, messages.encode_task_step(step, **names, index=self._steps)
 
     def finish(self, label: Label, *, ended_ns: int, health: tuple[str, ...]) -> None:
         self._event(self._closing(EventKind.END, ended_ns, label=label))
@@ -91,9 +104,9 @@ class EpisodeFileWriter:
     def _check_order(self, frame: Frame) -> None:
         where = f"episode {self._header.id}: step {self._steps}"
         if self._steps and frame.stamp_ns <= self._last_stamp_ns:
-            raise GraspError(f"{where}: frame is at {frame.stamp_ns} ns, expected after {self._last_stamp_ns} ns")
+            raise EpisodeError(f"{where}: frame is at {frame.stamp_ns} ns, expected after {self._last_stamp_ns} ns")
         if self._is_terminated:
-            raise GraspError(f"{where}: follows a step that terminates the episode")
+            raise EpisodeError(f"{where}: follows a step that terminates the episode")
 
     def _closing(self, kind: EventKind, stamp_ns: int, *, label: Label = UNLABELLED, reason: str = "") -> EpisodeEvent:
         return EpisodeEvent(
@@ -130,6 +143,7 @@ def topic_of(kind: str, robot: str) -> str:
         schemas.COMPRESSED_IMAGE: f"/{namespace}/camera/image/compressed",
         schemas.IMAGE: f"/{namespace}/camera/image",
         schemas.GRASP_STEP: f"/{namespace}/grasp_step",
+        schemas.TASK_STEP: f"/{namespace}/task_step",
         schemas.EPISODE_EVENT: f"/{namespace}/episode_event",
         schemas.LABEL: f"/{namespace}/label",
     }[kind]
@@ -141,16 +155,16 @@ def check_frame(frame: Frame, *, where: str) -> None:
     if frame.encoding in messages.COMPRESSED_ENCODINGS:
         magic = _MAGIC[frame.encoding]
         if not frame.data.startswith(magic):
-            raise GraspError(
+            raise EpisodeError(
                 f"{where}: {len(frame.data)} bytes begin with {frame.data[:3].hex() or 'nothing'}, "
                 f"expected a {frame.encoding} image ({magic[:3].hex()})"
             )
         return
     if frame.encoding not in messages.BYTES_PER_PIXEL:
         known = ", ".join((*messages.COMPRESSED_ENCODINGS, *messages.BYTES_PER_PIXEL))
-        raise GraspError(f"{where}: encoding {frame.encoding!r}, expected one of {known}")
+        raise EpisodeError(f"{where}: encoding {frame.encoding!r}, expected one of {known}")
     expected = frame.width * frame.height * messages.BYTES_PER_PIXEL[frame.encoding]
     if len(frame.data) != expected or expected == 0:
-        raise GraspError(
+        raise EpisodeError(
             f"{where}: {len(frame.data)} bytes, expected {expected} for {frame.width}x{frame.height} {frame.encoding}"
         )

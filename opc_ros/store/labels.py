@@ -7,10 +7,9 @@ from pathlib import Path
 
 from opc_ros.config import parse_config
 from opc_ros.durable import create_file, make_folder
-from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
-from opc_ros.grasp import Label
+from opc_ros.episode import Label
+from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.store.layout import JSON, Layout, names_in
-from opc_ros.store.records import LabelBody
 from opc_ros.store.sealed import encode_document, read_document
 
 DAMAGED = ".damaged"  # `recover` renames unreadable revisions so; their numbers stay taken
@@ -22,7 +21,7 @@ class LabelRevision:
 
     episode_id: str
     revision: int
-    label: LabelBody
+    label: Label
     labelled_ns: int
     note: str
 
@@ -34,9 +33,7 @@ def append_label(layout: Layout, episode_id: str, label: Label, *, note: str, no
     revision = max(taken_revisions(folder), default=0)
     while True:
         revision += 1
-        entry = LabelRevision(
-            episode_id=episode_id, revision=revision, label=LabelBody.of(label), labelled_ns=now_ns, note=note
-        )
+        entry = LabelRevision(episode_id=episode_id, revision=revision, label=label, labelled_ns=now_ns, note=note)
         if create_file(folder / f"{revision}{JSON}", encode_document("label", asdict(entry))):
             return revision
 
@@ -45,8 +42,7 @@ def read_revision(layout: Layout, episode_id: str, revision: int) -> LabelRevisi
     path = layout.labels / episode_id / f"{revision}{JSON}"
     try:
         entry = parse_config(read_document(path, "label"), LabelRevision, where=str(path), error=StoreError)
-        entry.label.to_label()
-    except (StoreError, GraspError, ValueError) as error:
+    except StoreError as error:
         raise EpisodeDamaged(f"episode {episode_id}: label revision {revision}: {error}") from error
     if (entry.episode_id, entry.revision) != (episode_id, revision):
         raise EpisodeDamaged(f"episode {episode_id}: {path} is revision {entry.revision} of episode {entry.episode_id}")

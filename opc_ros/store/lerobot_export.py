@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opc_ros.durable import PART, store_error
+from opc_ros.episode import Episode, Frame
 from opc_ros.errors import StoreError
-from opc_ros.grasp import Episode, Frame
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import lerobot_layout as layout
 from opc_ros.store.lerobot_stats import FeatureStats, merge_stats, picture_stats, vector_stats
@@ -138,7 +138,7 @@ class _DatasetWriter:
         is_success = [bool(episode.label.is_success) and last for last in is_last]
         return {
             layout.CAMERA: [_embed(step.frame, index) for index, step in enumerate(steps)],
-            layout.STATE: [step.tool.to_vector().tolist() for step in steps],
+            layout.STATE: episode.states().tolist(),
             layout.ACTION: episode.actions().tolist(),
             layout.ELAPSED: [(step.frame.stamp_ns - episode.started_ns) / 1e9 for step in steps],
             "next.reward": [float(success) for success in is_success],

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from opc_ros.errors import GraspError
-from opc_ros.grasp import Frame, Label, LabelSource
+from opc_ros.episode import Frame, Label, LabelSource, PlainStep, Step
+from opc_ros.errors import EpisodeError
 from opc_ros.store import schemas
 from opc_ros.store.cdr import Bytes, CdrError, CdrReader, CdrWriter
+from opc_ros.task import GRASPING
 
 Decoder = Callable[[Bytes], object]
 
@@ -17,8 +18,6 @@ COMPRESSED_ENCODINGS = ("jpeg", "png")
 BYTES_PER_PIXEL = {"rgb8": 3, "bgr8": 3, "mono8": 1}
 
 UNLABELLED = Label()
-
-CAMERA_FRAME = "camera"
 
 # Label.msg numbers its sources in this order.
 _SOURCES = (
@@ -50,15 +49,34 @@ class EpisodeEvent:
     behaviour_policy: str = ""
     object_set: str = ""
     permit_id: str = ""
+    task: str = GRASPING.name
+    seed: int | None = None
     label: Label = UNLABELLED
     steps: int = 0  # with END: how many the episode had; 0 where unknown
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TaskStepMessage:
+    """A step of any task without its image."""
+
+    stamp_ns: int
+    robot: str
+    episode_id: str
+    index: int
+    state: tuple[float, ...]
+    action: tuple[float, ...]
+    sent: tuple[float, ...] | None
+    is_last: bool
+
+    def with_frame(self, frame: Frame) -> PlainStep:
+        return PlainStep(frame, self.action, self.state, self.sent, self.is_last)
+
+
 def encode_frame(frame: Frame) -> bytes:
     """CompressedImage for jpeg and png, Image for raw encodings; the camera's bytes go in as they are."""
     writer = CdrWriter()
-    _write_header(writer, frame.stamp_ns, CAMERA_FRAME)
+    _write_header(writer, frame.stamp_ns, frame.frame_id)
     if frame.encoding in COMPRESSED_ENCODINGS:
         writer.string(frame.encoding)
         return writer.finish(frame.data)
@@ -72,18 +90,18 @@ def encode_frame(frame: Frame) -> bytes:
 
 def decode_compressed_image(data: Bytes) -> Frame:
     reader = CdrReader(data)
-    stamp_ns, _ = _read_header(reader)
+    stamp_ns, frame_id = _read_header(reader)
     encoding = reader.string()
     if encoding not in COMPRESSED_ENCODINGS:
         raise CdrError(f"image has format {encoding!r}, expected {' or '.join(COMPRESSED_ENCODINGS)}")
     pixels = reader.blob()
     reader.finish()
-    return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels)
+    return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels, frame_id=frame_id)
 
 
 def decode_image(data: Bytes) -> Frame:
     reader = CdrReader(data)
-    stamp_ns, _ = _read_header(reader)
+    stamp_ns, frame_id = _read_header(reader)
     height = reader.uint32()
     width = reader.uint32()
     encoding = reader.string()
@@ -94,7 +112,7 @@ def decode_image(data: Bytes) -> Frame:
     expected = width * BYTES_PER_PIXEL.get(encoding, 0)
     if row_bytes != expected or len(pixels) != expected * height or not pixels:
         raise CdrError(f"image {width}x{height} {encoding!r} has {len(pixels)} bytes in rows of {row_bytes}")
-    return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels, width=width, height=height)
+    return Frame(stamp_ns=stamp_ns, encoding=encoding, data=pixels, width=width, height=height, frame_id=frame_id)
 
 
 def encode_event(event: EpisodeEvent) -> bytes:
@@ -106,6 +124,8 @@ def encode_event(event: EpisodeEvent) -> bytes:
     writer.string(event.behaviour_policy)
     writer.string(event.object_set)
     writer.string(event.permit_id)
+    writer.string(event.task)
+    writer.int64(-1 if event.seed is None else event.seed)
     writer.uint8(_VALUES.index(event.label.is_success))
     writer.uint8(_SOURCES.index(event.label.source))
     writer.string(event.label.labeller)
@@ -121,6 +141,7 @@ def decode_event(data: Bytes) -> EpisodeEvent:
     episode_id = reader.string()
     kind = to_event_kind(reader.uint8())
     policy, object_set, permit_id = reader.string(), reader.string(), reader.string()
+    task, seed = reader.string(), reader.int64()
     label = _read_label_fields(reader)
     steps = reader.uint32()
     reason = reader.string()
@@ -133,6 +154,8 @@ def decode_event(data: Bytes) -> EpisodeEvent:
         behaviour_policy=policy,
         object_set=object_set,
         permit_id=permit_id,
+        task=task or GRASPING.name,
+        seed=seed if seed >= 0 else None,
         label=label,
         steps=steps,
         reason=reason,
@@ -164,12 +187,42 @@ def decode_label(data: Bytes) -> tuple[str, Label]:
     return episode_id, label
 
 
+def encode_task_step(step: Step, *, robot: str, episode_id: str, index: int) -> bytes:
+    """A step of a task without words of its own."""
+    sent = step.sent if isinstance(step, PlainStep) and step.sent is not None else None
+    action = step.action if isinstance(step, PlainStep) else step.action_vector().tolist()
+    state = step.state if isinstance(step, PlainStep) else step.state_vector().tolist()
+    writer = CdrWriter()
+    _write_header(writer, step.frame.stamp_ns, "")
+    writer.string(robot)
+    writer.string(episode_id)
+    writer.uint32(index)
+    writer.float64s(state)
+    writer.float64s(action)
+    writer.boolean(sent is not None)
+    writer.float64s(action if sent is None else sent)
+    writer.boolean(step.is_last)
+    return writer.finish()
+
+
+def decode_task_step(data: Bytes) -> TaskStepMessage:
+    reader = CdrReader(data)
+    stamp_ns, _ = _read_header(reader)
+    robot, episode_id, index = reader.string(), reader.string(), reader.uint32()
+    state, action = reader.float64s(), reader.float64s()
+    is_clamped, sent = reader.boolean(), reader.float64s()
+    is_last = reader.boolean()
+    reader.finish()
+    return TaskStepMessage(stamp_ns, robot, episode_id, index, state, action, sent if is_clamped else None, is_last)
+
+
 # By message type; GraspStep has a layout of its own for each episode.
 DECODERS: dict[str, Decoder] = {
     schemas.COMPRESSED_IMAGE: decode_compressed_image,
     schemas.IMAGE: decode_image,
     schemas.EPISODE_EVENT: decode_event,
     schemas.LABEL: decode_label,
+    schemas.TASK_STEP: decode_task_step,
 }
 
 
@@ -187,7 +240,7 @@ def label_of(value: int, source: int, labeller: str) -> Label:
         raise CdrError(f"label is {value} from source {source}, expected below {len(_VALUES)} and {len(_SOURCES)}")
     try:
         return Label(is_success=_VALUES[value], source=_SOURCES[source], labeller=labeller)
-    except GraspError as error:
+    except EpisodeError as error:
         raise CdrError(str(error)) from error
 
 

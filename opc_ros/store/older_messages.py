@@ -9,11 +9,13 @@ from typing import Any
 from mcap.records import Schema
 from mcap_ros2.decoder import DecoderFactory
 
-from opc_ros.grasp import Frame, GraspAction, Label, ToolState
+from opc_ros.episode import Frame, Label
+from opc_ros.grasp import GraspAction, ToolState
 from opc_ros.store import schemas
 from opc_ros.store.cdr import CdrError
 from opc_ros.store.messages import Decoder, EpisodeEvent, label_of, to_event_kind
 from opc_ros.store.step_layout import StepMessage
+from opc_ros.task import GRASPING
 
 Converter = Callable[[Any], object]
 
@@ -36,6 +38,8 @@ def _to_event(message: Any) -> EpisodeEvent:
         behaviour_policy=message.behaviour_policy,
         object_set=message.object_set,
         permit_id=message.permit_id,
+        task=getattr(message, "task", "") or GRASPING.name,
+        seed=seed if (seed := getattr(message, "seed", -1)) >= 0 else None,
         label=label_of(message.label, message.label_source, message.labeller),
         steps=getattr(message, "steps", 0),
         reason=message.reason,
@@ -74,12 +78,15 @@ def _to_action(message: Any) -> GraspAction:
 
 
 def _to_compressed_frame(message: Any) -> Frame:
-    return Frame(_nanoseconds(message.header.stamp), message.format, bytes(message.data))
+    header = message.header
+    return Frame(_nanoseconds(header.stamp), message.format, bytes(message.data), frame_id=header.frame_id)
 
 
 def _to_raw_frame(message: Any) -> Frame:
     stamp_ns = _nanoseconds(message.header.stamp)
-    return Frame(stamp_ns, message.encoding, bytes(message.data), message.width, message.height)
+    return Frame(
+        stamp_ns, message.encoding, bytes(message.data), message.width, message.height, message.header.frame_id
+    )
 
 
 def _nanoseconds(stamp: Any) -> int:

@@ -9,6 +9,7 @@ from importlib import resources
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 IMAGE = "sensor_msgs/msg/Image"
 GRASP_STEP = "opc_interfaces/msg/GraspStep"
+TASK_STEP = "opc_interfaces/msg/TaskStep"
 EPISODE_EVENT = "opc_interfaces/msg/EpisodeEvent"
 LABEL = "opc_interfaces/msg/Label"
 

@@ -11,14 +11,15 @@ from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.errors import StoreError
 
 VERSION = 1
+NEWEST_VERSION = 2  # with keys that version 1 does not have
 SIZE_LIMIT = 16 * 1024 * 1024  # a document is a few kilobytes; what is far larger is none
 
 _OWN_KEYS = ("format", "version", "seal")
 
 
-def encode_document(kind: str, body: dict[str, Any]) -> bytes:
+def encode_document(kind: str, body: dict[str, Any], *, version: int = VERSION) -> bytes:
     """Readable by people, and sealed: a changed byte is noticed."""
-    document = {"format": f"opc_ros.{kind}", "version": VERSION, **body}
+    document = {"format": f"opc_ros.{kind}", "version": version, **body}
     document["seal"] = _seal(document)
     return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8") + b"\n"
 
@@ -33,10 +34,12 @@ def decode_document(data: bytes, kind: str, *, where: str) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != f"opc_ros.{kind}":
         raise StoreError(f"{where}: not a document of format 'opc_ros.{kind}'")
     version = document.get("version")
-    if type(version) is int and version > VERSION:
-        raise StoreError(f"{where}: format version {version}, this opc_ros reads up to {VERSION}: install a newer one")
-    if version != VERSION or type(version) is not int:
-        raise StoreError(f"{where}: format version {version!r}, expected {VERSION}")
+    if type(version) is not int or version < VERSION:
+        raise StoreError(f"{where}: format version {version!r}, expected {VERSION} to {NEWEST_VERSION}")
+    if version > NEWEST_VERSION:
+        raise StoreError(
+            f"{where}: format version {version}, this opc_ros reads up to {NEWEST_VERSION}: install a newer one"
+        )
     if document.pop("seal", None) != _seal(document):
         raise StoreError(f"{where}: its content does not match its seal, so it was changed or damaged")
     return {key: value for key, value in document.items() if key not in _OWN_KEYS}

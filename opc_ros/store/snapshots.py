@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.durable import create_file, replace_file
+from opc_ros.episode import LabelSource, check_name
 from opc_ros.errors import SnapshotNotFound, StoreError
-from opc_ros.grasp import LabelSource
 from opc_ros.store.layout import JSON, Layout, names_in
-from opc_ros.store.records import CommittedEpisode, check_name
+from opc_ros.store.records import CommittedEpisode
 
 FORMAT = "opc_ros.snapshot"
 VERSION = 1

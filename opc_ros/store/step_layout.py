@@ -8,7 +8,8 @@ import re
 import struct
 from dataclasses import dataclass
 
-from opc_ros.errors import GraspError
+from opc_ros.episode import Frame
+from opc_ros.errors import EpisodeError
 from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.store.cdr import PREAMBLE, Bytes, CdrError
 
@@ -26,6 +27,9 @@ class StepMessage:
     tool: ToolState
     action: GraspAction
     sent: GraspAction | None
+
+    def with_frame(self, frame: Frame) -> GraspStep:
+        return GraspStep(frame=frame, tool=self.tool, action=self.action, sent=self.sent)
 
 
 class StepLayout:
@@ -136,5 +140,5 @@ def _to_action(numbers: tuple[float, ...]) -> GraspAction:
         raise CdrError(f"action has flags {flags}, expected 0 or 1")
     try:
         return GraspAction((x, y, z), math.atan2(sin, cos), *map(bool, flags))
-    except GraspError as error:
+    except EpisodeError as error:
         raise CdrError(str(error)) from error

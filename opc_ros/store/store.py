@@ -13,13 +13,13 @@ from types import TracebackType
 
 from opc_ros.config import parse_config
 from opc_ros.durable import PART, make_folder, replace_file, store_error
-from opc_ros.errors import EpisodeDamaged, EpisodeNotFound, GraspError, StoreError
-from opc_ros.grasp import Episode, Label
+from opc_ros.episode import Episode, EpisodeHeader, Label, check_text
+from opc_ros.errors import EpisodeDamaged, EpisodeError, EpisodeNotFound, StoreError
 from opc_ros.store import labels, snapshots
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
 from opc_ros.store.layout import Layout
 from opc_ros.store.quarantine import Quarantined, list_quarantine
-from opc_ros.store.records import CommittedEpisode, EpisodeHeader, Sidecar, check_text
+from opc_ros.store.records import CommittedEpisode, Sidecar
 from opc_ros.store.sealed import encode_document, read_document
 from opc_ros.store.snapshots import EVERYTHING, Selection, Snapshot, SnapshotEntry
 from opc_ros.store.writer import EpisodeWriter
@@ -84,6 +84,8 @@ class Store:
                 began_ns=episode.started_ns,
                 object_set=episode.object_set,
                 permit_id=episode.permit_id,
+                task=episode.task,
+                seed=episode.seed,
             )
         )
         try:
@@ -123,6 +125,11 @@ class Store:
         if len(whole.steps) != committed.steps:
             raise EpisodeDamaged(
                 f"episode {episode_id}: file has {len(whole.steps)} steps, sidecar says {committed.steps}"
+            )
+        if (whole.header.task, whole.header.seed) != (committed.task, committed.seed):
+            raise EpisodeDamaged(
+                f"episode {episode_id}: file is of task {whole.header.task} with seed {whole.header.seed}, "
+                f"sidecar says {committed.task} with {committed.seed}"
             )
         return _to_episode(whole, committed.label)
 
@@ -211,7 +218,7 @@ class Store:
         try:
             body = read_document(path, "episode")
             committed = parse_config(body, Sidecar, where=str(path), error=StoreError).to_committed()
-        except (StoreError, GraspError, ValueError) as error:
+        except StoreError as error:
             raise EpisodeDamaged(f"episode {episode_id}: {error}; `opc store recover` repairs it") from error
         if (committed.robot, committed.id) != (robot, episode_id):
             raise EpisodeDamaged(
@@ -238,11 +245,11 @@ class Store:
         if not numbers:
             return committed
         newest = labels.read_revision(self._layout, committed.id, numbers[-1])
-        return dataclasses.replace(committed, label=newest.label.to_label(), label_revision=newest.revision)
+        return dataclasses.replace(committed, label=newest.label, label_revision=newest.revision)
 
     def _pinned_label(self, entry: SnapshotEntry) -> Label:
         if entry.label_revision > 0:
-            return labels.read_revision(self._layout, entry.episode_id, entry.label_revision).label.to_label()
+            return labels.read_revision(self._layout, entry.episode_id, entry.label_revision).label
         if not self._layout.sidecar(entry.robot, entry.episode_id).exists():
             raise EpisodeNotFound(f"episode {entry.episode_id} of robot {entry.robot}: not in {self.path}")
         return self.read_sidecar(entry.robot, entry.episode_id).label
@@ -291,6 +298,8 @@ def _to_episode(whole: WholeEpisode, label: Label) -> Episode:
             label=label,
             object_set=header.object_set,
             permit_id=header.permit_id,
+            task=header.task,
+            seed=header.seed,
         )
-    except GraspError as error:
+    except EpisodeError as error:
         raise EpisodeDamaged(str(error)) from error

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from opc_ros.durable import store_error
-from opc_ros.errors import EpisodeDamaged, GraspError, StoreError
-from opc_ros.grasp import GraspStep, Label
+from opc_ros.episode import EpisodeHeader, Label, Step, check_stamp, check_text
+from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
 from opc_ros.store.commit import claim, commit_file, describe
 from opc_ros.store.episode_writing import EpisodeFileWriter
 from opc_ros.store.layout import Layout
 from opc_ros.store.quarantine import move_to_quarantine
-from opc_ros.store.records import CommittedEpisode, EpisodeHeader, check_stamp, check_text
+from opc_ros.store.records import CommittedEpisode
 
 
 class EpisodeWriter:
@@ -44,7 +44,7 @@ class EpisodeWriter:
     def steps(self) -> int:
         return self._file.steps
 
-    def add_step(self, step: GraspStep) -> None:
+    def add_step(self, step: Step) -> None:
         """Append one frame and its step; a step that is not valid is refused and leaves the episode as it was."""
         self._refuse_if_over()
         try:
@@ -59,7 +59,7 @@ class EpisodeWriter:
         """
         self._refuse_if_over()
         if self.steps == 0:
-            raise GraspError(f"episode {self._header.id}: has no steps, expected at least one")
+            raise EpisodeError(f"episode {self._header.id}: has no steps, expected at least one")
         end_ns = self._file.last_stamp_ns if ended_ns is None else ended_ns
         check_stamp(f"episode {self._header.id}: end", end_ns)
         for text in (*health, label.labeller):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opc_ros.episode import Episode
 from opc_ros.errors import TrainingError
-from opc_ros.grasp import Episode
 from opc_ros.policies.q_function import Observations, resize_image
 from opc_ros.progress import Report, ignore_progress
 
@@ -68,7 +68,7 @@ def load_replay(
         if episode.label.is_success is None:
             raise TrainingError(f"episode {episode.id}: has no label; label it or take a snapshot without it")
         images.append(np.stack([_picture(episode, index, image_size) for index in range(len(episode.steps))]))
-        tools.append(np.stack([step.tool.to_vector() for step in episode.steps]))
+        tools.append(episode.states())
         actions.append(episode.actions())
         lengths.append(len(episode.steps))
         success.append(episode.label.is_success)

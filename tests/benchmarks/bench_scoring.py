@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opc_ros.grasp import Episode
+from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import available_cores, limit_threads_here
 from opc_ros.policies.loading import load_q_function

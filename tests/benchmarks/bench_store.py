@@ -17,8 +17,9 @@ from mcap.stream_reader import StreamReader
 from mcap.writer import CompressionType, Writer
 
 from opc_ros.arms.arm import ScriptedArm
-from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource
-from opc_ros.store import EpisodeHeader, Store, open_store
+from opc_ros.episode import Episode, EpisodeHeader, Frame, Label, LabelSource
+from opc_ros.grasp import GraspAction, GraspStep
+from opc_ros.store import Store, open_store
 from opc_ros.store.episode_writing import CHUNK_BYTES
 
 SUCCESS = Label(is_success=True, source=LabelSource.EPISODE_END)

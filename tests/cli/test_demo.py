@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from opc_ros.deployment.audit_check import read_audit_log
-from opc_ros.grasp import LabelSource
+from opc_ros.episode import LabelSource
 from opc_ros.ranking import Ranking
 from opc_ros.store import open_store
 from tests.cli.test_up import Running

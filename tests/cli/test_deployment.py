@@ -11,7 +11,7 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.deployment.gate import DAY_NS
-from opc_ros.grasp import Episode
+from opc_ros.episode import Episode
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.manifest import CandidateManifest

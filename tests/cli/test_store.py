@@ -11,8 +11,8 @@ import cv2
 import pytest
 
 from opc_ros.cli.main import main
-from opc_ros.grasp import Label
-from opc_ros.store import EpisodeHeader, Store, open_store
+from opc_ros.episode import EpisodeHeader, Label
+from opc_ros.store import Store, open_store
 from tests.store.grasps import FAILURE, make_episode
 
 Run = Callable[..., str]

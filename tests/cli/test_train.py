@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opc_ros.cli.main import main
-from opc_ros.grasp import Label, LabelSource
+from opc_ros.episode import Label, LabelSource
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.store import open_store
 from tests.policies.making import make_episodes

@@ -10,7 +10,7 @@ import yaml
 
 from opc_ros.bringup.config_files import find_config
 from opc_ros.deployment.keys import create_keys, export_public_keys
-from opc_ros.grasp import Episode
+from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.ranking import RankedCandidate, Ranking
 from opc_ros.store import open_store

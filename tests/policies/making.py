@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from opc_ros.arms.arm import ScriptedArm
-from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource
+from opc_ros.episode import Episode, Frame, Label, LabelSource
+from opc_ros.grasp import GraspAction, GraspStep
 from opc_ros.policies.architectures import build_network
 from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.input_spec import CameraSpec, InputSpec

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from opc_ros.grasp import Frame, GraspAction, ToolState
+from opc_ros.episode import Frame
+from opc_ros.grasp import GraspAction, ToolState
 from opc_ros.recording.episode_file import Outcome
 from opc_ros.recording.recorder import Recorder, Surroundings
 from opc_ros.recording.settings import RecorderSettings

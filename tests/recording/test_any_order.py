@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opc_ros.grasp import Label, LabelSource
+from opc_ros.episode import Label, LabelSource
 
 HELD = Label(is_success=True, source=LabelSource.EPISODE_END, labeller="arm1")
 STEPS = 5

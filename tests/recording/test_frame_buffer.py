@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from opc_ros.grasp import Frame
+from opc_ros.episode import Frame
 from opc_ros.recording.frame_buffer import FrameBuffer
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from opc_ros.grasp import ActionBounds, Frame, GraspAction
+from opc_ros.episode import Frame
+from opc_ros.grasp import ActionBounds, GraspAction
 from opc_ros.recording.health import (
     ClockWatch,
     DiskWatch,

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from opc_ros.grasp import GraspAction, LabelSource
+from opc_ros.episode import LabelSource
+from opc_ros.grasp import GraspAction
 from opc_ros.recording.labels import GripperWidthRule
 
 RULE = GripperWidthRule(held_from_m=0.005, held_to_m=0.07)

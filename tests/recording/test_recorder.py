@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from opc_ros.episode import EpisodeHeader, Label, LabelSource
 from opc_ros.errors import RecordingError, StoreError
-from opc_ros.grasp import GraspStep, Label, LabelSource
+from opc_ros.grasp import GraspStep
 from opc_ros.recording.episode_file import Outcome
-from opc_ros.recording.sink import EpisodeStart, EpisodeWriter, MemorySink, Saved
+from opc_ros.recording.sink import EpisodeWriter, MemorySink, Saved
 
 HELD = Label(is_success=True, source=LabelSource.EPISODE_END, labeller="arm1")
 
@@ -351,7 +352,7 @@ class SlowSink(MemorySink):
         super().__init__()
         self.gate = threading.Event()
 
-    def begin(self, start: EpisodeStart) -> EpisodeWriter:
+    def begin(self, start: EpisodeHeader) -> EpisodeWriter:
         assert self.gate.wait(5)
         return super().begin(start)
 
@@ -395,7 +396,7 @@ class FailingSink(MemorySink):
         super().__init__()
         self.fails_at = fails_at
 
-    def begin(self, start: EpisodeStart) -> EpisodeWriter:
+    def begin(self, start: EpisodeHeader) -> EpisodeWriter:
         if self.fails_at == "begin":
             raise StoreError("No space left on device")
         return FailingWriter(self.fails_at)

@@ -39,7 +39,7 @@ def test_every_setting_has_a_reader() -> None:
         ("image_kind: theora", "image_kind: got 'theora', expected one of 'compressed', 'raw'"),
         ("held_from_m: 0.2", "held_from_m 0.2 is above held_to_m 0.076"),
         ("button_labeller: ''", "button_labeller is empty"),
-        ("min_frame_rate_hz: .nan", "min_frame_rate_hz: got nan, expected from 0"),
+        ("min_frame_rate_hz: .nan", "line 1: min_frame_rate_hz: got .nan, expected a finite number"),
     ],
 )
 def test_a_wrong_value_is_refused_with_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:

@@ -16,7 +16,7 @@ from sensor_msgs.msg import CompressedImage, JointState
 from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectory
 
-from opc_ros.grasp import Frame
+from opc_ros.episode import Frame
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import reading_to_msg
 from tests.ros.twin_rig import SETTINGS

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opc_ros.errors import GraspError
-from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.episode import Frame, Label, LabelSource
+from opc_ros.errors import EpisodeError
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
 
 pytestmark = pytest.mark.ros
 convert = pytest.importorskip("opc_ros.ros.convert")
@@ -86,17 +87,17 @@ def test_formats_of_image_transport_are_understood(text: str, encoding: str) -> 
 def test_formats_that_cannot_be_used_are_named(text: str) -> None:
     msg = convert.frame_to_msg(Frame(STAMP_NS, "jpeg", b"x"))
     msg.format = text
-    with pytest.raises(GraspError, match=f"compressed format {text!r}, expected jpeg or png"):
+    with pytest.raises(EpisodeError, match=f"compressed format {text!r}, expected jpeg or png"):
         convert.frame_from_msg(msg)
 
 
 def test_raw_frames_of_wrong_size_or_encoding_are_named() -> None:
     msg = convert.frame_to_msg(Frame(STAMP_NS, "rgb8", bytes(24), width=4, height=2))
     msg.data = bytes(23)
-    with pytest.raises(GraspError, match="23 bytes in rows of 12, expected 2 rows of at least 12"):
+    with pytest.raises(EpisodeError, match="23 bytes in rows of 12, expected 2 rows of at least 12"):
         convert.frame_from_msg(msg)
     msg.encoding = "bayer_rggb8"
-    with pytest.raises(GraspError, match="encoding 'bayer_rggb8', expected rgb8, bgr8, mono8"):
+    with pytest.raises(EpisodeError, match="encoding 'bayer_rggb8', expected rgb8, bgr8, mono8"):
         convert.frame_from_msg(msg)
 
 
@@ -121,7 +122,7 @@ def test_labels_come_back_as_they_were(label: Label) -> None:
     [(3, 1, "value 3, expected"), (2, 9, "source 9, expected 0 to 4"), (2, 0, "give both or neither")],
 )
 def test_labels_that_make_no_sense_are_refused(value: int, source: int, complaint: str) -> None:
-    with pytest.raises(GraspError, match=complaint):
+    with pytest.raises(EpisodeError, match=complaint):
         convert.label_from_fields(value, source, "ann")
 
 
@@ -129,5 +130,5 @@ def test_labels_that_make_no_sense_are_refused(value: int, source: int, complain
 def test_a_rotation_that_is_no_rotation_is_refused(sin: float, cos: float) -> None:
     msg = convert.action_to_msg(GraspAction(), robot="", episode_id="", index=0, observed_ns=0, chosen_ns=0)
     msg.rotation_sin, msg.rotation_cos = sin, cos
-    with pytest.raises(GraspError, match="rotation"):
+    with pytest.raises(EpisodeError, match="rotation"):
         convert.action_from_msg(msg)

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.episode import Frame, Label, LabelSource
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.store import open_store
 from opc_ros.store.recovery import recover
 

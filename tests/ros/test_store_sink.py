@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.episode import EpisodeHeader, Frame, Label, LabelSource
 from opc_ros.errors import EpisodeNotFound, OpcError
-from opc_ros.grasp import Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
-from opc_ros.recording.sink import EpisodeSink, EpisodeStart, MemorySink
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
+from opc_ros.recording.sink import EpisodeSink, MemorySink
 from opc_ros.ros.store_sink import StoreSink
 from opc_ros.store import open_store
 
@@ -23,8 +24,8 @@ def sink(request: pytest.FixtureRequest, tmp_path: Path) -> EpisodeSink:
     return MemorySink() if request.param == "memory" else StoreSink(open_store(tmp_path / "store", create=True))
 
 
-def start(episode_id: str) -> EpisodeStart:
-    return EpisodeStart(id=episode_id, robot="arm1", behaviour_policy="scripted", began_ns=1, object_set="cubes")
+def start(episode_id: str) -> EpisodeHeader:
+    return EpisodeHeader(id=episode_id, robot="arm1", behaviour_policy="scripted", began_ns=1, object_set="cubes")
 
 
 def test_a_committed_episode_waits_for_its_label_and_then_no_longer(sink: EpisodeSink) -> None:

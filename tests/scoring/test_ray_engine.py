@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opc_ros.grasp import Episode
+from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.q_cache import QCache

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opc_ros.episode import Episode
 from opc_ros.errors import EmptyValidationSet, EpisodeDamaged, ScoreError
-from opc_ros.grasp import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import CemSettings, greedy_actions
 from opc_ros.policies.loading import load_q_function

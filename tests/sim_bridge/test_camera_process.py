@@ -6,8 +6,8 @@ import numpy as np
 import psutil
 import pytest
 
+from opc_ros.episode import Frame
 from opc_ros.errors import ArmLost
-from opc_ros.grasp import Frame
 from sim_bridge.camera_process import CameraProcess
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world

@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
+from opc_ros.episode import Episode, LabelSource
 from opc_ros.errors import ArmLost, ConfigError
-from opc_ros.grasp import Episode, LabelSource
 from sim_bridge.collecting import CollectionPlan, collect
 
 PLAN = CollectionPlan("train", "scripted", image_size=32)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from opc_ros.grasp import Episode
-from opc_ros.store import EpisodeHeader, open_store, recover, verify
+from opc_ros.episode import Episode, EpisodeHeader
+from opc_ros.store import open_store, recover, verify
 from tests.store.grasps import SUCCESS, make_episode
 
 LONGEST_S = 0.08  # several episodes

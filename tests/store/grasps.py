@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from opc_ros.arms.arm import ScriptedArm
-from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource
+from opc_ros.episode import Episode, Frame, Label, LabelSource
+from opc_ros.grasp import GraspAction, GraspStep
 
 SUCCESS = Label(is_success=True, source=LabelSource.PERSON, labeller="ada")
 FAILURE = Label(is_success=False, source=LabelSource.GRIPPER_WIDTH, labeller="width rule")

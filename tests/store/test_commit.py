@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opc_ros.errors import EpisodeDamaged, EpisodeNotFound, GraspError, StoreError
-from opc_ros.grasp import Frame, GraspStep, Label
-from opc_ros.store import EpisodeHeader, Store, open_store
+from opc_ros.episode import EpisodeHeader, Frame, Label
+from opc_ros.errors import EpisodeDamaged, EpisodeError, EpisodeNotFound, StoreError
+from opc_ros.grasp import GraspStep
+from opc_ros.store import Store, open_store
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
 
 HEADER = EpisodeHeader(
@@ -119,9 +120,9 @@ def test_an_id_is_given_out_once(store: Store, robot: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "../e1", "a/b", ".hidden", "-x", "ä", "x" * 121, "a b"])
 def test_names_that_cannot_be_file_names_are_refused(name: str) -> None:
-    with pytest.raises(StoreError, match="episode id"):
+    with pytest.raises(EpisodeError, match="episode id"):
         EpisodeHeader(name, "left", "scripted", 0)
-    with pytest.raises(StoreError, match="robot"):
+    with pytest.raises(EpisodeError, match="robot"):
         EpisodeHeader("e1", name, "scripted", 0)
 
 
@@ -130,20 +131,20 @@ def test_an_invalid_step_is_refused_and_the_episode_goes_on(store: Store) -> Non
     writer = store.begin(HEADER)
     writer.add_step(good[0])
     tool, action = good[0].tool, good[0].action
-    with pytest.raises(GraspError, match="expected after 100000000 ns"):
+    with pytest.raises(EpisodeError, match="expected after 100000000 ns"):
         writer.add_step(good[0])
     for frame, message in (
         (Frame(200_000_000, "jpeg", b"PNG"), "expected a jpeg image"),
         (Frame(200_000_000, "rgb8", b"1234", 2, 2), "4 bytes, expected 12"),
         (Frame(200_000_000, "yuv422", b"1234", 2, 2), "encoding 'yuv422'"),
     ):
-        with pytest.raises(GraspError, match=message):
+        with pytest.raises(EpisodeError, match=message):
             writer.add_step(GraspStep(frame=frame, tool=tool, action=action))
-    with pytest.raises(StoreError, match="frame is at -1 ns"):
+    with pytest.raises(EpisodeError, match="frame is at -1 ns"):
         writer.add_step(GraspStep(frame=Frame(-1, "jpeg", good[0].frame.data), tool=tool, action=action))
     writer.add_step(good[1])
     writer.add_step(good[2])
-    with pytest.raises(GraspError, match="terminates"):
+    with pytest.raises(EpisodeError, match="terminates"):
         writer.add_step(GraspStep(frame=Frame(400_000_000, "jpeg", good[0].frame.data), tool=tool, action=action))
     assert writer.commit(SUCCESS).steps == 3
     assert len(store.read("e1").steps) == 3
@@ -151,7 +152,7 @@ def test_an_invalid_step_is_refused_and_the_episode_goes_on(store: Store) -> Non
 
 def test_an_episode_without_steps_is_not_committed(store: Store) -> None:
     writer = store.begin(HEADER)
-    with pytest.raises(GraspError, match="no steps"):
+    with pytest.raises(EpisodeError, match="no steps"):
         writer.commit(SUCCESS)
     writer.discard()
 
@@ -189,8 +190,8 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 def test_a_store_of_a_newer_format_is_refused_in_one_line(store: Store) -> None:
     marker = store.path / "store.json"
-    marker.write_text(marker.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(StoreError, match="format version 2, this opc_ros reads up to 1") as caught:
+    marker.write_text(marker.read_text().replace('"version": 1', '"version": 3'))
+    with pytest.raises(StoreError, match="format version 3, this opc_ros reads up to 2") as caught:
         open_store(store.path)
     assert "\n" not in str(caught.value)
 

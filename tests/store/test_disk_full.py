@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.episode import EpisodeHeader
 from opc_ros.errors import StoreError
-from opc_ros.store import EpisodeHeader, EpisodeWriter, open_store, recover, verify
+from opc_ros.store import EpisodeWriter, open_store, recover, verify
 from tests.store.grasps import SUCCESS, make_episode
 
 DISK_BYTES = 600_000

@@ -11,8 +11,8 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
 from opc_ros.config import load_config
+from opc_ros.episode import Frame, Label
 from opc_ros.errors import ConfigError, StoreError
-from opc_ros.grasp import Frame, Label
 from opc_ros.store import Store
 from opc_ros.store.bag_import import import_bag
 from opc_ros.store.bag_mapping import BagMapping, FieldAt, LabelMapping, ToolMapping

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.episode import Label, LabelSource
 from opc_ros.errors import EpisodeNotFound
-from opc_ros.grasp import Label, LabelSource
 from opc_ros.store import Store, open_store
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.episode import EpisodeHeader
 from opc_ros.errors import EpisodeDamaged, EpisodeNotFound, StoreError
 from opc_ros.grasp import GraspStep
-from opc_ros.store import EpisodeHeader, Store, open_store, recover, survey, verify
+from opc_ros.store import Store, open_store, recover, survey, verify
 from tests.store.crashes import crash_writers
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from opc_ros.episode import Episode, Frame, Label, LabelSource
 from opc_ros.experiments.pong.emulator import ACTIONS, FRAMES_PER_DECISION, FRAMES_PER_SECOND, make_starts
 from opc_ros.experiments.pong.playing import Point, explore, make_policy, open_games, play_points
 from opc_ros.experiments.pong.side_by_side import prepare_worker
-from opc_ros.grasp import Episode, Frame, GraspStep, Label, LabelSource, ToolState
+from opc_ros.grasp import GraspStep, ToolState
 from opc_ros.policies.candidate import Candidate
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import open_store

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from opc_ros.episode import Episode, Label, LabelSource
 from opc_ros.errors import TrainingError
-from opc_ros.grasp import Episode, Label, LabelSource
 from sim_bridge.training.replay import Replay, load_replay, split_episodes
 from tests.policies.making import make_episodes
 
