@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from opc_ros.deployment.audit_log import read_tail
+from opc_ros.episode import Episode
 from opc_ros.errors import OpcError, StoreError
-from opc_ros.grasp import Episode
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.store import CommittedEpisode, open_store
 

@@ -11,7 +11,8 @@ from opc_ros.console.commands import Answer
 from opc_ros.console.lab import ConsoleLab, LabPaths
 from opc_ros.console.live import LiveView
 from opc_ros.deployment.audit_log import AuditLog
-from opc_ros.grasp import Episode, Frame, GraspAction, GraspStep, Label, LabelSource, ToolState
+from opc_ros.episode import Episode, Frame, Label, LabelSource
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.scoring.q_cache import EpisodeFacts, QCache, QCacheEntry
 from opc_ros.store import open_store
 

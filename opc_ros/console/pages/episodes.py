@@ -11,8 +11,9 @@ from starlette.routing import Route
 
 from opc_ros.console.app import Console, Page, data_route
 from opc_ros.console.lab import EpisodeQuery, label_word
+from opc_ros.episode import Frame
 from opc_ros.errors import OpcError
-from opc_ros.grasp import ACTION_NAMES, Frame
+from opc_ros.grasp import ACTION_NAMES
 from opc_ros.store import CommittedEpisode
 
 PAGE = Page("/episodes", "Episodes", "episodes.html")
