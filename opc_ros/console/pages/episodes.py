@@ -13,8 +13,8 @@ from opc_ros.console.app import Console, Page, data_route
 from opc_ros.console.lab import EpisodeQuery, label_word
 from opc_ros.episode import Frame
 from opc_ros.errors import OpcError
-from opc_ros.grasp import ACTION_NAMES
 from opc_ros.store import CommittedEpisode
+from opc_ros.task import find_task
 
 PAGE = Page("/episodes", "Episodes", "episodes.html")
 PAGE_SIZE = 50
@@ -44,9 +44,9 @@ def routes(console: Console) -> list[Route]:
         names = _names(console)
         shown = sorted(curves, key=lambda candidate_id: names.get(candidate_id, (10**9, ""))[0])[:MOST_CURVES]
         return describe(committed) | {
-            "action_names": ACTION_NAMES,
-            "tool": [[round(float(v), 4) for v in step.tool.to_vector()] for step in episode.steps],
-            "actions": [[round(float(v), 4) for v in step.action.to_vector()] for step in episode.steps],
+            "action_names": find_task(episode.task, where=f"episode {episode.id}").action_names,
+            "tool": [[round(float(v), 4) for v in row] for row in episode.states()],
+            "actions": [[round(float(v), 4) for v in row] for row in episode.actions()],
             "q": [{"candidate_id": c, "name": names.get(c, (0, c[:12]))[1], "values": curves[c]} for c in shown],
         }
 
