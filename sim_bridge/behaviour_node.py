@@ -11,14 +11,12 @@ from dataclasses import dataclass
 
 from opc_interfaces.msg import RobotStatus
 
-from opc_ros.arms.settings import ArmSettings
-from opc_ros.bringup.config_files import find_config
-from opc_ros.config import described, load_config
+from opc_ros.bringup.lab import load_arm
+from opc_ros.config import described
 from opc_ros.errors import OpcError
 from opc_ros.grasp import MAX_STEPS
 from opc_ros.recording.episode_id import make_episode_id
 from opc_ros.ros import convert, topics
-from opc_ros.ros.arm_connection import scale_speed
 from opc_ros.ros.episode_topics import EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.recorder_watch import RecorderWatch
@@ -35,7 +33,7 @@ class BehaviourSettings:
     """Parameters of the behaviour node."""
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
-    arm_config: str = described("config/arm_twin.yaml", "how the arm is reached")
+    arm_config: str = described("config/arm_twin.yaml", "arm or lab file that says how the arm is reached")
     world: str = described("train", "the world the twin of this robot plays in")
     policy: str = described("scripted", "which behaviour policy; sim_bridge/behaviour.py names them")
     seed: int = described(0, "of the first episode; the next ones count on", low=0)
@@ -57,14 +55,14 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
     def setup(self, settings: BehaviourSettings) -> None:
         self._settings = settings
         robot = robot_name(self, settings.robot)
-        arm = load_config(find_config(settings.arm_config), ArmSettings)
+        arm = load_arm(settings.arm_config, robot)
         spec = dataclasses.replace(find_world(settings.world), arm=arm)
         self._object_set = spec.object_set
         self._robot = robot
         self._world = World(spec, image_size=16)
         self.held.callback(self._world.close)
         self._policy = BehaviourPolicy(find_behaviour(settings.policy), self._world)
-        self._arm = RosArm(scale_speed(arm, robot, 1.0))
+        self._arm = RosArm(arm)
         self.held.callback(self._arm.close)
         self._recorder = RecorderWatch(self)
         self.held.callback(self._recorder.close)

@@ -19,9 +19,8 @@ from std_msgs.msg import Float64, Header
 from trajectory_msgs.msg import JointTrajectory
 
 from opc_ros.arms.safety import StopSwitch
-from opc_ros.arms.settings import ArmSettings
-from opc_ros.bringup.config_files import find_config
-from opc_ros.config import described, load_config
+from opc_ros.bringup.lab import load_arm
+from opc_ros.config import described
 from opc_ros.errors import ArmError, OpcError
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import reading_to_msg, trajectory_from_msg
@@ -78,7 +77,7 @@ class TwinNode(OpcNode[TwinSettings]):
         self._robot = robot_name(self, settings.robot)
         if not set_niceness(settings.niceness):
             self.get_logger().info(f"niceness {settings.niceness} is not allowed here; a busy machine may delay a stop")
-        self._arm = load_config(find_config(settings.arm_config), ArmSettings).with_full_names()
+        self._arm = load_arm(settings.arm_config, self._robot).with_full_names()
         spec = dataclasses.replace(find_world(settings.world), arm=self._arm)
         self._camera = CameraProcess(spec, image_size=settings.image_size, quality=settings.jpeg_quality)
         self.held.callback(self._camera.close)

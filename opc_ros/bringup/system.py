@@ -58,12 +58,13 @@ def parse_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def read_robots(arguments: Mapping[str, str]) -> list[str]:
+    """Names given with commas; the systems that have a lab file take its robots where none are given."""
     robots = [robot.strip() for robot in arguments["robots"].split(",") if robot.strip()]
     for robot in robots:
         if not (robot.isidentifier() and robot.isascii()):
             raise SetupError(f"robot {robot!r}: expected a name of letters, digits and underscores")
     if not robots or len(set(robots)) != len(robots):
-        raise SetupError(f"robots:={arguments['robots']}: expected different names with commas between")
+        raise SetupError(f"robots:={arguments['robots']}: expected different names, separated by commas")
     return robots
 
 

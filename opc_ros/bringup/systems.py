@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opc_ros.arms.settings import ArmSettings
+from opc_ros.bringup.lab import Lab, load_arm, load_lab, refuse_shared_arms
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
 from opc_ros.bringup.twin_lab import prepare_twin_lab
@@ -37,18 +38,23 @@ def _scripted(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
 
 
 def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-    nodes = [*_central_nodes(arguments)]
-    for robot in read_robots(arguments):
-        nodes += _robot_side(arguments, robot, rungs="reduced,full")
-        nodes.append(_guard(arguments, robot))
+    lab = load_lab(read_config(arguments, "lab"))
+    real = [name for name, robot in lab.robots.items() if tuple(robot.rungs) != ("twin",)]
+    robots = _chosen(arguments, lab, real)
+    nodes = [*_central_nodes(arguments, lab)]
+    for robot in robots:
+        nodes += _robot_side(arguments, lab, robot)
+        nodes.append(NodeSpec("arm_guard", robot, {"arm_config": _arm_file(arguments)}))
     return tuple(nodes)
 
 
 def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     episodes = read_integer(arguments, "collect")
-    nodes = [*_central_nodes(arguments)]
-    for number, robot in enumerate(read_robots(arguments)):
-        nodes += _robot_side(arguments, robot, rungs="twin,reduced,full", patience=PATIENCE_WITH_TWINS)
+    lab = load_lab(read_config(arguments, "lab"))
+    robots = _chosen(arguments, lab, list(lab.robots))
+    nodes = [*_central_nodes(arguments, lab)]
+    for number, robot in enumerate(robots):
+        nodes += _robot_side(arguments, lab, robot, patience=PATIENCE_WITH_TWINS)
         nodes.append(_twin_arm(arguments, robot, number))
         if episodes:
             nodes.append(_behaviour(arguments, robot, number, episodes))
@@ -57,25 +63,57 @@ def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
 
 def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = []
-    for number, robot in enumerate(read_robots(arguments)):
+    robots = read_robots(arguments)
+    refuse_shared_arms({robot: load_arm(_arm_file(arguments), robot) for robot in robots})
+    for number, robot in enumerate(robots):
         nodes += [
-            _recorder(arguments, robot),
+            _recorder(arguments, robot, read_folder(arguments, "store")),
             _twin_arm(arguments, robot, number),
             _behaviour(arguments, robot, number, read_integer(arguments, "episodes")),
         ]
     return tuple(nodes)
 
 
-def _central_nodes(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+def chosen_robots(arguments: Mapping[str, str]) -> list[str]:
+    """The robots of a twin lab: those given, or all of its lab file."""
+    lab = load_lab(read_config(arguments, "lab"))
+    return _chosen(arguments, lab, list(lab.robots))
+
+
+def chosen_store(arguments: Mapping[str, str]) -> str:
+    """The validation store: the one given, or the lab file's."""
+    return _store(arguments, load_lab(read_config(arguments, "lab")))
+
+
+def _chosen(arguments: Mapping[str, str], lab: Lab, default: list[str]) -> list[str]:
+    robots = read_robots(arguments) if arguments["robots"] else default
+    for robot in robots:
+        if robot not in lab.robots:
+            raise SetupError(f"robot {robot!r} is not in {arguments['lab']}, which has {', '.join(lab.robots)}: add it")
+    refuse_shared_arms({robot: load_arm(_arm_file(arguments), robot) for robot in robots})
+    return robots
+
+
+def _arm_file(arguments: Mapping[str, str]) -> str:
+    """The arm file given for all robots, or else the lab file, which has one for each."""
+    return read_config(arguments, "arm_config" if arguments["arm_config"] else "lab")
+
+
+def _store(arguments: Mapping[str, str], lab: Lab) -> str:
+    return str(Path(arguments["store"] or lab.store).expanduser().resolve())
+
+
+def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ...]:
     """What runs once for all robots: who scores, by what the gate asks for, and who lends robots."""
     from opc_ros.deployment.gate import GateRules
 
     rules = load_config(Path(read_config(arguments, "gate_config")), GateRules)
-    store, candidates = read_folder(arguments, "store"), read_folder(arguments, "candidates")
+    store, candidates = _store(arguments, lab), read_folder(arguments, "candidates")
     scores = Path(read_folder(arguments, "scores"))
     scheduler = {
         "state": read_folder(arguments, "deployment"),
         "rules": read_config(arguments, "scheduler_config"),
+        "lab": read_config(arguments, "lab"),
         "gate": read_config(arguments, "gate_config"),
         "ranking": str(scores / "ranking.json"),
         "store": store,
@@ -87,38 +125,38 @@ def _central_nodes(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
 
 
 def _robot_side(
-    arguments: Mapping[str, str], robot: str, rungs: str, patience: Mapping[str, Parameter] | None = None
+    arguments: Mapping[str, str], lab: Lab, robot: str, patience: Mapping[str, Parameter] | None = None
 ) -> list[NodeSpec]:
     """What runs for each robot: who records, and who checks permits and runs candidates."""
     state = Path(read_folder(arguments, "state")) / robot
     runner: dict[str, Parameter] = {
-        "arm_config": read_config(arguments, "arm_config"),
-        "rungs": rungs,
+        "arm_config": _arm_file(arguments),
+        "rungs": ",".join(lab.robots[robot].rungs),
         "keys": str(state / "keys"),
         "state": str(state),
         **(patience or {}),
     }
-    return [_recorder(arguments, robot), NodeSpec("policy_runner", robot, runner)]
+    own_store = "" if arguments["store"] else lab.robots[robot].store
+    store = str(Path(own_store).expanduser().resolve()) if own_store else _store(arguments, lab)
+    return [_recorder(arguments, robot, store), NodeSpec("policy_runner", robot, runner)]
 
 
-def _recorder(arguments: Mapping[str, str], robot: str) -> NodeSpec:
-    """It looks through the same camera as whoever drives the arm."""
-    camera = load_config(read_config(arguments, "arm_config"), ArmSettings).with_full_names().camera
+def _recorder(arguments: Mapping[str, str], robot: str, store: str) -> NodeSpec:
+    """It looks through the same camera as whoever drives the arm, and goes by the same gripper widths."""
+    arm: ArmSettings = load_arm(_arm_file(arguments), robot).with_full_names()
     parameters: dict[str, Parameter] = {
-        "store": read_folder(arguments, "store"),
-        "image_topic": camera.topic,
-        "image_kind": "compressed" if camera.is_compressed else "raw",
+        "store": store,
+        "image_topic": arm.camera.topic,
+        "image_kind": "compressed" if arm.camera.is_compressed else "raw",
+        "held_from_m": arm.gripper.held_from_m,
+        "held_to_m": arm.gripper.held_to_m,
     }
     return NodeSpec("recorder", robot, parameters)
 
 
-def _guard(arguments: Mapping[str, str], robot: str) -> NodeSpec:
-    return NodeSpec("arm_guard", robot, {"arm_config": read_config(arguments, "arm_config")})
-
-
 def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec:
     parameters: dict[str, Parameter] = {
-        "arm_config": read_config(arguments, "arm_config"),
+        "arm_config": _arm_file(arguments),
         "world": arguments["world"],
         "seed": read_integer(arguments, "seed") + SEEDS_APART * number,
         "image_size": read_integer(arguments, "image_size"),
@@ -133,7 +171,7 @@ def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec
 def _behaviour(arguments: Mapping[str, str], robot: str, number: int, episodes: int) -> NodeSpec:
     """Who drives an arm while there is no candidate to drive it."""
     parameters: dict[str, Parameter] = {
-        "arm_config": read_config(arguments, "arm_config"),
+        "arm_config": _arm_file(arguments),
         "world": arguments["world"],
         "policy": arguments["policy"],
         "seed": read_integer(arguments, "seed") + SEEDS_APART * number,
@@ -143,7 +181,8 @@ def _behaviour(arguments: Mapping[str, str], robot: str, number: int, episodes: 
     return NodeSpec("behaviour", robot, parameters)
 
 
-ROBOTS = Argument("robots", "arm1", "names of the robots, with commas between; each gets a namespace")
+ROBOTS = Argument("robots", "arm1", "names of the robots, separated by commas; each gets a namespace")
+LAB_ROBOTS = Argument("robots", "", "names of the robots, separated by commas; empty: all of the lab file")
 STORE = Argument("store", "store", "folder of the validation store")
 TWIN = (
     Argument("world", "pseudo_real", "world of the twins; sim_bridge/worlds.py names them"),
@@ -154,7 +193,7 @@ TWIN = (
     Argument("seed", "0", "of the first layout of the first robot"),
 )
 LOOP = (
-    STORE,
+    Argument("store", "", "folder of the validation store; empty: the lab file's"),
     Argument("candidates", "candidates", "folder of registered candidates"),
     Argument("scores", "scores/latest", "folder of the newest ranking and its report"),
     Argument("deployment", "deployment", "folder of keys, queue and audit log, where the scheduler runs"),
@@ -192,11 +231,12 @@ SYSTEMS: tuple[System, ...] = (
         name="hardware",
         summary="Recorder, arm guard and policy runner for each real arm; scorer and scheduler once.",
         arguments=(
-            ROBOTS,
+            Argument("lab", "lab.yaml", "robots, arms, cameras, rungs and stores: a path, or a file of config/"),
+            LAB_ROBOTS,
             *LOOP,
             Argument("gate_config", "gate.yaml", "rules of the gate: a path, or a file of config/"),
             Argument("scheduler_config", "scheduler.yaml", "rules of the scheduler: a path, or a file of config/"),
-            Argument("arm_config", "arm.yaml", "how the arm is reached: a path, or a file of config/"),
+            Argument("arm_config", "", "one arm file for all robots; empty: as the lab file says"),
         ),
         build=_hardware,
     ),
@@ -204,16 +244,19 @@ SYSTEMS: tuple[System, ...] = (
         name="twin",
         summary="The same with a twin behind driver topics for each arm; what it needs on disk is made.",
         arguments=(
-            Argument("robots", "arm1,arm2", "names of the robots, with commas between; each gets a namespace"),
+            Argument("lab", "lab_twin.yaml", "robots, arms, cameras, rungs and stores: a path, or a file of config/"),
+            LAB_ROBOTS,
             *LOOP,
             Argument("collect", "0", "how many episodes a behaviour policy plays on each arm first"),
             POLICY,
             Argument("gate_config", "gate_demo.yaml", "rules of the gate: a path, or a file of config/"),
             Argument("scheduler_config", "scheduler_twin.yaml", "rules of the scheduler: a path, or a file of config/"),
-            Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
+            Argument("arm_config", "", "one arm file for all robots; empty: as the lab file says"),
             *TWIN,
         ),
         build=_twin,
-        make_files=prepare_twin_lab,
+        make_files=lambda arguments: prepare_twin_lab(
+            arguments, chosen_robots(arguments), Path(chosen_store(arguments))
+        ),
     ),
 )

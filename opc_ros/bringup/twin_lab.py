@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from opc_ros.bringup.system import read_folder, read_robots
+from opc_ros.bringup.system import read_folder
 
 
-def prepare_twin_lab(arguments: Mapping[str, str]) -> tuple[str, ...]:
+def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store: Path) -> tuple[str, ...]:
     """Make the store, the registry and the keys that are not there yet; one line for each."""
     from opc_ros.deployment.keys import PRIVATE_NAME, create_keys, export_public_keys
     from opc_ros.store import open_store
 
-    store, candidates = (Path(read_folder(arguments, name)) for name in ("store", "candidates"))
+    candidates = Path(read_folder(arguments, "candidates"))
     made = [f"made {folder}" for folder in (store, candidates) if not folder.is_dir()]
     open_store(store, create=True)
     candidates.mkdir(parents=True, exist_ok=True)
     keys = Path(read_folder(arguments, "deployment")) / "keys"
     if not (keys / PRIVATE_NAME).is_file():
         made.append(f"made {keys}, key {create_keys(keys).key_id}, which twins trust")
-    for robot in read_robots(arguments):
+    for robot in robots:
         trusted = Path(read_folder(arguments, "state")) / robot / "keys"
         if not trusted.is_dir():  # a key that somebody deleted there stays deleted
             export_public_keys(keys, trusted)

@@ -78,16 +78,21 @@ def _add_person(parser: argparse.ArgumentParser, *, is_reason_required: bool) ->
     parser.add_argument("--person", default=_login(), help="who says so; default: you")
     parser.add_argument("--reason", default="", required=is_reason_required, help="why; kept in the audit log")
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
+    _add_rules(parser)
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scheduler", type=Path, default=Path("config/scheduler.yaml"), help="rules of the scheduler")
+    parser.add_argument("--lab", default="", help="lab file that names the robots; default: config/lab.yaml")
 
 
 def _add_request(actions: Any) -> None:
     request = actions.add_parser("request", help="ask the gate to let a candidate onto robots")
     request.add_argument("candidate", help="its folder, its name, or the beginning of its id")
     add_evidence(request)
-    request.add_argument("--scheduler", type=Path, default=Path("config/scheduler.yaml"), help="rules of the scheduler")
+    _add_rules(request)
     request.add_argument("--person", default=_login(), help="who asks; default: you")
-    request.add_argument("--robots", default="", help="names with commas between; default: any")
+    request.add_argument("--robots", default="", help="names separated by commas; default: any")
     request.add_argument("--episodes", type=int, default=0, help="at full speed; default: as the rules allow")
     request.add_argument("--priority", type=int, default=0, help="higher goes first")
     request.add_argument("--json", action="store_true", help="for machines")
@@ -142,15 +147,13 @@ def run_request(arguments: argparse.Namespace) -> int:
     import secrets
     import time
 
-    from opc_ros.bringup.config_files import find_config
-    from opc_ros.config import load_config
+    from opc_ros.bringup.lab import load_scheduler_rules
     from opc_ros.deployment.approval_queue import NewRequest, submit_request
     from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.gatekeeper import read_ranking
-    from opc_ros.deployment.rules import SchedulerRules
     from opc_ros.policies.registry import CandidateRegistry
 
-    rules = load_config(find_config(arguments.scheduler), SchedulerRules)
+    rules = load_scheduler_rules(arguments.scheduler, arguments.lab)
     candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
     decision = ask_gate(arguments, candidate.id)
     ranked = {each.candidate_id: each.score for each in read_ranking(arguments.ranking).candidates}
@@ -194,13 +197,11 @@ def run_decide(arguments: argparse.Namespace) -> int:
 def run_halt(arguments: argparse.Namespace) -> int:
     import time
 
-    from opc_ros.bringup.config_files import find_config
-    from opc_ros.config import load_config
+    from opc_ros.bringup.lab import load_scheduler_rules
     from opc_ros.deployment.approval_queue import halt, resume
     from opc_ros.deployment.folder import DeploymentFolder
-    from opc_ros.deployment.rules import SchedulerRules
 
-    rules = load_config(find_config(arguments.scheduler), SchedulerRules)
+    rules = load_scheduler_rules(arguments.scheduler, arguments.lab)
     act = halt if arguments.word == "halt" else resume
     with DeploymentFolder(arguments.state).open() as (queue, _):
         act(queue, rules, arguments.robot, arguments.person, arguments.reason, time.time_ns())
@@ -243,17 +244,15 @@ def run_simulate(arguments: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from opc_ros.bringup.config_files import find_config
+    from opc_ros.bringup.lab import load_scheduler_rules
     from opc_ros.cli.progress_bar import progress_bar
-    from opc_ros.config import load_config
-    from opc_ros.deployment.rules import SchedulerRules
     from opc_ros.deployment.simulation import read_success_table, simulate_races
     from opc_ros.errors import DeploymentError
 
     if arguments.runs < 1:
         raise DeploymentError(f"--runs is {arguments.runs}, expected at least 1")
     table = read_success_table(arguments.table) if arguments.table else published_table()
-    race = load_config(find_config(arguments.scheduler), SchedulerRules).race
+    race = load_scheduler_rules(arguments.scheduler).race
     with progress_bar("batches", is_shown=not arguments.json) as report:
         result = simulate_races(
             table,

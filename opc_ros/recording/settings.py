@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from opc_ros.arms.settings import GripperSettings
 from opc_ros.config import described
 from opc_ros.grasp import ActionBounds
 
@@ -46,8 +47,8 @@ class RecorderSettings:
     max_rotation_rad: float = described(math.pi / 4, "an action that turns farther is reported", low=0)
 
     has_gripper_rule: bool = described(False, "label by gripper width where the end event does not")
-    held_from_m: float = described(0.004, "gripper width from which something is held", low=0)
-    held_to_m: float = described(0.076, "gripper width up to which something is held", low=0)
+    held_from_m: float = described(GripperSettings().held_from_m, "gripper width from which something is held", low=0)
+    held_to_m: float = described(GripperSettings().held_to_m, "gripper width up to which something is held", low=0)
 
     behaviour_policy: str = described("manual", "of episodes begun by hand without naming one")
     object_set: str = described("", "of episodes begun by hand without naming one")

@@ -8,8 +8,7 @@ from typing import Literal
 
 from opc_ros.arms.arm import Arm, ScriptedArm
 from opc_ros.arms.settings import ArmSettings
-from opc_ros.bringup.config_files import find_config
-from opc_ros.config import load_config
+from opc_ros.bringup.lab import load_arm
 from opc_ros.deployment.permit import Rung
 from opc_ros.ros.ros_arm import RosArm
 
@@ -45,8 +44,8 @@ class ArmConnection:
         if self._kind == "scripted":
             made: Arm = ScriptedArm(self._robot, image_size=self._image_size, now=self._now)
         else:
-            settings = load_config(find_config(self._config), ArmSettings)
-            made = RosArm(scale_speed(settings, self._robot, self._share(rung)), episode=self._episode)
+            settings = scale_speed(load_arm(self._config, self._robot), self._share(rung))
+            made = RosArm(settings, episode=self._episode)
         self._taken = (rung, made)
         return made
 
@@ -59,11 +58,11 @@ class ArmConnection:
         return self._reduced_speed if rung is Rung.REDUCED else 1.0
 
 
-def scale_speed(settings: ArmSettings, robot: str, share: float) -> ArmSettings:
-    """The same arm under this robot's name, with joints and tool slowed to a share of their speeds."""
+def scale_speed(settings: ArmSettings, share: float) -> ArmSettings:
+    """The same arm with joints and tool slowed to a share of their speeds."""
     motion = dataclasses.replace(
         settings.motion,
         speed_fraction=max(0.01, settings.motion.speed_fraction * share),
         tool_speed_m_s=max(0.005, settings.motion.tool_speed_m_s * share),
     )
-    return dataclasses.replace(settings, robot=robot, motion=motion)
+    return dataclasses.replace(settings, motion=motion)

@@ -18,8 +18,8 @@ from opc_ros.arms.guard import Guard, GuardState
 from opc_ros.arms.safety import StopSwitch
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import plan_hold
-from opc_ros.bringup.config_files import find_config
-from opc_ros.config import described, load_config
+from opc_ros.bringup.lab import load_arm
+from opc_ros.config import described
 from opc_ros.errors import ArmError
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
@@ -46,7 +46,9 @@ class GuardSettings:
     """Parameters of the guard."""
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
-    arm_config: str = described("", "file that says how the arm is reached; if given, it goes for the next three")
+    arm_config: str = described(
+        "", "arm or lab file that says how the arm is reached; if given, it goes for the next three"
+    )
     joint_names: tuple[str, str, str, str, str, str, str] = described(
         ("A1", "A2", "A3", "A4", "A5", "A6", "A7"), "as the driver calls them"
     )
@@ -67,7 +69,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
     def setup(self, settings: GuardSettings) -> None:
         self._settings = settings
         self._robot = robot_name(self, settings.robot)
-        arm = read_arm(settings)
+        arm = read_arm(settings, self._robot)
         self._joint_names = arm.joint_names
         self._switch = StopSwitch(self._robot)
         self._guard = Guard(
@@ -144,10 +146,10 @@ class ArmGuardNode(OpcNode[GuardSettings]):
         self._commands.publish(trajectory_to_msg(plan_hold(self._reading.positions_rad), self._joint_names))
 
 
-def read_arm(settings: GuardSettings) -> ArmSettings:
+def read_arm(settings: GuardSettings, robot: str) -> ArmSettings:
     """How the arm is reached: by its file where one is given, or else by the parameters."""
     if settings.arm_config:
-        return load_config(find_config(settings.arm_config), ArmSettings).with_full_names()
+        return load_arm(settings.arm_config, robot).with_full_names()
     return ArmSettings(
         joint_names=settings.joint_names, joint_states=settings.joint_states, controller=settings.controller
     )

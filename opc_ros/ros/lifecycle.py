@@ -14,7 +14,7 @@ from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
-from opc_ros.config import load_config, parse_config
+from opc_ros.config import parse_config, parse_yaml
 from opc_ros.errors import ConfigError, OpcError
 
 S = TypeVar("S")
@@ -125,7 +125,7 @@ class OpcNode(LifecycleNode, Generic[S]):
         )
         self.declare_parameter("config", "", ParameterDescriptor(description="YAML file whose values go for defaults"))
         path = self.get_parameter("config").value
-        base = load_config(path, self.SETTINGS) if path else self.SETTINGS()
+        base = load_settings(Path(path), self.NAME, self.SETTINGS) if path else self.SETTINGS()
         for field in dataclasses.fields(self.SETTINGS):
             self.declare_parameter(field.name, _to_parameter(getattr(base, field.name)), _describe(field))
         for name in self._parameter_overrides:
@@ -155,6 +155,22 @@ class OpcNode(LifecycleNode, Generic[S]):
         except ConfigError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
+
+
+def load_settings(path: Path, node: str, kind: type[S]) -> S:
+    """A node's settings from a file of its own keys, or from one in ROS's form, with `ros__parameters`."""
+    try:
+        document = parse_yaml(path.read_bytes(), where=str(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    if isinstance(document, dict) and any(_is_in_ros_form(value) for value in document.values()):
+        meant = {name: value for name, value in document.items() if name.rpartition("/")[2] in (node, "**", "*")}
+        document = {key: item for value in meant.values() for key, item in value["ros__parameters"].items()}
+    return parse_config(document, kind, where=str(path))
+
+
+def _is_in_ros_form(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("ros__parameters"), dict)
 
 
 def describe_settings(kind: type) -> str:

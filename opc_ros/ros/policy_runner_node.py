@@ -52,8 +52,8 @@ class PolicyRunnerSettings:
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
     arm: Literal["ros", "scripted"] = described("ros", "ros: through the arm's driver; scripted: a fake")
-    arm_config: str = described("config/arm.yaml", "how the arm is reached; for arm ros")
-    rungs: str = described("reduced,full", "what this robot may serve of twin, reduced and full, with commas between")
+    arm_config: str = described("config/arm.yaml", "arm or lab file that says how the arm is reached; for arm ros")
+    rungs: str = described("reduced,full", "what this robot may serve of twin, reduced and full, separated by commas")
     reduced_speed: float = described(0.3, "share of the arm's speeds on rung reduced", low=0.01, high=1.0)
     keys: str = described("keys", "folder with the public keys this robot trusts")
     state: str = described("runner", "folder of the robot's journal and audit log")
@@ -314,7 +314,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
 def parse_rungs(text: str) -> frozenset[Rung]:
     names = [name.strip() for name in text.split(",")]
     if not all(name in [rung.value for rung in Rung] for name in names):
-        raise ConfigError(f"rungs is {text!r}, expected some of {', '.join(Rung)}, with commas between")
+        raise ConfigError(f"rungs is {text!r}, expected some of {', '.join(Rung)}, separated by commas")
     return frozenset(Rung(name) for name in names)
 
 

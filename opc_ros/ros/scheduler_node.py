@@ -21,6 +21,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 
 from opc_ros.bringup.config_files import find_config
+from opc_ros.bringup.lab import load_scheduler_rules
 from opc_ros.config import described, load_config
 from opc_ros.deployment.approval_queue import NewRequest, decide_request, halt, resume, submit_request
 from opc_ros.deployment.decision import Decision, RealResult
@@ -30,7 +31,6 @@ from opc_ros.deployment.gatekeeper import Gatekeeper
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.permit import from_text, to_text
 from opc_ros.deployment.queue_rows import Lease, Request
-from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.scheduler import Orders, Scheduler
 from opc_ros.deployment.status import describe_deployment
 from opc_ros.errors import DeploymentError, OpcError
@@ -57,6 +57,7 @@ class SchedulerSettings:
 
     state: str = described("deployment", "folder of keys, queue and audit log")
     rules: str = described("config/scheduler.yaml", "rules of the scheduler")
+    lab: str = described("", "lab file that names the robots; empty: the rules name them")
     gate: str = described("config/gate.yaml", "rules of the gate")
     ranking: str = described("scores/latest/ranking.json", "ranking that the gate goes by; read anew when it changes")
     store: str = described("store", "validation store that the ranking rests on")
@@ -77,7 +78,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
 
     def setup(self, settings: SchedulerSettings) -> None:
         self._settings = settings
-        self._rules = load_config(find_config(settings.rules), SchedulerRules)
+        self._rules = load_scheduler_rules(settings.rules, settings.lab)
         gate_rules = load_config(find_config(settings.gate), GateRules)
         self._gatekeeper = Gatekeeper(
             gate_rules, Path(settings.ranking), lambda: open_store(settings.store), self.now_ns

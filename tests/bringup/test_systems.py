@@ -9,10 +9,11 @@ import pytest
 
 from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.domain import claim_domain, read_domain
+from opc_ros.bringup.lab import load_arm, load_scheduler_rules
 from opc_ros.bringup.nodes import PROGRAMS, NodeSpec
 from opc_ros.bringup.system import parse_arguments
 from opc_ros.bringup.systems import SYSTEMS, find_system
-from opc_ros.errors import SetupError
+from opc_ros.errors import ConfigError, SetupError
 
 
 def test_each_robot_gets_its_own_namespace() -> None:
@@ -59,6 +60,76 @@ def test_a_real_arms_guard_and_recorder_go_by_the_arms_own_file(tmp_path: Path) 
     assert by_label["arm1/arm_guard"]["arm_config"] == str(arm)
     topic = by_label["arm1/recorder"]["image_topic"]
     assert str(topic).startswith("/lbr/camera/")
+
+
+def test_each_robot_of_a_lab_has_its_own_arm_camera_rungs_store_and_widths(tmp_path: Path) -> None:
+    lab = tmp_path / "lab.yaml"
+    lab.write_text(
+        "store: /data/all\n"
+        "robots:\n"
+        "  left: {arm: arm.yaml, namespace: lbr1, rungs: [reduced], gripper: {held_from_m: 0.006}, store: /data/left}\n"
+        "  right: {arm: arm.yaml, namespace: lbr2, camera: /eye/image, rungs: [full]}\n"
+    )
+    nodes = {node.label: node.parameters for node in find_system("hardware").nodes({"lab": str(lab)})}
+    assert (nodes["left/recorder"]["store"], nodes["right/recorder"]["store"]) == ("/data/left", "/data/all")
+    assert nodes["left/recorder"]["image_topic"] == "/lbr1/camera/image/compressed"
+    assert nodes["right/recorder"]["image_topic"] == "/eye/image"
+    assert [nodes[f"{robot}/policy_runner"]["rungs"] for robot in ("left", "right")] == ["reduced", "full"]
+    # One home for the widths: the recorder's rule and the arm's are the same numbers.
+    for robot, expected in (("left", 0.006), ("right", 0.008)):
+        arm_config = str(nodes[f"{robot}/policy_runner"]["arm_config"])
+        assert load_arm(arm_config, robot).gripper.held_from_m == expected
+        assert nodes[f"{robot}/recorder"]["held_from_m"] == expected
+    given = {"lab": str(lab), "robots": "right", "store": "/data/other"}
+    labels = {node.label: node.parameters for node in find_system("hardware").nodes(given)}
+    assert "left/recorder" not in labels
+    assert labels["right/recorder"]["store"] == "/data/other"
+
+
+def test_two_robots_never_command_one_arm(tmp_path: Path) -> None:
+    lab = tmp_path / "lab.yaml"
+    robots = "".join(f"  {name}: {{arm: arm.yaml, namespace: lbr, rungs: [full]}}\n" for name in ("left", "right"))
+    lab.write_text(f"robots:\n{robots}")
+    with pytest.raises(SetupError, match="left and right both command /lbr/joint_trajectory_controller"):
+        find_system("hardware").nodes({"lab": str(lab)})
+    arm = tmp_path / "arm.yaml"
+    arm.write_text(find_config("arm.yaml").read_text().replace('namespace: ""', "namespace: lbr"))
+    for system, robots in (("hardware", "arm1,arm2"), ("collect", "a,b")):
+        given = {"arm_config": str(arm), "robots": robots}
+        if system == "hardware":
+            given["lab"] = "lab_seven.yaml"
+        with pytest.raises(SetupError, match="both command"):
+            find_system(system).nodes(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("robots: {}", "robots: expected at least one"),
+        ("robots: {arm 1: {arm: arm.yaml, rungs: [full]}}", "robot 'arm 1': expected a name"),
+        ("robots: {a: {arm: arm.yaml, rungs: [fast]}}", "got 'fast', expected one of"),
+        ("robots: {a: {arm: arm.yaml, rungs: [full], gripper: {grip: 1}}}", "gripper: unknown key 'grip'"),
+        ("robots: {a: {arm: none.yaml, rungs: [full]}}", "none.yaml: no such file"),
+        ("robots: {a: {arm: arm.yaml, rungs: [full], gripper: {held_from_m: 0.2}}}", "held from 0.2 to 0.075"),
+    ],
+)
+def test_a_lab_file_that_is_not_in_order_is_refused_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "lab.yaml").write_text(text + "\n")
+    with pytest.raises((SetupError, ConfigError), match=complaint) as refused:
+        find_system("hardware").nodes({"lab": str(tmp_path / "lab.yaml")})
+    assert "\n" not in str(refused.value)
+
+
+def test_a_robot_that_the_lab_file_does_not_name_is_refused() -> None:
+    with pytest.raises(SetupError, match=r"robot 'arm9' is not in lab_twin.yaml, which has arm1, arm2"):
+        find_system("twin").nodes({"robots": "arm9"})
+
+
+def test_rules_that_name_other_robots_than_the_lab_are_refused(tmp_path: Path) -> None:
+    rules = tmp_path / "scheduler.yaml"
+    rules.write_text(find_config("scheduler.yaml").read_text() + "robots: {arm1: {rungs: [full]}}\n")
+    with pytest.raises(ConfigError, match="names other robots or rungs than"):
+        load_scheduler_rules(rules, find_config("lab.yaml"))
 
 
 def test_a_twin_lab_is_furnished_once_and_a_deleted_key_stays_deleted(tmp_path: Path) -> None:

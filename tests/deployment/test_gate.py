@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.bringup.lab import load_scheduler_rules
 from opc_ros.config import load_config
 from opc_ros.deployment.decision import Decision, RealResult, Verdict
 from opc_ros.deployment.gate import DAY_NS, AgreementRules, GateRules, SnapshotFacts, SnapshotRules, decide
@@ -175,8 +176,8 @@ def test_a_person_is_asked_in_the_cases_the_rules_name(case: str) -> None:
 
 def test_the_shipped_configuration_is_read_whole(tmp_path: Path) -> None:
     assert load_config(CONFIG / "gate.yaml", GateRules).top_k == 3
-    assert load_config(CONFIG / "scheduler.yaml", SchedulerRules).ladder.full.episodes == 50
-    assert len(load_config(CONFIG / "scheduler_seven.yaml", SchedulerRules).robots) == 8
+    assert load_scheduler_rules(CONFIG / "scheduler.yaml").ladder.full.episodes == 50
+    assert len(load_scheduler_rules(CONFIG / "scheduler.yaml", CONFIG / "lab_seven.yaml").robots) == 8
     for name, kind in (("gate.yaml", GateRules), ("scheduler.yaml", SchedulerRules)):
         broken = tmp_path / name
         broken.write_text((CONFIG / name).read_text() + "unread: 1\n")
@@ -190,7 +191,7 @@ def test_rules_that_contradict_themselves_are_refused() -> None:
 
 
 def test_a_rung_nobody_serves_is_refused(tmp_path: Path) -> None:
-    text = (CONFIG / "scheduler.yaml").read_text().replace("[reduced, full]", "[full]")
-    (tmp_path / "scheduler.yaml").write_text(text)
+    text = (CONFIG / "lab.yaml").read_text().replace("[reduced, full]", "[full]")
+    (tmp_path / "lab.yaml").write_text(text)
     with pytest.raises(ConfigError, match="no robot serves rung reduced"):
-        load_config(tmp_path / "scheduler.yaml", SchedulerRules)
+        load_scheduler_rules(CONFIG / "scheduler.yaml", tmp_path / "lab.yaml")

@@ -37,7 +37,7 @@ def test_every_setting_has_a_reader() -> None:
         ("queue_capacity: 0", "queue_capacity: got 0, expected from 1"),
         ("queue_capacity: many", "queue_capacity: got 'many', expected a whole number"),
         ("image_kind: theora", "image_kind: got 'theora', expected one of 'compressed', 'raw'"),
-        ("held_from_m: 0.2", "held_from_m 0.2 is above held_to_m 0.076"),
+        ("held_from_m: 0.2", "held_from_m 0.2 is above held_to_m 0.075"),
         ("button_labeller: ''", "button_labeller is empty"),
         ("min_frame_rate_hz: .nan", "line 1: min_frame_rate_hz: got .nan, expected a finite number"),
     ],

@@ -99,8 +99,10 @@ def start(ros_domain: int, tmp_path: Path) -> Iterator[Callable[..., Process]]:
     """Starts a node in a namespace with parameters, as a process of its own."""
     processes: list[Process] = []
 
-    def run(program: str, namespace: str, **parameters: object) -> Process:
+    def run(program: str, namespace: str, params_file: Path | None = None, **parameters: object) -> Process:
         arguments = ["--ros-args", "-r", f"__ns:={namespace}"]
+        if params_file is not None:
+            arguments += ["--params-file", str(params_file)]
         for name, value in parameters.items():
             arguments += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
         log = tmp_path / f"{program}-{len(processes)}.log"

@@ -49,6 +49,23 @@ def test_values_of_a_config_file_go_for_defaults_and_parameters_win(start: Calla
     assert [value.integer_value for value in values] == [7, 11, 2]
 
 
+@pytest.mark.parametrize("how", ["params_file", "config"])
+def test_a_file_in_ros_form_serves_as_params_file_and_as_config(
+    start: Callable, probe, tmp_path: Path, how: str
+) -> None:
+    from rcl_interfaces.srv import GetParameters
+
+    file = tmp_path / "parameters.yaml"
+    file.write_text(
+        f"/**:\n  ros__parameters:\n    max_steps: 7\n/arm1/recorder:\n  ros__parameters:\n    store: {tmp_path}/s\n"
+    )
+    start("recorder", "/arm1", **{how: file}, queue_capacity=11)
+    names = ["max_steps", "queue_capacity", "frozen_steps"]
+    values = probe.call(GetParameters, "/arm1/recorder/get_parameters", names=names).values
+    assert [value.integer_value for value in values] == [7, 11, 2]
+    assert (tmp_path / "s").is_dir()
+
+
 def test_one_seed_gives_one_sequence_of_actions_however_long_the_arm_waits(start: Callable, probe) -> None:
     from opc_interfaces.msg import GraspStep, RecorderStatus
     from sensor_msgs.msg import CompressedImage

@@ -1,0 +1,117 @@
+"""The lab file: which robots there are, and each one's arm, camera, gripper widths, rungs and store, once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.bringup.config_files import find_config
+from opc_ros.config import load_config, parse_config, parse_yaml
+from opc_ros.deployment.rules import RungName, SchedulerRules
+from opc_ros.errors import ConfigError, SetupError
+
+
+@dataclass(frozen=True, slots=True)
+class LabRobot:
+    """One arm of the lab; what is empty here is as its arm file has it."""
+
+    arm: str  # arm file: a path from the lab file's folder, or a file of config/
+    rungs: tuple[RungName, ...]  # which rungs of the ladder it may serve
+    namespace: str = ""  # of driver and camera
+    camera: str = ""  # image topic
+    gripper: dict[str, float] = field(default_factory=dict)  # open_m, closed_m, held_from_m, held_to_m
+    store: str = ""  # validation store its recorder writes to; empty: the lab's
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """Everything in config/lab.yaml."""
+
+    robots: dict[str, LabRobot]
+    store: str = "store"  # validation store of the lab
+
+    def __post_init__(self) -> None:
+        if not self.robots:
+            raise ValueError("robots: expected at least one")
+        for name in self.robots:
+            if not (name.isidentifier() and name.isascii()):
+                raise ValueError(f"robot {name!r}: expected a name of letters, digits and underscores")
+
+
+WIDTHS = ("open_m", "closed_m", "held_from_m", "held_to_m")
+
+
+def load_lab(path: Path | str) -> Lab:
+    return load_config(find_config(path), Lab)
+
+
+def load_arm(path: Path | str, robot: str) -> ArmSettings:
+    """How a robot's arm is reached: from its own file, or from the lab file that names the robot."""
+    found = find_config(path)
+    if not _is_lab_file(found):
+        return dataclasses.replace(load_config(found, ArmSettings), robot=robot)
+    lab = load_config(found, Lab)
+    if robot not in lab.robots:
+        raise ConfigError(f"{found}: no robot {robot!r}, it has {', '.join(lab.robots)}")
+    return _merge(found, robot, lab.robots[robot])
+
+
+def refuse_shared_arms(arms: Mapping[str, ArmSettings]) -> None:
+    """Two robots that command one controller or gripper would fight over it."""
+    taken: dict[str, str] = {}
+    for robot, settings in arms.items():
+        for topic in commanded_topics(robot, settings):
+            if topic in taken:
+                raise SetupError(
+                    f"robots {taken[topic]} and {robot} both command {topic}: "
+                    "give each its own namespace or arm file in the lab file"
+                )
+            taken[topic] = robot
+
+
+def commanded_topics(robot: str, settings: ArmSettings) -> tuple[str, str]:
+    """Controller and gripper command of an arm, named in full."""
+    named = settings.with_full_names()
+    return tuple(  # type: ignore[return-value]
+        name if name.startswith("/") else f"/{robot}/{name}" for name in (named.controller, named.gripper.command)
+    )
+
+
+def load_scheduler_rules(rules: Path | str, lab: Path | str = "") -> SchedulerRules:
+    """Rules of the scheduler for the robots of a lab file; rules of older labs name the robots themselves."""
+    path = find_config(rules)
+    document = parse_yaml(path.read_bytes(), where=str(path))
+    if isinstance(document, dict) and (lab or "robots" not in document):
+        lab = lab or "lab.yaml"
+        robots = {name: {"rungs": list(each.rungs)} for name, each in load_lab(lab).robots.items()}
+        if document.setdefault("robots", robots) != robots:
+            raise ConfigError(f"{path}: names other robots or rungs than {lab}: leave them to the lab file")
+    return parse_config(document, SchedulerRules, where=str(path))
+
+
+def _is_lab_file(path: Path) -> bool:
+    document = parse_yaml(path.read_bytes(), where=str(path))
+    return isinstance(document, dict) and "robots" in document
+
+
+def _merge(lab: Path, name: str, robot: LabRobot) -> ArmSettings:
+    beside = lab.parent / robot.arm
+    settings = load_config(beside if beside.is_file() else find_config(robot.arm), ArmSettings)
+    unknown = [key for key in robot.gripper if key not in WIDTHS]
+    if unknown:
+        raise ConfigError(f"{lab}: {name}: gripper: unknown key {unknown[0]!r}, expected some of {', '.join(WIDTHS)}")
+    widths: dict[str, Any] = {**robot.gripper}
+    try:
+        return dataclasses.replace(
+            settings,
+            robot=name,
+            namespace=robot.namespace or settings.namespace,
+            camera=dataclasses.replace(settings.camera, topic=robot.camera or settings.camera.topic),
+            gripper=dataclasses.replace(settings.gripper, **widths),
+        )
+    except ValueError as error:
+        raise ConfigError(f"{lab}: {name}: {error}") from error
