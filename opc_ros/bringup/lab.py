@@ -10,8 +10,9 @@ from typing import Any
 
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.config_files import find_config
-from opc_ros.config import load_config, parse_config, parse_yaml
+from opc_ros.config import load_config, parse_config
 from opc_ros.deployment.rules import RungName, SchedulerRules
+from opc_ros.documents import parse_yaml, read_bytes
 from opc_ros.errors import ConfigError, SetupError
 
 
@@ -84,7 +85,7 @@ def commanded_topics(robot: str, settings: ArmSettings) -> tuple[str, str]:
 def load_scheduler_rules(rules: Path | str, lab: Path | str = "") -> SchedulerRules:
     """Rules of the scheduler for the robots of a lab file; rules of older labs name the robots themselves."""
     path = find_config(rules)
-    document = parse_yaml(path.read_bytes(), where=str(path))
+    document = parse_yaml(read_bytes(path), where=str(path))
     if isinstance(document, dict) and (lab or "robots" not in document):
         lab = lab or "lab.yaml"
         robots = {name: {"rungs": list(each.rungs)} for name, each in load_lab(lab).robots.items()}
@@ -94,7 +95,7 @@ def load_scheduler_rules(rules: Path | str, lab: Path | str = "") -> SchedulerRu
 
 
 def _is_lab_file(path: Path) -> bool:
-    document = parse_yaml(path.read_bytes(), where=str(path))
+    document = parse_yaml(read_bytes(path), where=str(path))
     return isinstance(document, dict) and "robots" in document
 
 

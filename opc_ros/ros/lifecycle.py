@@ -14,7 +14,8 @@ from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
-from opc_ros.config import parse_config, parse_yaml
+from opc_ros.config import parse_config
+from opc_ros.documents import parse_yaml, read_bytes
 from opc_ros.errors import ConfigError, OpcError
 
 S = TypeVar("S")
@@ -159,10 +160,7 @@ class OpcNode(LifecycleNode, Generic[S]):
 
 def load_settings(path: Path, node: str, kind: type[S]) -> S:
     """A node's settings from a file of its own keys, or from one in ROS's form, with `ros__parameters`."""
-    try:
-        document = parse_yaml(path.read_bytes(), where=str(path))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    document = parse_yaml(read_bytes(path), where=str(path))
     if isinstance(document, dict) and any(_is_in_ros_form(value) for value in document.values()):
         meant = {name: value for name, value in document.items() if name.rpartition("/")[2] in (node, "**", "*")}
         document = {key: item for value in meant.values() for key, item in value["ros__parameters"].items()}
