@@ -91,7 +91,9 @@ class Commander:
         """Let it go, and wait until the arm is seen to move: it takes 8 s and more for its 0.08 m."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        assert self._child.stdout.readline() == "ready\n"
+        # DDS prints what it thinks of ports that other programs of this machine have.
+        said = next(line for line in self._child.stdout if "RTPS_" not in line)
+        assert said == "ready\n"
         self._child.stdin.write("go\n")
         self._child.stdin.flush()
         watcher.wait_until(lambda: watcher.tool_y_m() > 0.005)
