@@ -1,30 +1,33 @@
 # Two commands for people: `make demo` and `make test`. Each sets up what it needs, once.
 
-comma := ,
 VENV ?= .venv
 ROS_SETUP ?= $(firstword $(wildcard /opt/ros/jazzy/setup.sh /opt/ros/kilted/setup.sh))
-PYTHON ?= $(shell for p in $(if $(ROS_SETUP),/usr/bin/python3) python3.11 python3.12 python3; do \
-    $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && echo $$p && break; done)
+export PYTHON ROS_SETUP SYSTEM_PACKAGES
 
 # A machine with ROS 2 of its own uses that; any other gets it from wheels.
-EXTRAS := dev$(if $(ROS_SETUP),,$(comma)ros-wheels)
-IN_ROS := $(if $(ROS_SETUP),. $(ROS_SETUP) && . $(VENV)/local_setup.sh &&)
+EXTRAS := $(if $(ROS_SETUP),,ros-wheels)
+IN_ROS := $(if $(ROS_SETUP),. $(ROS_SETUP) && . $(VENV)/share/opc_interfaces/local_setup.sh &&)
 INTERFACES := $(shell find ros2_ws/src/opc_interfaces -type f)
 BENCHMARKS = $(sort $(patsubst tests/benchmarks/%.py,%,$(wildcard tests/benchmarks/bench_*.py)))
+TESTS ?=
+# Disk space for packages and what a first run writes.
+DEMO_GB := 4
+DEV_GB := 6
 
-.PHONY: help demo test lint format bench setup constraints clean
+.PHONY: help demo test lint format bench setup constraints clean fresh
 help:
 	@echo "make demo    run the main job from end to end"
 	@echo "make test    run every test"
 	@echo "make lint    formatter, linter and type checker"
 	@echo "make bench   speed figures, as ratios from one run"
-	@echo "make setup   only prepare $(VENV)"
+	@echo "make setup   only prepare $(VENV), with everything that tests and developers need"
+	@echo "make fresh   the two commands in a minimal Debian of their own, as root (debootstrap)"
 
-demo: setup
+demo: $(VENV)/.interfaces
 	@$(IN_ROS) $(VENV)/bin/opc demo
 
 test: setup
-	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile
+	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile $(TESTS)
 
 lint: setup
 	@$(VENV)/bin/ruff format --check .
@@ -38,27 +41,36 @@ format: setup
 bench: setup
 	@$(IN_ROS) for name in $(BENCHMARKS); do echo "== $$name"; $(VENV)/bin/python -m tests.benchmarks.$$name || exit 1; done
 
-setup: $(VENV)/.interfaces
+setup: $(VENV)/.interfaces $(VENV)/.installed-dev
 
+# Everything below happens once, and goes on where it was interrupted. The check comes before any download.
 $(VENV)/bin/python:
-	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found (got: $$(python3 --version 2>&1)); install one, or give PYTHON=/path/to/python" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"make: PYTHON is {v[0]}.{v[1]}, expected 3.11 or 3.12")'
-	@echo "setting up $(VENV) with $$($(PYTHON) --version)$(if $(ROS_SETUP), and ROS 2 from $(ROS_SETUP))"
-	@$(PYTHON) -m venv $(if $(ROS_SETUP),--system-site-packages) $(VENV) || { rm -rf $(VENV); echo "make: no virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@python=$$(.ci/check-machine $(DEMO_GB)) && \
+	    echo "setting up $(VENV) with $$($$python --version)$(if $(ROS_SETUP), and ROS 2 from $(ROS_SETUP))" && \
+	    { $$python -m venv $(if $(ROS_SETUP),--system-site-packages) $(VENV) || { rm -rf $(VENV); exit 1; }; }
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "installing pinned packages (a few minutes the first time)"
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@.ci/check-machine $(DEMO_GB) >/dev/null
+	@$(VENV)/bin/python .ci/install.py $(EXTRAS)
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@.ci/check-machine $(DEV_GB) >/dev/null
+	@$(VENV)/bin/python .ci/install.py $(EXTRAS) dev
 	@touch $@
 
 $(VENV)/.interfaces: $(VENV)/.installed $(INTERFACES) ros2_ws/build_interfaces.py
-	@echo "building opc_interfaces (two minutes the first time)"
+	@.ci/check-machine $(DEMO_GB) >/dev/null
+	@echo "building opc_interfaces"
 	@$(if $(ROS_SETUP),. $(ROS_SETUP) &&) $(VENV)/bin/python ros2_ws/build_interfaces.py
 	@touch $@
 
 constraints: setup
-	@$(VENV)/bin/python -m pip install --quiet --upgrade --editable '.[$(EXTRAS)]'
-	@$(VENV)/bin/python .ci/freeze > constraints.txt
+	@$(VENV)/bin/python -m pip install --quiet --upgrade --editable '.[dev,ros-wheels]'
+	@$(VENV)/bin/python .ci/freeze.py > constraints.new && mv constraints.new constraints.txt
+
+fresh:
+	@.ci/fresh
 
 clean:
 	rm -rf $(VENV) ros2_ws/build ros2_ws/install ros2_ws/log

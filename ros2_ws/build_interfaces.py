@@ -1,59 +1,49 @@
-"""Build opc_interfaces with colcon into the Python environment that runs this file."""
+"""Build opc_interfaces into the Python environment that runs this file."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
-WORKSPACE = Path(__file__).resolve().parent
+SOURCE = Path(__file__).resolve().parent / "src" / "opc_interfaces"
 BUILD_MACHINE_PYTHON = re.compile(r"/opt/python/cp\d+-cp\d+/include/python[\d.]+")
 BUILD_MACHINE_NUMPY = re.compile(r"/opt/python/cp\d+-cp\d+/lib/python[\d.]+/site-packages/numpy/_?core/include")
 
 
 def main() -> int:
-    for tool, package in (("cmake", "cmake"), ("g++", "g++"), ("make", "make")):
-        if shutil.which(tool) is None:
-            print(
-                f"build_interfaces: {tool} not found: install it (Debian, Ubuntu: apt-get install {package})",
-                file=sys.stderr,
-            )
-            return 1
     prefix = Path(sys.prefix)
     _repair_wheel_exports(prefix)
     build = prefix / "opc_interfaces_build"
-    log = build / "build.log"
     build.mkdir(exist_ok=True)
+    log = build / "build.log"
     with log.open("w") as sink:
-        result = subprocess.run(
-            _colcon(prefix, build), cwd=WORKSPACE, env=_environment(prefix), stdout=sink, stderr=subprocess.STDOUT
-        )
-    if result.returncode != 0:
-        print(*log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
-        print(f"build_interfaces: colcon failed with exit {result.returncode}; the whole log is {log}", file=sys.stderr)
-        return 1
+        for command in _commands(prefix, build):
+            result = subprocess.run(command, env=_environment(prefix), stdout=sink, stderr=subprocess.STDOUT)
+            if result.returncode != 0:
+                print(*log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
+                print(f"build_interfaces: {command[0]} failed; the whole log is {log}", file=sys.stderr)
+                return 1
     return 0
 
 
-def _colcon(prefix: Path, build: Path) -> list[str]:
-    return [
-        str(prefix / "bin" / "colcon"),
-        f"--log-base={build / 'log'}",
-        "build",
-        "--packages-select=opc_interfaces",
-        "--merge-install",
-        f"--install-base={prefix}",
-        f"--build-base={build}",
-        "--event-handlers=console_direct+",
-        "--cmake-args",
+def _commands(prefix: Path, build: Path) -> list[list[str]]:
+    """As colcon would: configure, build, install. Only one package is built, so colcon itself need not be there."""
+    configure = [
+        *("cmake", "-S", str(SOURCE), "-B", str(build), "-Wno-dev"),
+        f"-DCMAKE_INSTALL_PREFIX={prefix}",
         f"-DPython3_EXECUTABLE={sys.executable}",
         "-DBUILD_TESTING=OFF",
         "-DCMAKE_BUILD_TYPE=Release",
-        "-Wno-dev",
+        f"-DPYTHON_ONLY={'OFF' if os.environ.get('AMENT_PREFIX_PATH') else 'ON'}",
+    ]
+    return [
+        configure,
+        ["cmake", "--build", str(build), "--parallel", str(os.cpu_count())],
+        ["cmake", "--install", str(build)],
     ]
 
 

@@ -82,7 +82,7 @@ def _check_module(name: str, module: str) -> SystemCheck:
         importlib.import_module(module)
     except (ImportError, OSError) as error:
         return SystemCheck(name, "missing", " ".join(str(error).split())[:120], "make setup")
-    distribution = {"cv2": "opencv-python"}.get(module, module)
+    distribution = {"cv2": "opencv-python-headless"}.get(module, module)
     try:
         return SystemCheck(name, "ok", importlib.metadata.version(distribution))
     except importlib.metadata.PackageNotFoundError:
