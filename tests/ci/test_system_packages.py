@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = ROOT / ".ci" / "system-packages.txt"
-# What every Debian and Ubuntu has: the C library and its parts, the C++ runtime, zlib.
-IN_EVERY_SYSTEM = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|rt|util|gcc_s|stdc\+\+|z)\.so\.\d+")
+# What every Debian and Ubuntu with the packages of the list has: the C library and its parts, what gcc brings, zlib.
+IN_EVERY_SYSTEM = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|rt|util|gcc_s|quadmath|stdc\+\+|z)\.so\.\d+")
 
 
 def listed() -> list[str]:
