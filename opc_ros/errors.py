@@ -12,6 +12,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── ArmStopped             a stop is in force
     │   ├── ArmLost                commands, measurements or heartbeats ceased
     │   └── OutOfReach             a pose or a trajectory that the arm's limits do not allow
+    ├── EpisodeStopped             an order to stop was obeyed
     ├── RecordingError             a recorder asked for what it cannot do now
     ├── StoreError                 the validation store
     │   ├── EpisodeNotFound
@@ -75,6 +76,10 @@ class ArmLost(ArmError):
 
 class OutOfReach(ArmError):
     """A pose or a trajectory that the arm's limits do not allow."""
+
+
+class EpisodeStopped(OpcError):
+    """An order to stop was obeyed in the middle of an episode."""
 
 
 class RecordingError(OpcError):

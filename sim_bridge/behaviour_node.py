@@ -14,10 +14,11 @@ from opc_interfaces.msg import RobotStatus
 from opc_ros.bringup.lab import load_arm
 from opc_ros.config import described
 from opc_ros.errors import OpcError
-from opc_ros.grasp import MAX_STEPS
+from opc_ros.grasp import GraspAction, Observation
+from opc_ros.playing import play_episode
 from opc_ros.recording.episode_id import make_episode_id
 from opc_ros.ros import convert, topics
-from opc_ros.ros.episode_topics import EpisodeTopics
+from opc_ros.ros.episode_topics import BehaviourEpisodes, EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.recorder_watch import RecorderWatch
 from opc_ros.ros.robot_name import robot_name
@@ -42,6 +43,25 @@ class BehaviourSettings:
     recorder_timeout_s: float = described(30.0, "how long to wait for a recorder before an episode", low=0.1)
 
 
+class _Onlooker:
+    """A behaviour policy with a world of its own, laid out as the twin's is from the same seed."""
+
+    def __init__(self, policy: BehaviourPolicy, world: World) -> None:
+        self._policy = policy
+        self._world = world
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    def begin(self, seed: int) -> None:
+        self._world.lay_out(seed)
+        self._policy.begin(seed)
+
+    def choose(self, observation: Observation) -> GraspAction:
+        return self._policy.choose(observation)
+
+
 class BehaviourNode(OpcNode[BehaviourSettings]):
     """Plays episodes one after the other.
 
@@ -57,17 +77,22 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
         robot = robot_name(self, settings.robot)
         arm = load_arm(settings.arm_config, robot)
         spec = dataclasses.replace(find_world(settings.world), arm=arm)
-        self._object_set = spec.object_set
         self._robot = robot
         self._world = World(spec, image_size=16)
         self.held.callback(self._world.close)
-        self._policy = BehaviourPolicy(find_behaviour(settings.policy), self._world)
+        self._policy = _Onlooker(BehaviourPolicy(find_behaviour(settings.policy), self._world), self._world)
         self._arm = RosArm(arm)
         self.held.callback(self._arm.close)
         self._recorder = RecorderWatch(self)
         self.held.callback(self._recorder.close)
-        self._topics = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
-        self.held.callback(self._topics.close)
+        told = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
+        self.held.callback(told.close)
+        self._listener = BehaviourEpisodes(
+            told,
+            lambda: make_episode_id(robot, self.now_ns()),
+            behaviour_policy=self._policy.name,
+            object_set=spec.object_set,
+        )
         self._stopping = threading.Event()
         self._runner_state = RobotStatus.IDLE
         runner = self.create_subscription(RobotStatus, "robot/status", self._on_runner, topics.LATEST)
@@ -104,7 +129,7 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
             try:
                 if reason is not None:
                     raise OpcError(reason)
-                successes += self._play(seed)
+                successes += play_episode(self._arm, self._policy, seed, self._listener, why_to_stop=self._why_to_stop)
                 played += 1
                 failed_in_a_row = 0
                 self.get_logger().info(f"{self._policy.name}: {successes} of {played} succeeded")
@@ -118,32 +143,6 @@ class BehaviourNode(OpcNode[BehaviourSettings]):
                     return
             seed += 1
         self.finish()
-
-    def _play(self, seed: int) -> bool:
-        """One episode; an error breaks it off and is told to the recorder."""
-        seen = self._arm.begin(seed)
-        self._world.lay_out(seed)
-        self._policy.begin(seed)
-        episode_id = make_episode_id(self._robot, self.now_ns())
-        self._topics.announce(episode_id, behaviour_policy=self._policy.name, object_set=self._object_set)
-        try:
-            steps = 0
-            while True:
-                action = self._policy.choose(seen)
-                if reason := self._why_to_stop():
-                    raise OpcError(reason)
-                motion = self._arm.apply(action)
-                self._topics.step(episode_id, steps, seen, action, motion)
-                steps += 1
-                if action.terminate or steps == MAX_STEPS:
-                    break
-                seen = self._arm.observe()
-            is_success = self._arm.finish()
-        except OpcError as error:
-            self._topics.abort(episode_id, str(error))
-            raise
-        self._topics.end(episode_id, is_success, steps)
-        return is_success
 
     def _why_to_stop(self) -> str | None:
         if self._stopping.is_set():

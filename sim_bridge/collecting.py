@@ -16,9 +16,9 @@ import cv2
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.episode import Episode
 from opc_ros.errors import ArmLost, ConfigError
+from opc_ros.playing import Player, record_episode
 from opc_ros.workers import begin_worker
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
-from sim_bridge.episodes import SeededPolicy, play_episode
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
@@ -45,7 +45,7 @@ class Plan(Protocol):
         """The same for the same episode, so that a second run knows what it has."""
         ...
 
-    def make_policy(self, world: World) -> SeededPolicy:
+    def make_policy(self, world: World) -> Player:
         """What chooses the actions in a world that stands ready."""
         ...
 
@@ -68,7 +68,7 @@ class CollectionPlan:
         arm = f"{self.arm.robot}-" if self.arm is not None else ""
         return f"{arm}{self.world}-{self.policy}-{self.image_size}px-{seed:08d}"
 
-    def make_policy(self, world: World) -> SeededPolicy:
+    def make_policy(self, world: World) -> Player:
         return BehaviourPolicy(find_behaviour(self.policy), world)
 
 
@@ -90,7 +90,7 @@ class Collector:
         self._policy = plan.make_policy(self._arm.world)
 
     def play(self, seed: int) -> Episode:
-        return play_episode(
+        return record_episode(
             self._arm,
             self._policy,
             seed,

@@ -1,4 +1,4 @@
-"""`opc candidate`: add, list, show, check and average candidates."""
+"""`opc candidate`: add, list, show, check, migrate and average candidates."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   opc candidate list
   opc candidate show randomised-40k
   opc candidate check randomised-40k --store ./store
+  opc candidate migrate candidates/*
   opc candidate average three-of-us first-00600 second-00700 third-00800
 
 A candidate is a folder with candidate.yaml and the file it names: safetensors weights of a
@@ -28,7 +29,7 @@ their own and load only with --allow-code; pickles never load."""
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "candidate",
-        help="add, list, show, check and average candidate Q functions",
+        help="add, list, show, check, migrate and average candidates",
         description="Keep candidate Q functions, and try them before they are scored.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -43,6 +44,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     check.add_argument("candidate", help="name, folder or beginning of an id")
     check.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
     check.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
+    migrate = _add_task(tasks, "migrate", "bring candidate folders of an earlier format to this one", _migrate)
+    migrate.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="default: all of the registry")
+    migrate.add_argument("--outcomes", type=Path, help="`opc evaluate`'s cache, to carry over to the new ids")
     average = _add_task(tasks, "average", "make one candidate whose Q is the mean of several", _average)
     average.add_argument("name", help="of the new candidate; its folder below --candidates")
     average.add_argument("members", nargs="+", metavar="CANDIDATE", help="name, folder or beginning of an id")
@@ -121,6 +125,27 @@ def _check(arguments: argparse.Namespace) -> int:
         outcome = "can be scored" if is_usable else "cannot be scored"
         print(f"{candidate.name} ({candidate.id[:12]}): tried on {len(actions)} recorded frames; it {outcome}")
     return 0 if is_usable else 1
+
+
+def _migrate(arguments: argparse.Namespace) -> int:
+    from opc_ros.policies.migration import migrate_candidates
+    from opc_ros.policies.registry import CandidateRegistry
+
+    folders = arguments.folders or CandidateRegistry(arguments.candidates).folders()
+    done = migrate_candidates(folders)
+    carried = 0
+    if arguments.outcomes:
+        from sim_bridge.training.outcome_migration import migrate_outcomes
+
+        carried = len(migrate_outcomes(arguments.outcomes, {one.old_id: one.new_id for one in done}))
+    if arguments.json:
+        print(json.dumps([{"old": one.old_id, "new": one.new_id, "folder": str(one.folder)} for one in done]))
+        return 0
+    for one in done:
+        print(f"{one.old_id[:12]} -> {one.new_id[:12]}  {one.folder}")
+    outcomes = f"; {carried} files of outcomes carried over" if arguments.outcomes else ""
+    print(f"{len(done)} of {len(folders)} migrated, their old manifests kept beside the new ones{outcomes}")
+    return 0
 
 
 def _average(arguments: argparse.Namespace) -> int:

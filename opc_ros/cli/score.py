@@ -79,7 +79,7 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-k", type=_whole_number(1), default=3, help="how many count as the best (default: 3)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of intervals (default: 0.95)")
     parser.add_argument("--resamples", type=_whole_number(1), default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument("--seed", type=_whole_number(0), default=0, help="of bootstrap and greedy actions (default: 0)")
+    parser.add_argument("--seed", type=_whole_number(0), default=0, help="of the bootstrap (default: 0)")
     parser.add_argument("--baselines", action="store_true", help="also TD error, sum of advantages and MCC error")
     parser.add_argument("--known-success", type=Path, metavar="CSV", help="columns candidate, success, episodes")
     parser.add_argument("--mlflow", default="", metavar="URI", help="also log to MLflow: scores, snapshot, champion")

@@ -12,9 +12,8 @@ from opc_ros.deployment.journal import RobotJournal, RunEpisode
 from opc_ros.deployment.permit import Permit
 from opc_ros.deployment.verifier import EpisodeSlot, PermitVerifier
 from opc_ros.errors import ArmError, OpcError, PermitRefused
-from opc_ros.grasp import MAX_STEPS, GraspAction, Observation
-
-Choose = Callable[[Observation], GraspAction]  # a policy; whose Q function stands behind it is not our business
+from opc_ros.grasp import GraspAction, Observation
+from opc_ros.playing import Player, play_episode
 
 
 class End(StrEnum):
@@ -37,7 +36,7 @@ class LeaseReport:
 class EpisodeSink(Protocol):
     """Who is told of episodes: a recorder, over ROS or not."""
 
-    def begin(self, episode_id: str, permit: Permit) -> None:
+    def begin(self, episode_id: str, permit: Permit, seed: int) -> None:
         """An episode has begun; the arm is at its start."""
         ...
 
@@ -56,7 +55,7 @@ class ListSink:
     def __init__(self) -> None:
         self.told: list[tuple[str, str, object]] = []
 
-    def begin(self, episode_id: str, permit: Permit) -> None:
+    def begin(self, episode_id: str, permit: Permit, seed: int) -> None:
         self.told.append(("begin", episode_id, permit.permit_id))
 
     def step(self, episode_id: str, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
@@ -92,73 +91,71 @@ class LeaseRunner:
         """Episodes of a lease that this robot has begun, ever."""
         return self._journal.episodes_of(lease_id)
 
-    def run(self, permit: Permit, arm: Arm, choose: Choose, seed: int) -> LeaseReport:
-        """Run what is left of a checked permit; the first trouble ends the lease, and the scheduler decides on."""
+    def run(self, permit: Permit, arm: Arm, player: Player, seed: int) -> LeaseReport:
+        """Run what is left of a checked permit; the first trouble ends the lease, and the scheduler decides on.
+
+        The n-th episode of the permit has the lease's seed plus n, also where an earlier attempt ran some of them.
+        """
         while (left := self._verifier.episodes_left(permit)) > 0:
             reason = self._why_to_stop() or self._why_not_begin()
             if reason is not None:
                 return self._report(permit, End.BROKEN_OFF, reason)
             try:
                 self._verifier.check_moment(permit)
-                seen = arm.begin(seed + permit.episodes - left)
-                # Spent once the arm is ready: one that cannot begin is not held against the candidate.
-                slot = self._verifier.begin_episode(permit)
+                self._run_episode(permit, arm, player, seed + permit.episodes - left)
             except PermitRefused as error:
                 return self._report(permit, End.REFUSED, str(error))
-            except ArmError as error:
+            except OpcError as error:
                 return self._report(permit, End.BROKEN_OFF, str(error))
-            reason = self._run_episode(permit, slot, arm, choose, seen)
-            if reason is not None:
-                return self._report(permit, End.BROKEN_OFF, reason)
         return self._report(permit, End.DONE, "")
 
-    def _run_episode(
-        self, permit: Permit, slot: EpisodeSlot, arm: Arm, choose: Choose, seen: Observation
-    ) -> str | None:
-        """One episode; the reason where it was broken off. What was begun is always ended, in the journal too."""
-        reason: str | None = "the runner was stopped"
-        outcome, safety_events = "aborted", 0
-        self._sink.begin(slot.episode_id, permit)
+    def _run_episode(self, permit: Permit, arm: Arm, player: Player, seed: int) -> None:
+        """One episode; what was begun is always ended, in the journal too."""
+        attempt = _Attempt(self._verifier, self._sink, permit)
+        safety_events = 0
         try:
-            is_success = self._play(permit, slot.episode_id, arm, choose, seen)
-            outcome, reason = ("success" if is_success else "failure"), None
-        except _Stopped as stopped:
-            reason = str(stopped)
-        except ArmError as error:
-            reason, safety_events = str(error), 1
-        except OpcError as error:
-            reason = str(error)
+            play_episode(arm, player, seed, attempt, why_to_stop=lambda: self.why_to_stop(permit))
+        except ArmError:
+            safety_events = 1
+            raise
         finally:
-            if reason is not None:
-                self._sink.abort(slot.episode_id, reason)
-            self._verifier.end_episode(permit, slot, outcome, safety_events)
-        return reason
+            if attempt.slot is not None:
+                self._verifier.end_episode(permit, attempt.slot, attempt.outcome, safety_events)
 
-    def _play(self, permit: Permit, episode_id: str, arm: Arm, choose: Choose, seen: Observation) -> bool:
-        steps = 0
-        for index in range(MAX_STEPS):
-            chosen = choose(seen)
-            self._refuse_to_go_on(permit)  # after the policy has thought: an order may have come meanwhile
-            motion = arm.apply(chosen)
-            self._sink.step(episode_id, index, seen, chosen, motion)
-            steps = index + 1
-            if chosen.terminate:
-                break
-            if steps < MAX_STEPS:
-                seen = arm.observe()
-        self._refuse_to_go_on(permit)
-        is_success = arm.finish()
-        self._sink.end(episode_id, is_success, steps)
-        return is_success
-
-    def _refuse_to_go_on(self, permit: Permit) -> None:
-        reason = self._why_to_stop() or self._verifier.why_to_stop(permit)
-        if reason is not None:
-            raise _Stopped(reason)
+    def why_to_stop(self, permit: Permit) -> str | None:
+        """Why an episode under this permit may not go on."""
+        return self._why_to_stop() or self._verifier.why_to_stop(permit)
 
     def _report(self, permit: Permit, end: End, message: str) -> LeaseReport:
         return LeaseReport(end, message, self._journal.episodes_of(permit.lease_id))
 
 
-class _Stopped(Exception):
-    """An order to stop was obeyed."""
+class _Attempt:
+    """One episode under a permit: spent when it begins, told to the sink under its id."""
+
+    def __init__(self, verifier: PermitVerifier, sink: EpisodeSink, permit: Permit) -> None:
+        self._verifier = verifier
+        self._sink = sink
+        self._permit = permit
+        self.slot: EpisodeSlot | None = None
+        self.outcome = "aborted"
+
+    def begin(self, seed: int) -> None:
+        # Spent once the arm is ready: one that cannot begin is not held against the candidate.
+        self.slot = self._verifier.begin_episode(self._permit)
+        self._sink.begin(self.slot.episode_id, self._permit, seed)
+
+    def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
+        self._sink.step(self._episode_id, index, seen, chosen, motion)
+
+    def end(self, is_success: bool, steps: int) -> None:
+        self.outcome = "success" if is_success else "failure"
+        self._sink.end(self._episode_id, is_success, steps)
+
+    def abort(self, reason: str) -> None:
+        self._sink.abort(self._episode_id, reason)
+
+    @property
+    def _episode_id(self) -> str:
+        assert self.slot is not None, "begin comes first"
+        return self.slot.episode_id

@@ -18,7 +18,6 @@ from opc_ros.experiments.agreement_intervals import (
 )
 from opc_ros.experiments.validation_sets import MIXED, SCRIPTED, Budget, Part, ValidationSet
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.q_cache import QCache
@@ -202,7 +201,7 @@ def _score(
         scored.candidates,
         q_cache,
         engine,
-        greedy=CemSettings(),
+        has_greedy=True,
         report=report,
     )
     return scored, with_greedy

@@ -32,6 +32,8 @@ def average_candidates(members: Sequence[Candidate], name: str, folder: Path) ->
                 "hyper_parameters": first.hyper_parameters,
                 "members": len(members),
             },
+            action_search=first.action_search,
+            think_s=first.think_s,
             provenance=Provenance(
                 family=f"average of {len(members)}", training_run=name, notes=f"average of {_list_names(members)}"
             ),
@@ -51,7 +53,7 @@ def _check_alike(members: Sequence[Candidate]) -> None:
         if manifest.format != "safetensors" or manifest.architecture == "average":
             kind = manifest.architecture or manifest.format
             raise CandidateError(f"candidate {member.name}: is {kind}, expected safetensors weights of one network")
-        for what in ("architecture", "hyper_parameters", "input"):
+        for what in ("architecture", "hyper_parameters", "input", "action_search", "think_s"):
             if getattr(manifest, what) != getattr(first, what):
                 raise CandidateError(f"candidate {member.name}: its {what} is not that of {first.name}")
 

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -43,7 +42,7 @@ def read_candidate(folder: Path | str) -> Candidate:
     where = str(folder / MANIFEST_NAME)
     manifest_bytes = read_bytes(folder / MANIFEST_NAME, error=CandidateError)
     manifest = parse_manifest(manifest_bytes, where=where)
-    artifact_bytes = _read_artifact(folder / manifest.artifact)
+    artifact_bytes = read_artifact(folder / manifest.artifact)
     return Candidate(
         id=candidate_id(canonical_manifest(manifest_bytes, where=where), artifact_bytes),
         manifest=manifest,
@@ -57,7 +56,7 @@ def find_change(candidate: Candidate) -> str:
     """What has become of its files since it was read; empty where they still are this candidate."""
     try:
         if read_bytes(candidate.folder / MANIFEST_NAME, error=CandidateError) == candidate.manifest_bytes:
-            found = _read_artifact(candidate.folder / candidate.manifest.artifact)
+            found = read_artifact(candidate.folder / candidate.manifest.artifact)
             if found == candidate.artifact_bytes:
                 return ""
         now = read_candidate(candidate.folder).id
@@ -77,7 +76,7 @@ def write_candidate(folder: Path | str, manifest: CandidateManifest, artifact: b
     """Write a candidate folder, the manifest last, and read it back."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    document = yaml.safe_dump(_to_plain(dataclasses.asdict(manifest)), sort_keys=False, allow_unicode=True)
+    document = yaml.safe_dump(manifest.to_document(), sort_keys=False, allow_unicode=True)
     replace_file(folder / manifest.artifact, artifact)
     replace_file(folder / MANIFEST_NAME, document.encode())
     return read_candidate(folder)
@@ -97,12 +96,6 @@ def copy_candidate(candidate: Candidate, folder: Path) -> Candidate:
     return dataclasses.replace(candidate, folder=folder)
 
 
-def _read_artifact(path: Path) -> bytes:
+def read_artifact(path: Path) -> bytes:
+    """The whole file, if it is no larger than any candidate needs."""
     return read_bytes(path, limit=MAX_ARTIFACT_BYTES, error=CandidateError)
-
-
-def _to_plain(value: Any) -> Any:
-    """Tuples become lists, and what is not given stays out of the file."""
-    if isinstance(value, dict):
-        return {key: _to_plain(item) for key, item in value.items() if item is not None and item != {} and item != ""}
-    return [_to_plain(item) for item in value] if isinstance(value, (tuple, list)) else value

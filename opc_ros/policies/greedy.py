@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from opc_ros.grasp import ACTION_SIZE, ActionBounds
+from opc_ros.policies.action_search import ChoiceSearch, CrossEntropySearch
 from opc_ros.policies.action_space import ActionChoices, ActionSpace
 from opc_ros.policies.loading import check_values
 from opc_ros.policies.q_function import FactoredQFunction, Observations, QFunction
@@ -19,51 +18,36 @@ _ROWS_AT_ONCE = 2048  # of samples, in one pass of a network
 _BYTES_AT_ONCE = 256 << 20  # of repeated images
 
 
-@dataclass(frozen=True, slots=True)
-class CemSettings:
-    """How hard to search; the defaults are QT-Opt's."""
-
-    samples: int = 64
-    elites: int = 6
-    rounds: int = 2
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.elites <= self.samples or self.rounds < 1:
-            raise ValueError(
-                f"{self.samples} samples, {self.elites} elites, {self.rounds} rounds: "
-                "expected at least one round and 1 to samples elites"
-            )
-
-    @property
-    def digest(self) -> str:
-        """Short name of these settings, for values that depend on them."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
-
-
 def greedy_actions(
     q_function: QFunction,
     observations: Observations,
     space: ActionSpace,
-    settings: CemSettings | None = None,
+    search: CrossEntropySearch | ChoiceSearch,
+    seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best action in each state (B, 8), and its Q (B,): exact among choices, the best found within bounds.
 
-    Every state meets the same random numbers, so its answer does not depend on who else is in the batch.
+    Every state meets the same random numbers, those of the seed, whoever else is in the batch.
     """
-    settings = settings or CemSettings()
     if not len(observations):
         return np.zeros((0, ACTION_SIZE), dtype=np.float32), np.zeros(0, dtype=np.float32)
-    asked = len(space.vectors) if isinstance(space, ActionChoices) else settings.samples
+    if isinstance(search, ChoiceSearch) != isinstance(space, ActionChoices):
+        raise ValueError(f"{search.method} cannot search {type(space).__name__}")
+    asked = len(space.vectors) if isinstance(space, ActionChoices) else _cem(search).samples
     states_at_once = _states_at_once(q_function, observations, asked)
     parts = []
     for start in range(0, len(observations), states_at_once):
-        rows = _rows(observations, start, start + states_at_once)
+        rows = observations.rows(start, start + states_at_once)
         if isinstance(space, ActionChoices):
             parts.append(_compare(q_function, rows, space))
         else:
-            parts.append(_search(q_function, rows, space, settings))
+            parts.append(_search(q_function, rows, space, _cem(search), seed))
     return np.concatenate([actions for actions, _ in parts]), np.concatenate([values for _, values in parts])
+
+
+def _cem(search: CrossEntropySearch | ChoiceSearch) -> CrossEntropySearch:
+    assert isinstance(search, CrossEntropySearch)
+    return search
 
 
 def _compare(
@@ -78,19 +62,19 @@ def _compare(
 
 
 def _search(
-    q_function: QFunction, observations: Observations, bounds: ActionBounds, settings: CemSettings
+    q_function: QFunction, observations: Observations, bounds: ActionBounds, search: CrossEntropySearch, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    judge = _judge_of(q_function, observations, settings.samples)
-    rng = np.random.default_rng(settings.seed)
+    judge = _judge_of(q_function, observations, search.samples)
+    rng = np.random.default_rng(seed)
     states = np.arange(len(observations))
     proposal = _Proposal.at_the_start(len(states), bounds)
     best_action = np.zeros((len(states), ACTION_SIZE), dtype=np.float32)
     best_value = np.full(len(states), -np.inf, dtype=np.float32)
-    for _ in range(settings.rounds):
-        sampled = proposal.draw(rng, settings.samples)
+    for _ in range(search.rounds):
+        sampled = proposal.draw(rng, search.samples)
         actions = sampled.to_vectors()
-        values = judge(actions.reshape(-1, ACTION_SIZE)).reshape(len(states), settings.samples)
-        elites = np.argsort(-values, axis=1, kind="stable")[:, : settings.elites]
+        values = judge(actions.reshape(-1, ACTION_SIZE)).reshape(len(states), search.samples)
+        elites = np.argsort(-values, axis=1, kind="stable")[:, : search.elites]
         first = elites[:, 0]
         is_better = values[states, first] > best_value
         best_action[is_better] = actions[states, first][is_better]
@@ -183,7 +167,3 @@ def _states_at_once(q_function: QFunction, observations: Observations, samples: 
     if not isinstance(q_function, FactoredQFunction):
         rows = min(rows, _BYTES_AT_ONCE // (4 * max(1, observations.images[0].size)))
     return max(1, rows // samples)
-
-
-def _rows(observations: Observations, start: int, stop: int) -> Observations:
-    return Observations(images=observations.images[start:stop], tools=observations.tools[start:stop])

@@ -30,8 +30,25 @@ class CameraSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Normalisation:
+    """How a named architecture brings what it is shown near one; exported networks do that inside."""
+
+    tool_centre_m: Row = (0.55, 0.0, 0.2, 0.04)  # x, y, z, aperture of an arm over its bin
+    tool_spread_m: Row = (0.15, 0.15, 0.15, 0.04)
+    image_range: tuple[float, float] = (-1.0, 1.0)  # what the bytes 0 and 255 become
+
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, (*self.tool_centre_m, *self.tool_spread_m, *self.image_range))):
+            raise ValueError("normalisation has a number that is not finite")
+        if min(self.tool_spread_m) <= 0:
+            raise ValueError(f"tool_spread_m is {list(self.tool_spread_m)}, expected above 0")
+        if self.image_range[0] >= self.image_range[1]:
+            raise ValueError(f"image_range is {list(self.image_range)}, expected the smaller number first")
+
+
+@dataclass(frozen=True, slots=True)
 class InputSpec:
-    """Image size, action bounds and scaling, camera; the last three only concern exported networks."""
+    """Image size, action bounds and scaling, camera, normalisation; how exported networks are called."""
 
     image_height: int
     image_width: int
@@ -42,6 +59,7 @@ class InputSpec:
     image_values: Literal["bytes", "unit"] = "unit"  # 0..255 as uint8, or 0..1 as float32
     arguments: tuple[Literal["image", "tool", "action"], ...] = ("image", "tool", "action")  # in this order
     action_choices: tuple[tuple[float, ...], ...] | None = None  # the only actions there are; None: all within bounds
+    normalisation: Normalisation = field(default_factory=Normalisation)  # for named architectures
 
     def __post_init__(self) -> None:
         if not (1 <= self.image_height <= 4096 and 1 <= self.image_width <= 4096):

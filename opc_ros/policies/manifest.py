@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from opc_ros.config import parse_config
 from opc_ros.documents import canonical_json, parse_yaml
 from opc_ros.errors import CandidateError
+from opc_ros.policies.action_search import ActionSearch, ChoiceSearch, CrossEntropySearch
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.task import GRASPING, find_task
 
 MANIFEST_NAME = "candidate.yaml"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_LONGEST_THINK_S = 600.0
 ArtifactFormat = Literal["safetensors", "onnx", "torch_export", "torchscript"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
@@ -33,7 +37,10 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class CandidateManifest:
-    """One candidate.yaml."""
+    """One candidate.yaml: all that decides which action is chosen, so that the id covers it.
+
+    What is left out here is written out in the file; a file that leaves it out is refused.
+    """
 
     format_version: int
     name: str
@@ -43,6 +50,8 @@ class CandidateManifest:
     architecture: str = ""  # safetensors only: code for these weights ships with opc_ros
     hyper_parameters: dict[str, Any] = field(default_factory=dict)
     task: str = GRASPING.name  # what its images, states and actions are
+    action_search: ActionSearch = field(default_factory=CrossEntropySearch)
+    think_s: float = 1.0  # the longest it may take to choose an action on an arm
     provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:
@@ -60,12 +69,46 @@ class CandidateManifest:
         find_task(self.task, where="task")
         if self.hyper_parameters and not self.architecture:
             raise ValueError("hyper_parameters without an architecture that reads them")
+        if isinstance(self.action_search, ChoiceSearch) != (self.input.action_choices is not None):
+            raise ValueError(
+                f"action_search is {self.action_search.method}, expected choices where input: action_choices "
+                "names the actions, cem otherwise"
+            )
+        if not (math.isfinite(self.think_s) and 0 < self.think_s <= _LONGEST_THINK_S):
+            raise ValueError(f"think_s is {self.think_s:g}, expected above 0, at most {_LONGEST_THINK_S:g}")
+
+    def to_document(self) -> dict[str, Any]:
+        """What stands in the file: tuples as lists, and nothing that is not given."""
+        plain = _to_plain(asdict(self))
+        assert isinstance(plain, dict)
+        return plain
 
 
 def parse_manifest(data: bytes, *, where: str) -> CandidateManifest:
-    """Read candidate.yaml strictly."""
+    """Read candidate.yaml strictly: every key known, and everything that shapes an action stated."""
     document = parse_yaml(data, where=where, error=CandidateError)
-    return parse_config(document, CandidateManifest, where=where, error=CandidateError)
+    version = document.get("format_version") if isinstance(document, dict) else None
+    if version == 1:
+        raise CandidateError(
+            f"{where}: format_version 1 says nothing of action search, normalisation and deadline; "
+            "`opc candidate migrate FOLDER` writes them out"
+        )
+    manifest = parse_config(document, CandidateManifest, where=where, error=CandidateError)
+    stated = {key: value for key, value in manifest.to_document().items() if key != "provenance"}
+    if isinstance(document, dict) and (unstated := find_unstated(stated, document)):
+        raise CandidateError(f"{where}: {unstated} is missing; a manifest states all that shapes an action")
+    return manifest
+
+
+def find_unstated(stated: Mapping[str, Any], document: Mapping[str, Any], path: str = "") -> str:
+    """The first key that a document leaves to a default, with the keys it stands below; empty if none."""
+    for key, value in stated.items():
+        if key not in document:
+            return f"{path}{key}"
+        is_nested = isinstance(value, Mapping) and isinstance(document[key], Mapping)
+        if is_nested and (below := find_unstated(value, document[key], f"{path}{key}: ")):
+            return below
+    return ""
 
 
 def canonical_manifest(data: bytes, *, where: str) -> bytes:
@@ -75,3 +118,9 @@ def canonical_manifest(data: bytes, *, where: str) -> bytes:
         return canonical_json(document, is_ascii=True).encode()
     except (TypeError, ValueError) as error:
         raise CandidateError(f"{where}: holds a value that is not text, number, list or keys: {error}") from error
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _to_plain(item) for key, item in value.items() if item is not None and item != {} and item != ""}
+    return [_to_plain(item) for item in value] if isinstance(value, (tuple, list)) else value

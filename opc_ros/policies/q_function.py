@@ -34,6 +34,9 @@ class Observations:
     def __len__(self) -> int:
         return len(self.images)
 
+    def rows(self, start: int, stop: int) -> Observations:
+        return Observations(images=self.images[start:stop], tools=self.tools[start:stop])
+
     @classmethod
     def from_sequence(cls, observations: Sequence[Observation], size: tuple[int, int]) -> Observations:
         """Resize and stack; `size` is (height, width)."""

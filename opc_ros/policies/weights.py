@@ -6,8 +6,8 @@ import safetensors
 import safetensors.torch
 
 from opc_ros.errors import CandidateError
-from opc_ros.policies.architectures import QNetwork, build_network
-from opc_ros.policies.manifest import CandidateManifest
+from opc_ros.policies.architectures import QNetwork, build_network, state_hyper_parameters
+from opc_ros.policies.manifest import CandidateManifest, find_unstated
 
 
 def save_weights(network: QNetwork) -> bytes:
@@ -19,6 +19,9 @@ def save_weights(network: QNetwork) -> bytes:
 def load_network(manifest: CandidateManifest, artifact: bytes) -> QNetwork:
     """The manifest's architecture with these weights, ready to judge."""
     where = f"candidate {manifest.name}"
+    stated = state_hyper_parameters(manifest.architecture, manifest.hyper_parameters, where=where)
+    if unstated := find_unstated(stated, manifest.hyper_parameters):
+        raise CandidateError(f"{where}: hyper_parameters: {unstated} is missing; a manifest states every one")
     network = build_network(manifest.architecture, manifest.input, manifest.hyper_parameters, where=where)
     try:
         state = safetensors.torch.load(artifact)

@@ -20,6 +20,39 @@ from opc_ros.ros import convert, topics
 Progress = Callable[[str, int], None]  # episode id, step
 
 
+class BehaviourEpisodes:
+    """Tells the topics of episodes that need no permit; each gets its id when it begins."""
+
+    def __init__(
+        self,
+        told: EpisodeTopics,
+        make_id: Callable[[], str],
+        *,
+        behaviour_policy: str,
+        object_set: str,
+        is_labelled: bool = True,
+    ) -> None:
+        self._told = told
+        self._make_id = make_id
+        self._behaviour_policy = behaviour_policy
+        self._object_set = object_set
+        self._is_labelled = is_labelled
+        self._id = ""
+
+    def begin(self, seed: int) -> None:
+        self._id = self._make_id()
+        self._told.announce(self._id, behaviour_policy=self._behaviour_policy, object_set=self._object_set, seed=seed)
+
+    def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
+        self._told.step(self._id, index, seen, chosen, motion)
+
+    def end(self, is_success: bool, steps: int) -> None:
+        self._told.end(self._id, is_success if self._is_labelled else None, steps)
+
+    def abort(self, reason: str) -> None:
+        self._told.abort(self._id, reason)
+
+
 class EpisodeTopics:
     """An EpisodeSink on `episode/event`, `grasp/action` and `grasp/step`."""
 
@@ -58,8 +91,8 @@ class EpisodeTopics:
             self._frames.publish(convert.frame_to_msg(frame))
         return frame
 
-    def begin(self, episode_id: str, permit: Permit) -> None:
-        self.announce(episode_id, behaviour_policy=permit.candidate_id, permit_id=permit.permit_id)
+    def begin(self, episode_id: str, permit: Permit, seed: int) -> None:
+        self.announce(episode_id, behaviour_policy=permit.candidate_id, permit_id=permit.permit_id, seed=seed)
 
     def announce(
         self,
@@ -88,8 +121,11 @@ class EpisodeTopics:
         self._steps.publish(msg)
         self._on_step(episode_id, index)
 
-    def end(self, episode_id: str, is_success: bool, steps: int) -> None:
-        label = Label(is_success=is_success, source=LabelSource.EPISODE_END, labeller=self._robot)
+    def end(self, episode_id: str, is_success: bool | None, steps: int) -> None:
+        """None: nobody knows yet whether it succeeded."""
+        label = Label()
+        if is_success is not None:
+            label = Label(is_success=is_success, source=LabelSource.EPISODE_END, labeller=self._robot)
         self._tell(
             EpisodeEvent.END,
             episode_id,

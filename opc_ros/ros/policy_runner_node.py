@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import Label as LabelMsg
@@ -29,6 +29,7 @@ from opc_ros.deployment.verifier import PermitVerifier
 from opc_ros.errors import ArmError, ConfigError, OpcError, PermitRefused
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.compute import choose_device
+from opc_ros.policies.policy import Policy, load_policy
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_connection import ArmConnection
 from opc_ros.ros.episode_topics import EpisodeTopics
@@ -192,8 +193,8 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             permit = self._verifier.check(signed, digest, rung, request.lease_id)
             assert candidate is not None  # no permit is for files without a digest
             self._permit = permit
-            choose = self._load(candidate)
-            return self._runner.run(permit, self._arm.take(permit.rung), choose, int(request.seed))
+            policy = self._load(candidate)
+            return self._runner.run(permit, self._arm.take(permit.rung), policy, int(request.seed))
         except ArmError as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)
         except OpcError as error:
@@ -209,10 +210,8 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self.get_logger().error(str(error))
             return None
 
-    def _load(self, candidate: Candidate) -> Any:
-        from opc_ros.policies.greedy_policy import make_greedy_policy
-
-        return make_greedy_policy(candidate, allow_code=self._settings.allow_code)
+    def _load(self, candidate: Candidate) -> Policy:
+        return load_policy(candidate, allow_code=self._settings.allow_code)
 
     def _why_to_stop(self) -> str | None:
         if self._is_stopping:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+import threading
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from opc_interfaces.msg import EpisodeEvent
-from opc_interfaces.msg import GraspAction as GraspActionMsg
-from opc_interfaces.msg import GraspStep as GraspStepMsg
 from rclpy.duration import Duration
-from rclpy.publisher import Publisher
-from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage
 
-from opc_ros.arms.arm import ScriptedArm
+from opc_ros.arms.arm import Motion, ScriptedArm
 from opc_ros.config import described
-from opc_ros.episode import Frame, Label, LabelSource
-from opc_ros.grasp import MAX_STEPS, GraspAction, GraspStep, Observation, ToolState
+from opc_ros.episode import Frame
+from opc_ros.errors import ArmStopped
+from opc_ros.grasp import GraspAction, Observation, ToolState
+from opc_ros.playing import play_episode
 from opc_ros.recording.episode_id import make_episode_id
 from opc_ros.ros import convert, topics
+from opc_ros.ros.episode_topics import BehaviourEpisodes, EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.recorder_watch import RecorderWatch
 from opc_ros.ros.robot_name import robot_name
@@ -60,6 +61,95 @@ def choose_action(tool: ToolState, target_xy: tuple[float, float]) -> GraspActio
     return GraspAction(terminate=True)
 
 
+class _WatchedArm:
+    """A scripted arm under a camera that takes frames at its own rate; who plays waits for the next one."""
+
+    def __init__(self, arm: ScriptedArm, sensor_rng: np.random.Generator) -> None:
+        self._arm = arm
+        self._sensor_rng = sensor_rng
+        self._changed = threading.Condition()
+        self._seen: Observation | None = None  # since the arm last moved
+        self._stop_reason = ""
+
+    @property
+    def name(self) -> str:
+        return self._arm.name
+
+    @property
+    def disc_xy(self) -> tuple[float, float]:
+        return self._arm.disc_xy
+
+    def take_frame(self) -> Observation:
+        """What the camera does at each tick."""
+        with self._changed:
+            clean = self._arm.observe()
+            self._seen = dataclasses.replace(clean, image=self._add_noise(clean.image))
+            self._changed.notify_all()
+            return self._seen
+
+    def begin(self, seed: int) -> Observation:
+        with self._changed:
+            self._arm.begin(seed)
+            self._seen = None
+        return self.observe()
+
+    def observe(self) -> Observation:
+        with self._changed:
+            self._changed.wait_for(lambda: self._seen is not None or self._stop_reason)
+            if self._stop_reason:
+                raise ArmStopped(self._stop_reason)
+            assert self._seen is not None
+            return self._seen
+
+    def apply(self, action: GraspAction) -> Motion:
+        with self._changed:
+            self._seen = None
+            return self._arm.apply(action)
+
+    def finish(self) -> bool:
+        return self._arm.finish()
+
+    def stop(self, reason: str) -> None:
+        with self._changed:
+            self._stop_reason = reason
+            self._changed.notify_all()
+
+    def release(self) -> None:
+        with self._changed:
+            self._stop_reason = ""
+
+    def close(self) -> None:
+        self.stop("closed")
+        self._arm.close()
+
+    def _add_noise(self, image: np.ndarray) -> np.ndarray:
+        """No two frames of a real sensor are the same."""
+        noisy = image.copy()
+        patch = noisy[:16, :16]
+        patch[...] = self._sensor_rng.integers(0, 256, size=patch.shape, dtype=np.uint8)
+        return noisy
+
+
+class _Script:
+    """Aims at the disc, and misses it as far as told."""
+
+    name = POLICY
+
+    def __init__(self, arm: _WatchedArm, rng: np.random.Generator, aim_noise_m: float) -> None:
+        self._arm = arm
+        self._rng = rng
+        self._aim_noise_m = aim_noise_m
+        self._target_xy = (0.0, 0.0)
+
+    def begin(self, seed: int) -> None:
+        miss = self._rng.normal(0.0, self._aim_noise_m, size=2) if self._aim_noise_m else (0.0, 0.0)
+        x, y = self._arm.disc_xy
+        self._target_xy = (x + float(miss[0]), y + float(miss[1]))
+
+    def choose(self, observation: Observation) -> GraspAction:
+        return choose_action(observation.tool, self._target_xy)
+
+
 class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
     """A fake arm with a camera, driven by a script that sometimes misses."""
 
@@ -68,118 +158,77 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
 
     def setup(self, settings: ScriptedArmSettings) -> None:
         self._settings = settings
-        self._robot = robot_name(self, settings.robot)
-        self._arm = ScriptedArm(self._robot, image_size=settings.image_size, now=self.now_ns)
+        robot = robot_name(self, settings.robot)
         # Two of them, so that how long the arm waits does not change what it does.
-        self._rng, self._sensor_rng = np.random.default_rng(settings.seed).spawn(2)
-        self._played = 0
-        self._episode_id = ""
-        self._index = 0
-        self._wait_told = ""
-        self._frames = self._publisher(CompressedImage, "camera/image/compressed", topics.pictures())
-        self._actions = self._publisher(GraspActionMsg, "grasp/action", topics.RECORDED)
-        self._steps = self._publisher(GraspStepMsg, "grasp/step", topics.RECORDED)
-        self._events = self._publisher(EpisodeEvent, "episode/event", topics.RECORDED)
+        self._rng, sensor_rng = np.random.default_rng(settings.seed).spawn(2)
+        inner = ScriptedArm(robot, image_size=settings.image_size, now=self.now_ns)
+        inner.begin(seed=settings.seed)
+        self._arm = _WatchedArm(inner, sensor_rng)
+        self.held.callback(self._arm.close)
+        self._script = _Script(self._arm, self._rng, settings.aim_noise_m)
+        self._frames = self.create_publisher(CompressedImage, "camera/image/compressed", topics.pictures())
+        self.held.callback(self.destroy_publisher, self._frames)
+        # What was said last must not die with this process.
+        self.held.callback(self._frames.wait_for_all_acked, Duration(seconds=1))
+        told = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
+        self.held.callback(told.close)
+        self._listener = BehaviourEpisodes(
+            told,
+            lambda: make_episode_id(robot, self.now_ns()),
+            behaviour_policy=POLICY,
+            object_set=settings.object_set,
+            is_labelled=settings.is_labelled,
+        )
         self._recorder = RecorderWatch(self)
         self.held.callback(self._recorder.close)
-        self.held.callback(self._arm.close)
-        self._arm.begin(seed=settings.seed)
+        self._stopping = threading.Event()
+        self._played = 0
 
     def start(self) -> None:
+        self._stopping.clear()
+        self._arm.release()
         self._timer = self.create_timer(1.0 / self._settings.rate_hz, self._tick)
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
 
     def pause(self) -> None:
+        self._stopping.set()
+        self._arm.stop("the arm was stopped")
+        self._thread.join()
         self.destroy_timer(self._timer)
-        if self._episode_id:
-            self._publish_event(EpisodeEvent.ABORT, reason="the arm was stopped")
-            self._episode_id = ""
-
-    def _publisher(self, kind: type, topic: str, qos: QoSProfile) -> Publisher:
-        publisher = self.create_publisher(kind, topic, qos)
-        self.held.callback(self.destroy_publisher, publisher)
-        # What was said last must not die with this process.
-        self.held.callback(publisher.wait_for_all_acked, Duration(seconds=1))
-        return publisher
 
     def _tick(self) -> None:
-        if not self._episode_id and self._may_begin():
-            self._begin()
-        observation = self._arm.observe()
-        frame = Frame.from_image(
-            self._add_noise(observation.image), observation.stamp_ns, quality=self._settings.jpeg_quality
-        )
+        seen = self._arm.take_frame()
+        frame = Frame.from_image(seen.image, seen.stamp_ns, quality=self._settings.jpeg_quality)
         self._frames.publish(convert.frame_to_msg(frame))
-        if self._episode_id:
-            self._step(frame, observation)
 
-    def _may_begin(self) -> bool:
-        if self._settings.episodes and self._played >= self._settings.episodes:
-            return False
-        if not self._settings.wait_for_recorder:
-            return True
-        if not self._recorder.is_ready:
+    def _work(self) -> None:
+        """A mistake in here must end the program, not only its thread."""
+        try:
+            self._play_all()
+        except Exception:
+            self.get_logger().fatal(traceback.format_exc())
+            self.finish(1)
+
+    def _play_all(self) -> None:
+        while self._wait_for_recorder():
+            try:
+                play_episode(self._arm, self._script, int(self._rng.integers(2**32)), self._listener)
+            except ArmStopped:
+                return
+            self._played += 1
+            if self._played == self._settings.episodes:
+                self.get_logger().info(f"played {self._played} episodes")
+                self.finish()
+                return
+
+    def _wait_for_recorder(self) -> bool:
+        """Whether to go on."""
+        while self._settings.wait_for_recorder and not self._recorder.is_ready:
             self.get_logger().info(f"waiting for a recorder: {self._recorder.complaint}", throttle_duration_sec=10.0)
-        return self._recorder.is_ready
-
-    def _begin(self) -> None:
-        self._arm.begin(seed=int(self._rng.integers(2**32)))
-        noise = self._rng.normal(0.0, self._settings.aim_noise_m, size=2) if self._settings.aim_noise_m else (0.0, 0.0)
-        x, y = self._arm.disc_xy
-        self._target_xy = (x + float(noise[0]), y + float(noise[1]))
-        self._episode_id = make_episode_id(self._robot, self.now_ns())
-        self._index = 0
-        self._publish_event(EpisodeEvent.BEGIN, behaviour_policy=POLICY, object_set=self._settings.object_set)
-
-    def _step(self, frame: Frame, observation: Observation) -> None:
-        action = choose_action(observation.tool, self._target_xy)
-        chosen_ns = self.now_ns()
-        motion = self._arm.apply(action)
-        step = GraspStep(
-            frame=frame, tool=observation.tool, action=action, sent=motion.sent if motion.clamped else None
-        )
-        msg = convert.step_to_msg(
-            step, robot=self._robot, episode_id=self._episode_id, index=self._index, chosen_ns=chosen_ns
-        )
-        self._actions.publish(msg.action)
-        self._steps.publish(msg)
-        self._index += 1
-        if action.terminate or self._index >= MAX_STEPS:
-            self._end()
-
-    def _end(self) -> None:
-        label = Label()
-        if self._settings.is_labelled:
-            label = Label(is_success=self._arm.finish(), source=LabelSource.EPISODE_END, labeller=self._robot)
-        self._publish_event(
-            EpisodeEvent.END,
-            label=convert.label_value(label),
-            label_source=convert.label_source_number(label.source),
-            labeller=label.labeller,
-            steps=self._index,
-        )
-        self._episode_id = ""
-        self._played += 1
-        if self._played == self._settings.episodes:
-            self.get_logger().info(f"played {self._played} episodes")
-            self.finish()
-
-    def _publish_event(self, kind: int, **fields: object) -> None:
-        self._events.publish(
-            EpisodeEvent(
-                header=convert.header(self.now_ns()),
-                robot=self._robot,
-                episode_id=self._episode_id,
-                kind=kind,
-                **fields,
-            )
-        )
-
-    def _add_noise(self, image: np.ndarray) -> np.ndarray:
-        """No two frames of a real sensor are the same."""
-        noisy = image.copy()
-        patch = noisy[:16, :16]
-        patch[...] = self._sensor_rng.integers(0, 256, size=patch.shape, dtype=np.uint8)
-        return noisy
+            if self._stopping.wait(0.05):
+                return False
+        return not self._stopping.is_set()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

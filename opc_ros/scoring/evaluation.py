@@ -9,12 +9,11 @@ import numpy as np
 
 from opc_ros.episode import Episode
 from opc_ros.errors import CandidateError, OpcError
-from opc_ros.policies.action_space import ActionSpace
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.greedy import CemSettings, greedy_actions
 from opc_ros.policies.loading import check_values, load_q_function, probe
+from opc_ros.policies.policy import Policy, seed_of_recorded
 from opc_ros.policies.q_function import Observations, QFunction, resize_image
-from opc_ros.scoring.q_cache import LOGGED, EpisodeFacts, QCacheEntry
+from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCacheEntry
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 LoadQFunction = Callable[[Candidate], QFunction]
@@ -32,16 +31,12 @@ class Chunk:
 class EvaluationPlan:
     """What to compute in each state, beyond Q at the recorded action."""
 
-    greedy: CemSettings | None = None  # also Q at the greedy action, found with these settings
+    has_greedy: bool = False  # also Q at the action that the policy itself would have chosen
     episodes_per_pass: int = 1  # 1: a value never depends on which other episodes are scored, to the last bit
 
     @property
-    def greedy_quantity(self) -> str:
-        return f"greedy_q:{self.greedy.digest}" if self.greedy else ""
-
-    @property
     def quantities(self) -> tuple[str, ...]:
-        return (LOGGED, self.greedy_quantity) if self.greedy else (LOGGED,)
+        return (LOGGED, GREEDY) if self.has_greedy else (LOGGED,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +65,8 @@ class LoadedCandidate:
 
     id: str
     q_function: QFunction
+    policy: Policy
     image_size: tuple[int, int]
-    space: ActionSpace
 
 
 def load_candidates(
@@ -87,7 +82,9 @@ def load_candidates(
         except Exception as error:  # a candidate may raise anything, and the others are still to be scored
             failures.append(Failure(candidate.id, _reason(error)))
         else:
-            loaded[candidate.id] = LoadedCandidate(candidate.id, q_function, spec.image_size, spec.action_space)
+            loaded[candidate.id] = LoadedCandidate(
+                candidate.id, q_function, Policy(candidate, q_function), spec.image_size
+            )
     return loaded, tuple(failures)
 
 
@@ -121,6 +118,7 @@ def evaluate_chunk(
 @dataclass(frozen=True, slots=True)
 class _EpisodeStates:
     facts: EpisodeFacts
+    seed: int  # what is drawn when it is thought through again follows from it
     images: Mapping[tuple[int, int], np.ndarray]  # (T, H, W, 3) for each image size
     tools: np.ndarray  # (T, 5)
     actions: np.ndarray  # (T, 8)
@@ -154,6 +152,7 @@ def _decode(episode: Episode, ref: EpisodeRef, sizes: set[tuple[int, int]]) -> _
             object_set=episode.object_set,
             started_ns=episode.started_ns,
         ),
+        seed=seed_of_recorded(episode.id, episode.seed),
         images=images,
         tools=episode.states(),
         actions=episode.actions(),
@@ -173,10 +172,10 @@ def _evaluate_candidate(
         actions = _join([state.actions for state in batch])
         try:
             found = {LOGGED: check_values(candidate.q_function.q(observations, actions), len(actions))}
-            if plan.greedy is not None:
-                _, best = greedy_actions(candidate.q_function, observations, candidate.space, plan.greedy)
+            if plan.has_greedy:
+                best = np.concatenate([_think_again(candidate, state) for state in batch])
                 # The recorded action is one more the policy could take, so greedy is never below it.
-                found[plan.greedy_quantity] = np.maximum(best, found[LOGGED])
+                found[GREEDY] = np.maximum(best, found[LOGGED])
         except CandidateError as error:
             raise CandidateError(f"{error}, in episode {batch[0].facts.id}") from error
         cuts = np.cumsum([state.facts.steps for state in batch])[:-1]
@@ -186,6 +185,13 @@ def _evaluate_candidate(
                 for state, part in zip(batch, np.split(values, cuts), strict=True)
             ]
     return entries
+
+
+def _think_again(candidate: LoadedCandidate, states: _EpisodeStates) -> np.ndarray:
+    """Q (T,) of what the policy would have chosen at each step, had it played this episode."""
+    seen = Observations(images=states.images[candidate.image_size], tools=states.tools)
+    _, values = candidate.policy.decide_each(seen, seed=states.seed)
+    return values
 
 
 def _join(parts: Sequence[np.ndarray]) -> np.ndarray:

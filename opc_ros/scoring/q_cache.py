@@ -19,7 +19,8 @@ from opc_ros.errors import QCacheError
 
 SCORER_VERSION = "1"  # changes with anything that changes Q values: decoding, resizing, what a candidate is given
 FORMAT_VERSION = 1
-LOGGED = "q"  # Q at the recorded action; other quantities bear names of their own
+LOGGED = "q"  # Q at the recorded action
+GREEDY = "greedy_q:seed_and_step"  # Q at the policy's own action, searched as its manifest says
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS candidates (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);

@@ -10,11 +10,10 @@ import numpy as np
 
 from opc_ros.errors import EmptyValidationSet, ScoreError
 from opc_ros.policies.candidate import Candidate, find_change
-from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, Failure
-from opc_ros.scoring.q_cache import LOGGED, EpisodeFacts, QCache
+from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 _EPISODES_PER_CHUNK = 4
@@ -49,7 +48,7 @@ def score_candidates(
     q_cache: QCache,
     engine: Engine,
     *,
-    greedy: CemSettings | None = None,
+    has_greedy: bool = False,
     episodes_per_pass: int = 1,
     is_cancelled: Callable[[], bool] = lambda: False,
     report: Report = ignore_progress,
@@ -58,7 +57,7 @@ def score_candidates(
     _refuse_twins(candidates)
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
-    plan = EvaluationPlan(greedy=greedy, episodes_per_pass=episodes_per_pass)
+    plan = EvaluationPlan(has_greedy=has_greedy, episodes_per_pass=episodes_per_pass)
     values = _Values(q_cache, candidates, plan)
     present = np.array([values.find_present(candidate.id, source.refs) for candidate in candidates])  # (C, E) bool
     lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
@@ -194,7 +193,7 @@ def _collect(
         lengths=np.array([fact.steps for fact in facts], dtype=np.int64),
         success=np.array([ref.is_success for ref in refs], dtype=bool),
         q=values.join(kept, LOGGED, facts),
-        q_greedy=values.join(kept, plan.greedy_quantity, facts) if plan.greedy else None,
+        q_greedy=values.join(kept, GREEDY, facts) if plan.has_greedy else None,
         failed_candidates=_named(run.failed_candidates),
         failed_episodes=_named(run.failed_episodes),
         frames_decoded=run.frames,

@@ -14,7 +14,6 @@ import numpy as np
 from opc_ros.durable import replace_file
 from opc_ros.errors import OpcError, ScoreError
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.greedy import CemSettings
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.rank import rank_candidates
 from opc_ros.ranking.ranking import Ranking
@@ -64,7 +63,7 @@ def score_and_rank(
     options: RankingOptions,
     out: Path,
     *,
-    greedy: CemSettings | None = None,
+    has_greedy: bool = False,
     episodes_per_pass: int = 1,
     known: Mapping[str, KnownSuccess] | None = None,
     unreadable: Sequence[Failure] = (),
@@ -79,7 +78,7 @@ def score_and_rank(
         candidates,
         q_cache,
         engine,
-        greedy=greedy,
+        has_greedy=has_greedy,
         episodes_per_pass=episodes_per_pass,
         is_cancelled=is_cancelled,
         report=report_scoring,

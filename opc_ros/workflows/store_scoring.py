@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opc_ros.policies.greedy import CemSettings
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
@@ -55,7 +54,7 @@ def score_store(
             engine,
             request.options,
             request.out,
-            greedy=CemSettings(seed=request.options.seed) if request.has_baselines else None,
+            has_greedy=request.has_baselines,
             episodes_per_pass=episodes_per_pass,
             known=known,
             unreadable=[Failure(str(folder), str(error)) for folder, error in unreadable],

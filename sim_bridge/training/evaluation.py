@@ -10,13 +10,12 @@ from pathlib import Path
 import cv2
 
 from opc_ros.errors import ConfigError, EvaluationError
+from opc_ros.playing import play_episode
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.compute import limit_threads_here
-from opc_ros.policies.greedy import CemSettings
+from opc_ros.policies.policy import Policy, load_policy
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.workers import work_through
-from sim_bridge.episodes import play_outcome
-from sim_bridge.training.greedy_policy import GreedyPolicy
 from sim_bridge.training.true_success import FIRST_SEED, OutcomeFile, Trial, TrueSuccess, summarise
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.worlds import find_world
@@ -26,12 +25,11 @@ _SEEDS_AT_ONCE = 10  # between two entries in the outcome file
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """Which worlds, how many episodes in each, and how actions are searched."""
+    """Which worlds, and how many episodes in each; how actions are searched is the candidate's own."""
 
     worlds: tuple[str, ...] = ("train", "test", "pseudo_real")
     episodes: int = 200
     first_seed: int = FIRST_SEED
-    cem: CemSettings = CemSettings(samples=64, elites=6, rounds=3)  # noqa: RUF009  # frozen, so one serves all
     image_size: int = 0  # 0: as large as the candidate looks at
     allow_code: bool = False
 
@@ -47,7 +45,7 @@ class EvaluationPlan:
 
     def trial(self, candidate: Candidate, world: str) -> Trial:
         size = self.image_size or max(candidate.manifest.input.image_size)
-        return Trial(candidate.id, world, self.cem, size)
+        return Trial(candidate.id, world, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +115,15 @@ class _Player:
     """The candidate and the arm that the last task used; the next one mostly wants the same."""
 
     def __init__(self) -> None:
-        self._policy: tuple[str, GreedyPolicy] | None = None
+        self._policy: tuple[str, Policy] | None = None
         self._arm: tuple[tuple[str, int], TwinArm] | None = None
 
-    def policy_for(self, task: _Task) -> GreedyPolicy:
+    def policy_for(self, task: _Task) -> Policy:
         if self._policy is None or self._policy[0] != task.trial.candidate_id:
             candidate = read_candidate(task.folder)
             if candidate.id != task.trial.candidate_id:
                 raise EvaluationError(f"candidate {task.folder}: changed while it was being evaluated; run again")
-            self._policy = (candidate.id, GreedyPolicy(candidate, task.trial.cem, allow_code=task.allow_code))
+            self._policy = (candidate.id, load_policy(candidate, allow_code=task.allow_code, device="cpu"))
         return self._policy[1]
 
     def arm_for(self, task: _Task) -> TwinArm:
@@ -142,4 +140,4 @@ _player = _Player()  # one for each process
 
 def _play(task: _Task) -> dict[int, bool]:
     policy, arm = _player.policy_for(task), _player.arm_for(task)
-    return {seed: play_outcome(arm, policy, seed) for seed in task.seeds}
+    return {seed: play_episode(arm, policy, seed) for seed in task.seeds}

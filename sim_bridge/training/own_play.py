@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.errors import CandidateError, ConfigError
+from opc_ros.grasp import GraspAction, Observation
+from opc_ros.playing import Player
 from opc_ros.policies.candidate import read_candidate
-from opc_ros.policies.compute import limit_threads_here
-from opc_ros.policies.greedy import CemSettings
+from opc_ros.policies.policy import Policy, load_policy
+from sim_bridge.behaviour import act_at_random
 from sim_bridge.collecting import check_scene
-from sim_bridge.episodes import SeededPolicy
-from sim_bridge.training.greedy_policy import GreedyPolicy
 from sim_bridge.world import World
 
-SEARCH = CemSettings(samples=64, elites=6, rounds=3)  # as hard as it searches when its true success is measured
 _NAME_LENGTH = 40
+_STREAM = 12  # keeps random actions apart from other draws of the episode's seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,35 @@ class OwnPlay:
         arm = f"{self.arm.robot}-" if self.arm is not None else ""
         return f"{arm}{self.world}-{name}-{self.candidate_id[:12]}{random}-{self.image_size}px-{seed:08d}"
 
-    def make_policy(self, world: World) -> SeededPolicy:
+    def make_policy(self, world: World) -> Player:
         candidate = read_candidate(self.folder)
         if candidate.id != self.candidate_id:
             raise CandidateError(f"candidate {self.folder}: changed since the first episode; run again")
-        limit_threads_here(1)  # the workers are the threads
-        return GreedyPolicy(candidate, SEARCH, epsilon=self.epsilon, allow_code=self.allow_code)
+        policy = load_policy(candidate, allow_code=self.allow_code, device="cpu")
+        return SometimesRandom(policy, self.epsilon) if self.epsilon else policy
+
+
+class SometimesRandom:
+    """A candidate's policy that acts at random now and then: another policy, and its name says so."""
+
+    def __init__(self, policy: Policy, epsilon: float) -> None:
+        self._policy = policy
+        self._epsilon = epsilon
+        self._rng = np.random.default_rng(0)
+
+    @property
+    def name(self) -> str:
+        return f"{self._policy.name}+random{self._epsilon:g}"
+
+    def begin(self, seed: int) -> None:
+        self._policy.begin(seed)
+        self._rng = np.random.default_rng((seed, _STREAM))
+
+    def choose(self, observation: Observation) -> GraspAction:
+        if self._rng.random() >= self._epsilon:
+            return self._policy.choose(observation)
+        self._policy.skip()
+        return act_at_random(self._rng, self._policy.candidate.manifest.input.action_bounds)
 
 
 def plan_own_play(

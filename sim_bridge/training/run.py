@@ -16,7 +16,7 @@ import torch
 
 from opc_ros.durable import replace_file
 from opc_ros.errors import TrainingError
-from opc_ros.policies.architectures import QNetwork, build_network
+from opc_ros.policies.architectures import QNetwork, build_network, state_hyper_parameters
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.compute import choose_device
 from opc_ros.policies.input_spec import CameraSpec, InputSpec
@@ -178,7 +178,7 @@ class TrainingRun:
             format="safetensors",
             input=self._spec,
             architecture=recipe.architecture,
-            hyper_parameters=dict(recipe.hyper_parameters),
+            hyper_parameters=state_hyper_parameters(recipe.architecture, recipe.hyper_parameters),
             provenance=Provenance(
                 family=recipe.family or recipe.architecture,
                 training_run=recipe.name,

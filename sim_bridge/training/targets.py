@@ -8,8 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from opc_ros.grasp import ActionBounds
+from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.architectures import QNetwork
-from opc_ros.policies.greedy import CemSettings, greedy_actions
+from opc_ros.policies.greedy import greedy_actions
 from opc_ros.policies.torch_q import NetworkQFunction
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay
@@ -62,14 +63,11 @@ class BellmanTargets:
         targets = self._final_reward[rows]
         running = np.flatnonzero(~self._is_last[rows])
         recipe = self._recipe
-        settings = CemSettings(
-            samples=recipe.cem_samples,
-            elites=max(1, recipe.cem_samples // 8),
-            rounds=recipe.cem_rounds,
-            seed=recipe.seed + step,
+        search = CrossEntropySearch(
+            samples=recipe.cem_samples, elites=max(1, recipe.cem_samples // 8), rounds=recipe.cem_rounds
         )
         following = self._replay.observations(rows[running] + 1)
-        _, best = greedy_actions(self._lagging, following, ActionBounds(), settings)
+        _, best = greedy_actions(self._lagging, following, ActionBounds(), search, recipe.seed + step)
         targets[running] = recipe.gamma * best
         return targets
 

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.errors import EvaluationError
 from opc_ros.grasp import MAX_STEPS
-from opc_ros.policies.greedy import CemSettings
+from sim_bridge.world import WorldSpec
 from sim_bridge.worlds import find_world
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FIRST_SEED = 1_000_000  # far from the seeds that data is collected with
+
+
+def world_digest(spec: WorldSpec) -> str:
+    """Of the world and of what its arm is made of; how the arm is reached over ROS changes no outcome."""
+    bare = {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec) if field.name != "arm"}
+    arm = {part: getattr(spec.arm, part) for part in ("model", "body", "tool", "workspace", "start")}
+    return hashlib.sha256(repr((bare, arm)).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Which candidate is tried, where, and how it searches its actions."""
+    """Which candidate is tried, and where; its id says how it searches its actions."""
 
     candidate_id: str
     world: str
-    cem: CemSettings
     image_size: int  # of the twin's images
 
     def header(self) -> dict[str, object]:
         """All that changes an outcome; the world's description included, so that an edited world is another one."""
-        description = hashlib.sha256(repr(find_world(self.world)).encode()).hexdigest()[:16]
         return {
             "format_version": FORMAT_VERSION,
             "candidate": self.candidate_id,
             "world": self.world,
-            "world_digest": description,
-            "cem": asdict(self.cem),
+            "world_digest": world_digest(find_world(self.world)),
             "image_size": self.image_size,
             "max_steps": MAX_STEPS,
         }

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from opc_ros.playing import record_episode
 from opc_ros.store import Store, open_store
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
 from sim_bridge.collecting import CollectionPlan, collect
-from sim_bridge.episodes import play_episode
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.worlds import find_world
 
@@ -90,7 +90,7 @@ def compare_with_bare_loop(episodes: int, size: int, store: Store) -> None:
     collecting, bare, rendering = Seconds(), Seconds(), Seconds()
 
     def play(seed: int, name: str) -> None:
-        episode = play_episode(arm, policy, seed, episode_id=f"{name}-{size}-{seed}", object_set="train")
+        episode = record_episode(arm, policy, seed, episode_id=f"{name}-{size}-{seed}", object_set="train")
         store.append(episode)
 
     play(episodes, "warm-up")

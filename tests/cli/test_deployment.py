@@ -14,7 +14,7 @@ from opc_ros.deployment.gate import DAY_NS
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.input_spec import InputSpec
-from opc_ros.policies.manifest import CandidateManifest
+from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest
 from opc_ros.ranking import RankedCandidate, Ranking
 from opc_ros.store import open_store
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
@@ -35,7 +35,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ids = {}
     for name in ("good", "poor"):
         manifest = CandidateManifest(
-            format_version=1,
+            format_version=FORMAT_VERSION,
             name=name,
             artifact="weights.safetensors",
             format="safetensors",

@@ -11,16 +11,17 @@ from opc_ros.deployment.permit import Permit, Revocations, Rung, Signed, sign_re
 from opc_ros.deployment.runner import End, LeaseRunner, ListSink
 from opc_ros.errors import CandidateError, PermitRefused
 from opc_ros.grasp import GraspAction, Observation
+from opc_ros.playing import ScriptedPlayer
 from opc_ros.policies.candidate import candidate_id, read_candidate, write_candidate
 from opc_ros.policies.input_spec import InputSpec
-from opc_ros.policies.manifest import CandidateManifest, canonical_manifest
+from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, canonical_manifest
 from tests.deployment.clock import Clock
 from tests.deployment.conftest import CANDIDATE, Robot
 
 Issue = Callable[..., Signed]
 
 MANIFEST = CandidateManifest(
-    format_version=1,
+    format_version=FORMAT_VERSION,
     name="sample",
     artifact="weights.safetensors",
     format="safetensors",
@@ -45,6 +46,7 @@ class CountingArm(ScriptedArm):
         return super().apply(action)
 
 
+@ScriptedPlayer
 def go_down(seen: Observation) -> GraspAction:
     """Two large steps down, then terminate."""
     if seen.tool.z_m > 0.1:
@@ -106,10 +108,11 @@ def test_a_lease_sent_again_goes_on_where_it_was_and_repeats_nothing(
 def test_a_revocation_stops_within_the_episode(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink, signer: Signer
 ) -> None:
+    @ScriptedPlayer
     def revoke_on_second_thought(seen: Observation) -> GraspAction:
         if seen.tool.z_m < 0.25:
             robot.verifier.accept_revocations(sign_revocations(Revocations(1, ("p1",)), signer))
-        return go_down(seen)
+        return go_down.choose(seen)
 
     report = make_runner(robot, sink).run(check(robot, issue), arm, revoke_on_second_thought, seed=3)
     assert (report.end, report.message) == (End.BROKEN_OFF, "permit p1 was revoked")
@@ -121,9 +124,10 @@ def test_a_revocation_stops_within_the_episode(
 def test_a_stop_counts_as_a_safety_event_and_ends_the_lease(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink
 ) -> None:
+    @ScriptedPlayer
     def press(seen: Observation) -> GraspAction:
         arm.stop("red button")
-        return go_down(seen)
+        return go_down.choose(seen)
 
     report = make_runner(robot, sink).run(check(robot, issue), arm, press, seed=3)
     assert report.end is End.BROKEN_OFF
@@ -143,6 +147,7 @@ def test_an_arm_stopped_beforehand_is_not_held_against_the_candidate(
 
 
 def test_a_policy_that_fails_leaves_the_arm_still(robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink) -> None:
+    @ScriptedPlayer
     def fail(seen: Observation) -> GraspAction:
         raise CandidateError("returned NaN or infinity for 3 of 64 actions")
 
@@ -155,6 +160,7 @@ def test_a_policy_that_fails_leaves_the_arm_still(robot: Robot, issue: Issue, ar
 def test_an_unexpected_failure_is_in_the_journal_before_it_is_raised(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink
 ) -> None:
+    @ScriptedPlayer
     def crash(seen: Observation) -> GraspAction:
         raise ZeroDivisionError
 
@@ -167,6 +173,7 @@ def test_an_unexpected_failure_is_in_the_journal_before_it_is_raised(
 def test_a_permit_that_expires_between_episodes_ends_the_lease(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink, clock: Clock
 ) -> None:
+    @ScriptedPlayer
     def dawdle(seen: Observation) -> GraspAction:
         clock.advance(200)
         return GraspAction(terminate=True)

@@ -7,10 +7,11 @@ from pathlib import Path
 import torch
 
 from opc_ros.experiments.pong.learner import ARCHITECTURE, INPUT, PARAMETERS
+from opc_ros.policies.action_search import ChoiceSearch
 from opc_ros.policies.architectures import build_network
 from opc_ros.policies.architectures.region_moments import RegionMoments
 from opc_ros.policies.candidate import Candidate, write_candidate
-from opc_ros.policies.manifest import CandidateManifest, Provenance
+from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
 
 BALL_BELOW_PADDLE = 17  # the feature: 5 presences, 5 rows, 5 columns, then row distances of pairs 01 02 03
@@ -36,13 +37,14 @@ def make_follower(
         last.weight[2, 0] = last.weight[1, 1] = 1.0
         last.bias[0] = 0.3  # stay while the ball is about as high as the paddle
     manifest = CandidateManifest(
-        format_version=1,
+        format_version=FORMAT_VERSION,
         name=name,
         artifact="weights.safetensors",
         format="safetensors",
         input=INPUT,
         architecture=ARCHITECTURE,
         hyper_parameters=PARAMETERS,
+        action_search=ChoiceSearch(),
         provenance=Provenance(family=family, step=1),
     )
     return write_candidate(folder / name, manifest, save_weights(network))

@@ -11,10 +11,11 @@ import torch
 from opc_ros.arms.arm import ScriptedArm
 from opc_ros.episode import Episode, Frame, Label, LabelSource
 from opc_ros.grasp import GraspAction, GraspStep
-from opc_ros.policies.architectures import build_network
+from opc_ros.policies.action_search import ChoiceSearch, CrossEntropySearch
+from opc_ros.policies.architectures import build_network, state_hyper_parameters
 from opc_ros.policies.candidate import Candidate, write_candidate
-from opc_ros.policies.input_spec import CameraSpec, InputSpec
-from opc_ros.policies.manifest import CandidateManifest, Provenance
+from opc_ros.policies.input_spec import CameraSpec, InputSpec, Normalisation
+from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
 
 # Stay, up and down.
@@ -75,19 +76,24 @@ def make_candidate(
     image_size: int = 48,
     name: str = "",
     provenance: Provenance | None = None,
+    search: CrossEntropySearch | None = None,
     **hyper_parameters: Any,
 ) -> Candidate:
     torch.manual_seed(seed)
     choices = CHOICES if architecture == "region_moments" else None
-    spec = InputSpec(image_size, image_size, camera=scripted_camera(), action_choices=choices)
+    is_moments = architecture == "region_moments"
+    normalisation = Normalisation(image_range=(0.0 if is_moments else -1.0, 1.0))
+    camera = scripted_camera()
+    spec = InputSpec(image_size, image_size, camera=camera, action_choices=choices, normalisation=normalisation)
     manifest = CandidateManifest(
-        format_version=1,
+        format_version=FORMAT_VERSION,
         name=name or f"{architecture}-{seed}",
         artifact="weights.safetensors",
         format="safetensors",
         input=spec,
         architecture=architecture,
-        hyper_parameters=hyper_parameters,
+        hyper_parameters=state_hyper_parameters(architecture, hyper_parameters),
+        action_search=ChoiceSearch() if is_moments else search or CrossEntropySearch(),
         provenance=provenance or Provenance(seed=seed),
     )
     network = build_network(architecture, spec, hyper_parameters)

@@ -10,10 +10,12 @@ import torch
 from opc_ros.arms.arm import ScriptedArm
 from opc_ros.policies.architectures import ARCHITECTURES, QT_OPT_PARAMETERS, build_network
 from opc_ros.policies.architectures.patch import PatchSampler, pose_after
-from opc_ros.policies.input_spec import CameraSpec, InputSpec
+from opc_ros.policies.input_spec import CameraSpec, InputSpec, Normalisation
 from tests.policies.making import CHOICES, scripted_camera
 
-SPEC = InputSpec(96, 96, camera=scripted_camera(), action_choices=CHOICES)
+SPEC = InputSpec(
+    96, 96, camera=scripted_camera(), action_choices=CHOICES, normalisation=Normalisation(image_range=(0.0, 1.0))
+)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -7,9 +7,10 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.errors import CandidateError
+from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.averaging import average_candidates
 from opc_ros.policies.candidate import Candidate, read_candidate
-from opc_ros.policies.greedy import CemSettings, greedy_actions
+from opc_ros.policies.greedy import greedy_actions
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations
 from tests.policies.making import make_candidate
@@ -37,8 +38,8 @@ def test_its_answer_is_the_mean_of_its_members_answers(tmp_path: Path, architect
 def test_it_can_be_searched_and_says_whom_it_is_made_of(tmp_path: Path) -> None:
     of = members(tmp_path)
     average = average_candidates(of, "three", tmp_path / "three")
-    settings = CemSettings(samples=16, elites=4, rounds=2)
-    actions, values = greedy_actions(load_q_function(average), STATES, average.manifest.input.action_space, settings)
+    search, space = CrossEntropySearch(samples=16, elites=4, rounds=2), average.manifest.input.action_space
+    actions, values = greedy_actions(load_q_function(average), STATES, space, search)
     np.testing.assert_allclose(load_q_function(average).q(STATES, actions), values, atol=1e-5)
     assert all(member.id[:12] in average.manifest.provenance.notes for member in of)
 

@@ -11,6 +11,7 @@ import torch
 import yaml
 
 from opc_ros.errors import CandidateError, ConfigError
+from opc_ros.policies.architectures import state_hyper_parameters
 from opc_ros.policies.candidate import read_candidate, write_candidate
 from opc_ros.policies.loading import load_q_function
 from tests.policies.making import make_candidate
@@ -19,7 +20,16 @@ from tests.policies.making import make_candidate
 def rewrite_manifest(folder: Path, **changes: object) -> None:
     path = folder / "candidate.yaml"
     document = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump(document | changes))
+    path.write_text(yaml.safe_dump(_merge(document, changes)))
+
+
+def _merge(document: dict[str, object], changes: dict[str, object]) -> dict[str, object]:
+    """Keys below keys too; None takes one away."""
+    merged = dict(document)
+    for key, value in changes.items():
+        before = document.get(key)
+        merged[key] = _merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def test_the_id_is_the_sha256_over_canonical_manifest_and_artifact(tmp_path: Path) -> None:
@@ -68,7 +78,7 @@ def test_what_runs_are_the_bytes_that_were_hashed_even_if_the_file_changes_in_be
     ("changes", "complaint"),
     [
         ({"colour": "red"}, "unknown key 'colour'"),
-        ({"format_version": 9}, "format_version is 9, this opc_ros reads 1"),
+        ({"format_version": 9}, "format_version is 9, this opc_ros reads 2"),
         ({"artifact": "../../etc/passwd"}, "plain name of a file"),
         ({"artifact": "candidate.yaml"}, "plain name of a file"),
         ({"format": "pickle"}, "'pickle', expected one of"),
@@ -93,10 +103,16 @@ def test_a_wrong_manifest_is_refused_in_one_line(tmp_path: Path, changes: dict[s
     [
         ({"architecture": "transformer"}, "expected one of whole_image, tool_crop, target_crop"),
         ({"hyper_parameters": {"depth": 3}}, "unknown key 'depth'"),
+        ({"hyper_parameters": {"hidden": None}}, "hyper_parameters: hidden is missing"),
         ({"hyper_parameters": {"hidden": [32]}}, "tensor judge.0.bias has shape (64,)"),
         ({"input": {"image_height": 8, "image_width": 8}}, "cannot be built"),
         (
-            {"architecture": "tool_crop", "input": {"image_height": 48, "image_width": 48}},
+            {
+                "architecture": "tool_crop",
+                "hyper_parameters": dict.fromkeys(state_hyper_parameters("whole_image"))
+                | state_hyper_parameters("tool_crop"),
+                "input": {"camera": None},
+            },
             "needs the camera's projection",
         ),
     ],
@@ -147,7 +163,7 @@ def test_a_pickle_is_refused_under_every_name_and_never_run(tmp_path: Path, arti
     else:
         torch.save({"weights": Trap(trap)}, artifact)
     if artifact_format != "safetensors":
-        rewrite_manifest(tmp_path / "c", format=artifact_format, architecture="", hyper_parameters={})
+        rewrite_manifest(tmp_path / "c", format=artifact_format, architecture="", hyper_parameters=None)
     with pytest.raises(CandidateError, match="is a pickle"):
         load_q_function(read_candidate(tmp_path / "c"), allow_code=True)
     assert not trap.exists()

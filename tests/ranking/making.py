@@ -8,7 +8,7 @@ import numpy as np
 
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.input_spec import InputSpec
-from opc_ros.policies.manifest import CandidateManifest, Provenance
+from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.ranking import Ranking, rank_candidates
 from opc_ros.reporting.report import KnownSuccess
 from opc_ros.scoring.q_cache import EpisodeFacts
@@ -79,7 +79,7 @@ def rank(scored: ScoredSet, *, resamples: int = 200, seed: int = 0) -> Ranking:
 def _candidate(index: int, count: int) -> Candidate:
     family = FAMILIES[index % len(FAMILIES)]
     manifest = CandidateManifest(
-        format_version=1,
+        format_version=FORMAT_VERSION,
         name=f"{family.lower().replace(' ', '-')}-{index:03d}",
         artifact="weights.safetensors",
         format="safetensors",

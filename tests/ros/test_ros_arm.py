@@ -23,11 +23,11 @@ from opc_ros.arms.contract import ArmContract
 from opc_ros.arms.trajectory import plan_hold
 from opc_ros.errors import ArmError, ArmLost, ArmStopped
 from opc_ros.grasp import GraspAction
+from opc_ros.playing import record_episode
 from opc_ros.ros import topics
 from opc_ros.ros.joint_messages import trajectory_to_msg
 from opc_ros.ros.ros_arm import RosArm
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
-from sim_bridge.episodes import play_episode
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 from tests.ros.twin_rig import KINEMATICS, PATIENCE_S, SETTINGS, TwinProcess, Watcher, own_domain
@@ -143,7 +143,7 @@ def test_a_sure_hand_lifts_an_object_and_the_gripper_tells(arm: RosArm):
     # The twin keeps to itself where its objects lie; a world of the same layout tells.
     with World(find_world("train"), image_size=32) as world:
         world.lay_out(6)
-        episode = play_episode(arm, BehaviourPolicy(sure, world), 6, episode_id="e", object_set="train")
+        episode = record_episode(arm, BehaviourPolicy(sure, world), 6, episode_id="e", object_set="train")
     assert episode.label.is_success
     assert len(episode.steps) < 12
     assert arm.observe().tool.aperture_m > 0.01

@@ -9,8 +9,8 @@ import pytest
 from opc_ros.episode import Episode
 from opc_ros.errors import EmptyValidationSet, EpisodeDamaged, ScoreError
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.greedy import CemSettings, greedy_actions
 from opc_ros.policies.loading import load_q_function
+from opc_ros.policies.policy import load_policy, seed_of_recorded
 from opc_ros.policies.q_function import Observations, QFunction, ScriptedQFunction
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.q_cache import QCache
@@ -93,22 +93,19 @@ def test_values_equal_direct_evaluation(q_cache: QCache, candidates: list[Candid
     assert scored.is_complete
 
 
-def test_greedy_values_are_those_of_the_cross_entropy_method(q_cache: QCache, candidates: list[Candidate]) -> None:
-    settings = CemSettings(samples=16, elites=4, seed=3)
+def test_greedy_values_are_those_of_what_the_policy_itself_would_have_done(
+    q_cache: QCache, candidates: list[Candidate]
+) -> None:
     candidate = candidates[1]
-    scored = score_candidates(MemorySource(EPISODES[:3]), [candidate], q_cache, LocalEngine(), greedy=settings)
+    scored = score_candidates(MemorySource(EPISODES[:3]), [candidate], q_cache, LocalEngine(), has_greedy=True)
     assert scored.q_greedy is not None
-    spec = candidate.manifest.input
+    policy = load_policy(candidate)
     best = [
-        greedy_actions(
-            load_q_function(candidate),
-            Observations.from_sequence([s.observe() for s in episode.steps], spec.image_size),
-            spec.action_bounds,
-            settings,
-        )[1]
+        policy.decide(step.observe(), seed=seed_of_recorded(episode.id), step=index).q
         for episode in EPISODES[:3]
+        for index, step in enumerate(episode.steps)
     ]
-    np.testing.assert_allclose(scored.q_greedy[0], np.maximum(np.concatenate(best), scored.q[0]), atol=1e-6)
+    np.testing.assert_array_equal(scored.q_greedy[0], np.maximum(np.float32(best), scored.q[0]))
 
 
 def test_each_episode_is_read_once_for_all_candidates(q_cache: QCache, candidates: list[Candidate]) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from opc_ros.errors import ConfigError
 from opc_ros.grasp import ActionBounds, GraspAction
+from opc_ros.playing import record_episode
 from sim_bridge.behaviour import BEHAVIOURS, BehaviourPolicy, aim_at, find_behaviour
-from sim_bridge.episodes import play_episode
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.worlds import WORLDS, find_world
 
@@ -47,10 +47,10 @@ def test_aims_around_a_neighbour_that_stands_where_a_finger_would_come_down() ->
 def test_a_sure_hand_holds_what_it_closes_on_and_drops_what_it_lets_go() -> None:
     arm = TwinArm(find_world("train"), image_size=16)
     policy = BehaviourPolicy(SURE, arm.world)
-    episodes = [play_episode(arm, policy, seed, episode_id=str(seed), object_set="train") for seed in range(4)]
+    episodes = [record_episode(arm, policy, seed, episode_id=str(seed), object_set="train") for seed in range(4)]
     assert sum(bool(episode.label.is_success) for episode in episodes) >= 3
     held = next(seed for seed, episode in enumerate(episodes) if episode.label.is_success)
-    play_episode(arm, policy, held, episode_id="again", object_set="train")
+    record_episode(arm, policy, held, episode_id="again", object_set="train")
     assert arm.world.is_holding()
     arm.apply(GraspAction(open_gripper=True))
     arm.world.advance(0.5)
@@ -77,7 +77,7 @@ def test_policies_succeed_about_as_often_as_they_should(name: str, fewest: int, 
     spec = find_behaviour(name)
     arm = TwinArm(find_world(spec.tuned_in), image_size=16)
     policy = BehaviourPolicy(spec, arm.world)
-    episodes = [play_episode(arm, policy, seed, episode_id=str(seed), object_set="train") for seed in range(8)]
+    episodes = [record_episode(arm, policy, seed, episode_id=str(seed), object_set="train") for seed in range(8)]
     arm.close()
     assert fewest <= sum(bool(episode.label.is_success) for episode in episodes) <= most
     assert all(len(episode.steps) <= 20 for episode in episodes)

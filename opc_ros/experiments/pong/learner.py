@@ -17,7 +17,7 @@ from opc_ros.experiments.pong.replay import Batch
 from opc_ros.experiments.pong.variants import Variant
 from opc_ros.policies.architectures import build_network
 from opc_ros.policies.architectures.region_moments import RegionMoments
-from opc_ros.policies.input_spec import InputSpec
+from opc_ros.policies.input_spec import InputSpec, Normalisation
 from opc_ros.policies.weights import save_weights
 
 ARCHITECTURE = "region_moments"
@@ -32,7 +32,7 @@ PARAMETERS: dict[str, Any] = {
     ],
     "hidden": [64, 64],
 }
-INPUT = InputSpec(HEIGHT, WIDTH, action_choices=CHOICES.vectors)
+INPUT = InputSpec(HEIGHT, WIDTH, action_choices=CHOICES.vectors, normalisation=Normalisation(image_range=(0.0, 1.0)))
 
 
 def value_following(online: Tensor, lagging: Tensor, *, is_double: bool) -> Tensor:

@@ -33,12 +33,12 @@ class Point:
 
 def make_policy(candidate: Candidate) -> Policy:
     """The greedy policy of a candidate, found as scoring finds it."""
-    q_function = load_q_function(candidate, device="cpu")
+    q_function, manifest = load_q_function(candidate, device="cpu"), candidate.manifest
     vectors = CHOICES.to_array()
 
     def choose(pictures: np.ndarray) -> np.ndarray:
         observations = Observations(images=pictures, tools=np.zeros((len(pictures), TOOL_SIZE), dtype=np.float32))
-        chosen, _ = greedy_actions(q_function, observations, candidate.manifest.input.action_space)
+        chosen, _ = greedy_actions(q_function, observations, manifest.input.action_space, manifest.action_search)
         return np.asarray((chosen[:, None] == vectors).all(axis=2).argmax(axis=1))
 
     return choose

@@ -20,6 +20,7 @@ from opc_ros.experiments.pong.emulator import ACTIONS, PongGame
 from opc_ros.experiments.pong.learner import ARCHITECTURE, INPUT, PARAMETERS, Learner
 from opc_ros.experiments.pong.replay import Decisions, Replay
 from opc_ros.experiments.pong.variants import Variant
+from opc_ros.policies.action_search import ChoiceSearch
 from opc_ros.policies.candidate import Candidate, read_candidate, write_candidate
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.progress import Report, ignore_progress
@@ -149,6 +150,7 @@ class TrainingRun:
             input=INPUT,
             architecture=ARCHITECTURE,
             hyper_parameters=PARAMETERS,
+            action_search=ChoiceSearch(),
             provenance=Provenance(
                 family=self._variant.name,
                 training_run=f"{self._variant.name}-{self._identity()[:12]}",

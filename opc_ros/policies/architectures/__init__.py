@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,17 +32,22 @@ _KINDS: dict[str, tuple[Any, Any]] = {
 }
 ARCHITECTURES = tuple(_KINDS)
 
-__all__ = ["ARCHITECTURES", "QT_OPT_PARAMETERS", "Average", "Code", "QNetwork", "build_network"]
+__all__ = [
+    "ARCHITECTURES",
+    "QT_OPT_PARAMETERS",
+    "Average",
+    "Code",
+    "QNetwork",
+    "build_network",
+    "state_hyper_parameters",
+]
 
 
 def build_network(
     architecture: str, spec: InputSpec, parameters: Mapping[str, Any] | None = None, *, where: str = "candidate"
 ) -> QNetwork:
     """A network with fresh weights, drawn from torch's current random state."""
-    if architecture not in _KINDS:
-        raise CandidateError(f"{where}: architecture {architecture!r}, expected one of {', '.join(ARCHITECTURES)}")
-    network_kind, parameters_kind = _KINDS[architecture]
-    parsed = parse_config(dict(parameters or {}), parameters_kind, where=f"{where}: hyper_parameters")
+    network_kind, parsed = _KINDS[_known(architecture, where)][0], _parse(architecture, parameters, where)
     try:
         network: QNetwork = network_kind(spec, parsed)
     except (RuntimeError, ValueError, ZeroDivisionError, IndexError) as error:
@@ -49,3 +56,25 @@ def build_network(
             f"{where}: {architecture} cannot be built with {dict(parameters or {})}: {reason}"
         ) from error
     return network
+
+
+def state_hyper_parameters(
+    architecture: str, parameters: Mapping[str, Any] | None = None, *, where: str = "candidate"
+) -> dict[str, Any]:
+    """All of them, defaults written out: a manifest states them, so that no default can change under an id."""
+    stated: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(_parse(architecture, parameters, where))))
+    if architecture == "average":
+        member = stated["architecture"], stated["hyper_parameters"]
+        stated["hyper_parameters"] = state_hyper_parameters(*member, where=f"{where}: member")
+    return stated
+
+
+def _parse(architecture: str, parameters: Mapping[str, Any] | None, where: str) -> Any:
+    kind = _KINDS[_known(architecture, where)][1]
+    return parse_config(dict(parameters or {}), kind, where=f"{where}: hyper_parameters")
+
+
+def _known(architecture: str, where: str) -> str:
+    if architecture not in _KINDS:
+        raise CandidateError(f"{where}: architecture {architecture!r}, expected one of {', '.join(ARCHITECTURES)}")
+    return architecture

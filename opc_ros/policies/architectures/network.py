@@ -13,8 +13,6 @@ from opc_ros.policies.input_spec import InputSpec
 Code = tuple[Tensor, ...]  # each (B, ...)
 
 TOOL_FEATURES = 6
-_TOOL_CENTRE_M = (0.55, 0.0, 0.2, 0.04)  # x, y, z, aperture of an arm over its bin
-_TOOL_SPREAD_M = (0.15, 0.15, 0.15, 0.04)
 
 
 class QNetwork(nn.Module, abc.ABC):
@@ -27,8 +25,10 @@ class QNetwork(nn.Module, abc.ABC):
     def __init__(self, spec: InputSpec) -> None:
         super().__init__()
         self.register_buffer("action_scale", torch.tensor(spec.scale_by_bounds()), persistent=False)
-        self.register_buffer("tool_centre", torch.tensor(_TOOL_CENTRE_M), persistent=False)
-        self.register_buffer("tool_spread", torch.tensor(_TOOL_SPREAD_M), persistent=False)
+        self.register_buffer("tool_centre", torch.tensor(spec.normalisation.tool_centre_m), persistent=False)
+        self._image_low, high = spec.normalisation.image_range
+        self._bytes_per_unit = 255.0 / (high - self._image_low)
+        self.register_buffer("tool_spread", torch.tensor(spec.normalisation.tool_spread_m), persistent=False)
 
     @abc.abstractmethod
     def encode(self, images: Tensor, tools: Tensor) -> Code:
@@ -43,6 +43,10 @@ class QNetwork(nn.Module, abc.ABC):
 
     def forward(self, images: Tensor, tools: Tensor, actions: Tensor) -> Tensor:
         return self.head(self.encode(images, tools), actions)
+
+    def pixels(self, images: Tensor) -> Tensor:
+        """Bytes (B, H, W, 3) as (B, 3, H, W) within the range the candidate states."""
+        return images.permute(0, 3, 1, 2).float() / self._bytes_per_unit + self._image_low
 
     def tool_features(self, tools: Tensor) -> Tensor:
         """Tools (B, 5) as numbers near one, (B, 6)."""
@@ -79,8 +83,3 @@ def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, *, is_p
         nn.BatchNorm2d(outputs),
         nn.ReLU(),
     )
-
-
-def to_unit_range(images: Tensor) -> Tensor:
-    """Bytes (B, H, W, 3) as (B, 3, H, W) between -1 and 1."""
-    return images.permute(0, 3, 1, 2).float() / 127.5 - 1.0

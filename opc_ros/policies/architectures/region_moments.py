@@ -46,6 +46,11 @@ class RegionMoments(QNetwork):
         super().__init__(spec)
         if spec.action_choices is None:
             raise CandidateError("architecture region_moments: needs input: action_choices, to value each of them")
+        if spec.normalisation.image_range != (0.0, 1.0):
+            raise CandidateError(
+                f"architecture region_moments: image_range is {list(spec.normalisation.image_range)}, expected "
+                "[0, 1]: black weighs nothing"
+            )
         self._regions = len(parameters.regions)
         self._pairs = tuple(zip(*itertools.combinations(range(self._regions), 2), strict=True))
         self.register_buffer("choices", torch.tensor(spec.action_choices), persistent=False)

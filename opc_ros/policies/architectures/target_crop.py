@@ -12,7 +12,6 @@ from opc_ros.policies.architectures.network import (
     QNetwork,
     convolution,
     group_by_state,
-    to_unit_range,
 )
 from opc_ros.policies.architectures.patch import HEIGHTS, PatchSampler, pose_after
 from opc_ros.policies.input_spec import InputSpec
@@ -57,7 +56,7 @@ class TargetCrop(QNetwork):
         )
 
     def encode(self, images: Tensor, tools: Tensor) -> Code:
-        return self.trunk(to_unit_range(images)), tools
+        return self.trunk(self.pixels(images)), tools
 
     def logits(self, code: Code, actions: Tensor) -> Tensor:
         features, tools = code

@@ -12,7 +12,6 @@ from opc_ros.policies.architectures.network import (
     QNetwork,
     convolution,
     group_by_state,
-    to_unit_range,
 )
 from opc_ros.policies.architectures.patch import HEIGHTS, PatchSampler
 from opc_ros.policies.input_spec import InputSpec
@@ -50,7 +49,7 @@ class ToolCrop(QNetwork):
         self.judge = nn.Sequential(nn.ReLU(), nn.Linear(p.hidden, p.hidden), nn.ReLU(), nn.Linear(p.hidden, 1))
 
     def encode(self, images: Tensor, tools: Tensor) -> Code:
-        patches = self.patch.sample(to_unit_range(images), tools[:, None, :4])
+        patches = self.patch.sample(self.pixels(images), tools[:, None, :4])
         return self.from_code(self.trunk(patches)), self.tool_features(tools)
 
     def logits(self, code: Code, actions: Tensor) -> Tensor:

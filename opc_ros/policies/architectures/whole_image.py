@@ -13,7 +13,6 @@ from opc_ros.policies.architectures.network import (
     QNetwork,
     convolution,
     group_by_state,
-    to_unit_range,
 )
 from opc_ros.policies.input_spec import InputSpec
 
@@ -103,7 +102,7 @@ class WholeImage(QNetwork):
         return judged.squeeze(1)
 
     def _look(self, images: Tensor) -> Tensor:
-        pixels = to_unit_range(images)
+        pixels = self.pixels(images)
         if self.coordinates is not None:
             pixels = torch.cat([pixels, self.coordinates.expand(pixels.shape[0], -1, -1, -1)], dim=1)
         features: Tensor = self.trunk(pixels)

@@ -5,21 +5,22 @@ from pathlib import Path
 import pytest
 
 from opc_ros.errors import ConfigError, EvaluationError
+from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.greedy import CemSettings
 from sim_bridge.training import evaluation
 from sim_bridge.training.evaluation import EvaluationPlan, evaluate, read_outcomes
 from sim_bridge.training.success_table import to_markdown, to_text
 from sim_bridge.training.true_success import OutcomeFile, Trial, summarise
 from tests.policies.making import make_candidate
 
-CEM = CemSettings(samples=4, elites=1, rounds=1)
-TRIAL = Trial("ab" * 32, "train", CEM, 32)
+SEARCH = CrossEntropySearch(samples=4, elites=1, rounds=1)
+TRIAL = Trial("ab" * 32, "train", 32)
 
 
 @pytest.fixture
 def candidate(tmp_path: Path) -> Candidate:
-    return make_candidate(tmp_path / "candidate", architecture="tool_crop", image_size=32, cells=8, channels=[4])
+    folder = tmp_path / "candidate"
+    return make_candidate(folder, architecture="tool_crop", image_size=32, search=SEARCH, cells=8, channels=[4])
 
 
 def test_wilson_interval_of_eight_in_ten() -> None:
@@ -46,14 +47,13 @@ def test_an_outcome_file_of_something_else_is_refused(tmp_path: Path) -> None:
         OutcomeFile(tmp_path, TRIAL)
 
 
-def test_other_searches_and_worlds_are_kept_apart() -> None:
+def test_other_candidates_worlds_and_images_are_kept_apart() -> None:
     others = [
-        Trial("ab" * 32, "test", CEM, 32),
-        Trial("ab" * 32, "train", CemSettings(), 32),
-        Trial("ab" * 32, "train", CEM, 64),
-        Trial("cd" * 32, "train", CEM, 32),
+        Trial("ab" * 32, "test", 32),
+        Trial("ab" * 32, "train", 64),
+        Trial("cd" * 32, "train", 32),
     ]
-    assert len({trial.file_name for trial in (TRIAL, *others)}) == 5
+    assert len({trial.file_name for trial in (TRIAL, *others)}) == 4
 
 
 def test_an_interrupted_evaluation_plays_only_what_is_missing(
@@ -68,7 +68,7 @@ def test_an_interrupted_evaluation_plays_only_what_is_missing(
         return {seed: seed % 2 == 0 for seed in task.seeds}
 
     monkeypatch.setattr(evaluation, "_play", play)
-    plan = EvaluationPlan(worlds=("train",), episodes=20, first_seed=100, cem=CEM)
+    plan = EvaluationPlan(worlds=("train",), episodes=20, first_seed=100)
     with pytest.raises(KeyboardInterrupt):
         evaluate([candidate], plan, tmp_path)
     known = read_outcomes([candidate], plan, tmp_path)[candidate.id, "train"]
@@ -82,7 +82,7 @@ def test_two_processes_find_what_one_finds(
     candidate: Candidate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "_SEEDS_AT_ONCE", 1)
-    plan = EvaluationPlan(worlds=("train",), episodes=2, cem=CEM)
+    plan = EvaluationPlan(worlds=("train",), episodes=2)
     one = evaluate([candidate], plan, tmp_path / "one")
     two = evaluate([candidate], plan, tmp_path / "two", workers=2)
     assert one == two

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.playing import play_episode
 from opc_ros.policies.averaging import average_candidates
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.loading import load_q_function, probe
+from opc_ros.policies.policy import load_policy
 from opc_ros.policies.registry import CandidateRegistry
 from sim_bridge.training.evaluation import EvaluationPlan, read_outcomes
 from sim_bridge.training.recipe import load_recipes
 from sim_bridge.training.success_table import to_markdown
-from sim_bridge.training.true_success import TrueSuccess
+from sim_bridge.training.true_success import OutcomeFile, TrueSuccess
+from sim_bridge.twin_arm import TwinArm
+from sim_bridge.worlds import find_world
 
 ZOO = Path(__file__).resolve().parents[3] / "sim_bridge" / "zoo"
 PLAN = EvaluationPlan()
@@ -86,3 +90,22 @@ def _is_measured(known: Mapping[tuple[str, str], TrueSuccess], candidate_id: str
     return all(
         (candidate_id, world) in known and known[candidate_id, world].episodes >= PLAN.episodes for world in worlds
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "world"), [("final-00800", "test"), ("trio", "pseudo_real"), ("whole-00400", "train")]
+)
+def test_recorded_outcomes_are_what_the_candidate_does_today(
+    candidates: list[Candidate], name: str, world: str
+) -> None:
+    """The search stands in the manifest, so an episode of a seed can be played again to the same end."""
+    candidate = next(one for one in candidates if one.name == name)
+    trial = PLAN.trial(candidate, world)
+    recorded = OutcomeFile(ZOO / "outcomes", trial).outcomes
+    seeds = sorted(recorded)[:4]
+    arm = TwinArm(find_world(world), image_size=trial.image_size)
+    try:
+        policy = load_policy(candidate, device="cpu")
+        assert {seed: play_episode(arm, policy, seed) for seed in seeds} == {seed: recorded[seed] for seed in seeds}
+    finally:
+        arm.close()

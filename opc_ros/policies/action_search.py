@@ -1,0 +1,48 @@
+"""How a policy looks for its best action, and which random numbers it draws while it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+STEPS_PER_SEED = 1000  # more than an episode has, so that no two steps draw the same numbers
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropySearch:
+    """Draw actions within bounds, keep the best, draw around them again; QT-Opt's numbers with a round more."""
+
+    method: Literal["cem"] = "cem"
+    samples: int = 64
+    elites: int = 6
+    rounds: int = 3
+    # Each step draws from a generator of its own, seeded with 1000 times the episode's seed plus the step.
+    randomness: Literal["seed_and_step"] = "seed_and_step"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.elites <= self.samples or self.rounds < 1:
+            raise ValueError(
+                f"{self.samples} samples, {self.elites} elites, {self.rounds} rounds: "
+                "expected at least one round and 1 to samples elites"
+            )
+
+    def describe(self) -> str:
+        return f"cem, {self.samples} samples, {self.elites} elites, {self.rounds} rounds, drawn by {self.randomness}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceSearch:
+    """Ask about every one of a few choices; nothing is drawn."""
+
+    method: Literal["choices"] = "choices"
+
+    def describe(self) -> str:
+        return "every choice is asked about"
+
+
+ActionSearch = CrossEntropySearch | ChoiceSearch
+
+
+def search_seed(episode_seed: int, step: int) -> int:
+    """What the search of one step is seeded with: the rule `seed_and_step` in a manifest."""
+    return episode_seed * STEPS_PER_SEED + step

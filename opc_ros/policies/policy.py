@@ -1,0 +1,108 @@
+"""A candidate as a policy: what is scored, measured, permitted and run is this one object."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from opc_ros.grasp import GraspAction, Observation
+from opc_ros.policies.action_search import ChoiceSearch, search_seed
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.compute import limit_threads_here
+from opc_ros.policies.greedy import greedy_actions
+from opc_ros.policies.loading import load_q_function, probe
+from opc_ros.policies.q_function import Observations, QFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a policy chose in one state, and what it thinks of it."""
+
+    vector: np.ndarray  # (8,) float32, as the search found it
+    q: float
+
+    @property
+    def action(self) -> GraspAction:
+        return GraspAction.from_vector(self.vector)
+
+
+class Policy:
+    """The action that the manifest's search finds best under the candidate's Q.
+
+    A choice follows from image, tool, the episode's seed and the step alone: states are searched one at a time, so the
+    same step of the same episode gives the same action to the last bit, whoever asks.
+    """
+
+    def __init__(self, candidate: Candidate, q_function: QFunction) -> None:
+        self._candidate = candidate
+        self._q_function = q_function
+        self._seed = 0
+        self._step = 0
+
+    @property
+    def name(self) -> str:
+        """The candidate's id: what episodes name as who played them."""
+        return self._candidate.id
+
+    @property
+    def candidate(self) -> Candidate:
+        return self._candidate
+
+    def begin(self, seed: int) -> None:
+        """An episode begins; its steps are counted from here on."""
+        self._seed, self._step = seed, 0
+
+    def choose(self, observation: Observation) -> GraspAction:
+        """The action of the next step of the episode that was begun."""
+        choice = self.decide(observation, seed=self._seed, step=self._step)
+        self._step += 1
+        return choice.action
+
+    def skip(self) -> None:
+        """Somebody else chose at the next step; it is counted all the same."""
+        self._step += 1
+
+    def decide(self, observation: Observation, *, seed: int, step: int) -> Choice:
+        """The choice at one step of the episode with this seed."""
+        seen = Observations.from_sequence([observation], self._candidate.manifest.input.image_size)
+        actions, values = self._search(seen, search_seed(seed, step))
+        return Choice(actions[0], float(values[0]))
+
+    def decide_each(self, seen: Observations, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """The actions (T, 8) and their Q (T,) at all steps of one episode, images at the size it looks at.
+
+        Where actions are drawn, each step is thought through by itself, exactly as on an arm. A few given choices are
+        compared for all steps at once: no draw hangs on the last bit of a Q.
+        """
+        if isinstance(self._candidate.manifest.action_search, ChoiceSearch):
+            return self._search(seen, 0)
+        found = [self._search(seen.rows(step, step + 1), search_seed(seed, step)) for step in range(len(seen))]
+        return np.concatenate([actions for actions, _ in found]), np.concatenate([values for _, values in found])
+
+    def _search(self, seen: Observations, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        manifest = self._candidate.manifest
+        return greedy_actions(self._q_function, seen, manifest.input.action_space, manifest.action_search, seed)
+
+
+def load_policy(candidate: Candidate, *, allow_code: bool = False, device: str | None = None) -> Policy:
+    """Load the Q function from the candidate's bytes, and try it once.
+
+    It thinks on one core: sums that are split among cores round differently, and an action must not depend on that.
+    """
+    limit_threads_here(1)
+    q_function = load_q_function(candidate, allow_code=allow_code, device=device)
+    probe(q_function, candidate.manifest.input)
+    return Policy(candidate, q_function)
+
+
+def seed_of_recorded(episode_id: str, recorded_seed: int | None = None) -> int:
+    """The seed with which a recorded episode is thought through again.
+
+    The one it was played with, where it is known; otherwise 32 bits of the sha256 of its id, so that everybody who
+    asks what a policy would have done there draws the same numbers.
+    """
+    if recorded_seed is not None:
+        return recorded_seed
+    return int.from_bytes(hashlib.sha256(episode_id.encode()).digest()[:4], "big")
