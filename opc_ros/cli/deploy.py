@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opc_ros.cli.gate import add_evidence, ask_gate
+from opc_ros.cli.halt import add_parsers
 
 if TYPE_CHECKING:
     from opc_ros.deployment.simulation import SuccessTable
@@ -54,11 +55,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         decide.add_argument("request")
         _add_person(decide, is_reason_required=word != "approve")
         decide.set_defaults(run=run_decide, word=word)
-    for word, what in (("halt", "lend no more and revoke what is lent"), ("resume", "take up again")):
-        stop = actions.add_parser(word, help=what)
-        stop.add_argument("--robot", default="", help="one robot; default: all")
-        _add_person(stop, is_reason_required=word == "halt")
-        stop.set_defaults(run=run_halt, word=word)
+    for stop in add_parsers(actions):
+        _add_person(stop, is_reason_required=stop.prog.endswith("halt"))
     clock = actions.add_parser("accept-clock", help="go on after a clock that ran ahead was corrected")
     clock.add_argument("--journal", type=Path, help="a robot's journal.db; default: the scheduler's own clock")
     _add_person(clock, is_reason_required=True)
@@ -78,7 +76,6 @@ def _add_person(parser: argparse.ArgumentParser, *, is_reason_required: bool) ->
     parser.add_argument("--person", default=_login(), help="who says so; default: you")
     parser.add_argument("--reason", default="", required=is_reason_required, help="why; kept in the audit log")
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
-    _add_rules(parser)
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
@@ -191,21 +188,6 @@ def run_decide(arguments: argparse.Namespace) -> int:
             queue, arguments.request, arguments.word, arguments.person, arguments.reason, time.time_ns()
         )
     print(f"request {request.id} is {request.state}: {request.reason}")
-    return 0
-
-
-def run_halt(arguments: argparse.Namespace) -> int:
-    import time
-
-    from opc_ros.bringup.lab import load_scheduler_rules
-    from opc_ros.deployment.approval_queue import halt, resume
-    from opc_ros.deployment.folder import DeploymentFolder
-
-    rules = load_scheduler_rules(arguments.scheduler, arguments.lab)
-    act = halt if arguments.word == "halt" else resume
-    with DeploymentFolder(arguments.state).open() as (queue, _):
-        act(queue, rules, arguments.robot, arguments.person, arguments.reason, time.time_ns())
-    print(f"{arguments.word}: {arguments.robot or 'all robots'}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What people ask of the scheduler: requests, approvals, overrides, halts."""
+"""What people ask of the scheduler: requests, approvals, overrides."""
 
 from __future__ import annotations
 
@@ -101,26 +101,6 @@ def decide_request(queue: Queue, request_id: str, word: Word, person: str, reaso
         body = {"request_id": request_id, "candidate_id": request.candidate_id, "person": person, "reason": reason}
         tell(word, body | {"gate_said": request.reason})
     return queue.request(request_id)
-
-
-def halt(queue: Queue, rules: SchedulerRules, robot: str, person: str, reason: str, now_ns: int) -> None:
-    """Give out no more robot time, and revoke what is lent; for one robot, or for all where it is empty."""
-    _check_person(person)
-    with queue.change("halt", now_ns) as tell:
-        for name in _robots(rules, robot):
-            queue.execute("INSERT OR IGNORE INTO robots (name) VALUES (?)", name)
-            queue.execute("UPDATE robots SET halted_by = ? WHERE name = ?", f"{person}: {reason}".strip(": "), name)
-            revoke_leases(queue, tell, f"halted by {person}", robot=name)
-        tell("halt", {"robot": robot or "all", "person": person, "reason": reason})
-
-
-def resume(queue: Queue, rules: SchedulerRules, robot: str, person: str, reason: str, now_ns: int) -> None:
-    """Take up again what `halt` stopped; what was revoked stays so, and is lent anew."""
-    _check_person(person)
-    with queue.change("resume", now_ns) as tell:
-        for name in _robots(rules, robot):
-            queue.execute("UPDATE robots SET halted_by = '' WHERE name = ?", name)
-        tell("resume", {"robot": robot or "all", "person": person, "reason": reason})
 
 
 def accept_clock(queue: Queue, person: str, reason: str, now_ns: int) -> None:

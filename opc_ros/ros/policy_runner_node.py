@@ -256,6 +256,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._verifier.accept_revocations(from_text(msg.data))
         except OpcError as error:
             self._tell_refusal(str(error))
+        self._publish_status()  # whoever halts waits to hear that this robot knows
 
     def _tell_refusal(self, reason: str) -> None:
         self._refused += 1
@@ -292,6 +293,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
                 step=self._progress[1],
                 episodes_left=self._verifier.episodes_left(permit) if permit else 0,
                 commands_refused=self._refused,
+                revocation_serial=self._journal.revocation_serial,
             )
         )
 

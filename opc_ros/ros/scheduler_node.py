@@ -15,7 +15,7 @@ from typing import Any
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import Label as LabelMsg
 from opc_interfaces.msg import RobotStatus, SafetyEvent
-from opc_interfaces.srv import DecideDeployment, GetDeployment, HaltDeployment, RequestDeployment
+from opc_interfaces.srv import DecideDeployment, GetDeployment, RequestDeployment
 from rclpy.action import ActionClient
 from rclpy.task import Future
 from std_msgs.msg import String
@@ -23,23 +23,25 @@ from std_msgs.msg import String
 from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.lab import load_scheduler_rules
 from opc_ros.config import described, load_config
-from opc_ros.deployment.approval_queue import NewRequest, decide_request, halt, resume, submit_request
+from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
 from opc_ros.deployment.decision import Decision, RealResult
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.gate import GateRules
 from opc_ros.deployment.gatekeeper import Gatekeeper
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.deployment.permit import from_text, to_text
+from opc_ros.deployment.permit import from_text
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.scheduler import Orders, Scheduler
 from opc_ros.deployment.status import describe_deployment
 from opc_ros.errors import DeploymentError, OpcError
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.ros import topics
+from opc_ros.ros.halt_desk import HaltDesk
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.permit_messages import decision_to_msg, permit_to_msg
 from opc_ros.ros.run import run_node
 from opc_ros.ros.services import create_service
+from opc_ros.ros.steady import create_steady_timer
 from opc_ros.store import open_store
 
 READY = (RobotStatus.IDLE, RobotStatus.RUNNING)
@@ -98,20 +100,19 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._sent_s: dict[str, float] = {}  # lease id -> when its goal was sent last
         self._running: dict[str, str] = {}  # robot -> permit it says it is running
         self._arms = {name: self._connect_robot(name) for name in self._rules.robots}
+        desk = HaltDesk(folder, self.now_ns)
+        self.held.callback(desk.close)
         self._heartbeat = self._publish_on("/deployment/heartbeat", topics.RECORDED)
-        self._revocations = self._publish_on("/deployment/revocations", topics.LATEST)
-        self._said_serial = -1
         for kind, name, act in (
             (RequestDeployment, "/deployment/request", self._on_request),
             (DecideDeployment, "/deployment/decide", self._on_decide),
-            (HaltDeployment, "/deployment/halt", self._on_halt),
             (GetDeployment, "/deployment/status", self._on_status),
         ):
             service = create_service(self, kind, name, partial(_answer, act))
             self.held.callback(self.destroy_service, service)
 
     def start(self) -> None:
-        self._timer = self.create_timer(self._settings.tick_s, self._tick)
+        self._timer = create_steady_timer(self, self._settings.tick_s, self._tick)
 
     def pause(self) -> None:
         self.destroy_timer(self._timer)
@@ -148,9 +149,6 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
 
     def _follow(self, orders: Orders) -> None:
         self._heartbeat.publish(String(data=str(self._queue.fact("epoch"))))
-        if self._queue.fact("revocation_serial") != self._said_serial:
-            self._said_serial = self._queue.fact("revocation_serial")
-            self._revocations.publish(String(data=to_text(self._scheduler.revocations())))
         for lease in orders.cancel:
             handle = self._goals.get(lease.id)
             if handle is not None:
@@ -250,12 +248,6 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             raise OpcError(f"decision {request.decision}, expected one of {', '.join(WORDS.values())}")
         decided = decide_request(self._queue, request.request_id, word, request.person, request.reason, self.now_ns())
         response.state, response.reason = decided.state, decided.reason
-        self._tick()
-
-    def _on_halt(self, request: Any, response: Any) -> None:
-        act = halt if request.halt else resume
-        act(self._queue, self._rules, request.robot, request.person, request.reason, self.now_ns())
-        response.message = f"{'halted' if request.halt else 'resumed'} {request.robot or 'all robots'}"
         self._tick()
 
     def _on_status(self, request: Any, response: Any) -> None:

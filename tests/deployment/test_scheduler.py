@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.deployment.approval_queue import NewRequest, decide_request, halt, resume, submit_request
+from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
 from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
 from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.halting import halt, resume
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_rows import Request
 from opc_ros.deployment.race import RaceRules
@@ -196,13 +197,13 @@ def test_halting_revokes_at_once_and_resuming_lends_anew(fleet: Fleet) -> None:
         fleet.round()
     assert fleet.queue is not None
     permit = next(lease.permit_id for lease in fleet.queue.open_leases() if lease.robot == "arm1")
-    halt(fleet.queue, fleet.rules, "", "bob", "smoke", fleet.clock())
+    halt(fleet.queue, "", "bob", "smoke", fleet.clock())
     ran = len(fleet.executed())
     for _ in range(5):
         fleet.round()
     assert len(fleet.executed()) == ran
     assert fleet.robots["arm1"].journal.is_revoked(permit)
-    resume(fleet.queue, fleet.rules, "", "bob", "aired", fleet.clock())
+    resume(fleet.queue, "", "bob", "aired", fleet.clock())
     run_until_done(fleet)
     assert len(fleet.executed()) == 8
     assert len(set(fleet.executed())) == 8

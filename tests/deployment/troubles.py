@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal
 
-from opc_ros.deployment.approval_queue import NewRequest, accept_clock, decide_request, halt, resume, submit_request
+from opc_ros.deployment.approval_queue import NewRequest, accept_clock, decide_request, submit_request
 from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.halting import halt, resume
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.scheduler import Scheduler
 from opc_ros.errors import SchedulerBusy
@@ -28,7 +29,7 @@ def play_troubled(fleet: Fleet) -> None:
         ("request", _ask),
         ("approve", lambda fleet, queue, _: _decide(fleet, queue, "q-a", "approve")),
         ("halt", _halt),
-        ("resume", lambda fleet, queue, _: resume(queue, fleet.rules, "", "bob", "aired", fleet.clock())),
+        ("resume", lambda fleet, queue, _: resume(queue, "", "bob", "aired", fleet.clock())),
         ("lease_lost", _cut_off),
         ("gate_closed", _close_gate),
         ("override", lambda fleet, queue, _: _decide(fleet, queue, "q-a", "override")),
@@ -71,7 +72,7 @@ def _lend(fleet: Fleet, queue: Queue, scheduler: Scheduler) -> str:
 
 def _halt(fleet: Fleet, queue: Queue, scheduler: Scheduler) -> None:
     _lend(fleet, queue, scheduler)
-    halt(queue, fleet.rules, "", "bob", "smoke", fleet.clock())
+    halt(queue, "", "bob", "smoke", fleet.clock())
 
 
 def _cut_off(fleet: Fleet, queue: Queue, scheduler: Scheduler) -> None:

@@ -105,8 +105,9 @@ def start(ros_domain: int, tmp_path: Path) -> Iterator[Callable[..., Process]]:
             arguments += ["--params-file", str(params_file)]
         for name, value in parameters.items():
             arguments += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
+        module = program if "." in program else f"opc_ros.ros.{program}"
         log = tmp_path / f"{program}-{len(processes)}.log"
-        processes.append(Process(f"opc_ros.ros.{program}_node", arguments, log))
+        processes.append(Process(f"{module}_node", arguments, log))
         return processes[-1]
 
     yield run

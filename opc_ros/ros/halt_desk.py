@@ -1,0 +1,82 @@
+"""The scheduler's halt: a node, a thread and a database connection of its own, whatever the scheduler is doing."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from opc_interfaces.srv import HaltDeployment
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from opc_ros.deployment.folder import DeploymentFolder
+from opc_ros.deployment.halting import halt, resume
+from opc_ros.deployment.permit import to_text
+from opc_ros.deployment.revoking import revocation_list
+from opc_ros.errors import OpcError
+from opc_ros.ros import topics
+from opc_ros.ros.services import create_service
+from opc_ros.ros.steady import create_steady_timer
+
+LOOK_S = 0.05  # how long a halt that a person wrote into the queue may lie there
+REVOCATIONS = "/deployment/revocations"
+
+
+class HaltDesk:
+    """Offers `/deployment/halt`, and tells robots of every newly revoked permit, whoever revoked it."""
+
+    def __init__(self, folder: DeploymentFolder, now: Callable[[], int]) -> None:
+        self._now = now
+        self._said_serial = -1
+        self._held = contextlib.ExitStack()
+        self._queue, self._signer = self._held.enter_context(folder.open())
+        self._node = Node("scheduler_halt", use_global_arguments=False, start_parameter_services=False)
+        self._held.callback(self._node.destroy_node)
+        self._revocations = self._node.create_publisher(String, REVOCATIONS, topics.LATEST)
+        create_service(self._node, HaltDeployment, "/deployment/halt", self._on_halt)
+        create_steady_timer(self._node, LOOK_S, self._tell_news)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._node)
+        self._held.callback(self._executor.shutdown)
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._spin, name="halt desk", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_closing.set()
+        self._thread.join(timeout=5.0)
+        self._held.close()
+
+    def _on_halt(self, request: Any, response: Any) -> Any:
+        words = (request.robot, request.person, request.reason, self._now())
+        try:
+            if request.halt:
+                halted = halt(self._queue, *words)
+                response.robots, response.awaited = list(halted.robots), list(halted.awaited)
+                response.revocation_serial = halted.serial
+            else:
+                response.robots = list(resume(self._queue, *words))
+            response.success = True
+            response.message = f"{'halted' if request.halt else 'resumed'}: {', '.join(response.robots) or 'no robot'}"
+        except (OpcError, sqlite3.Error) as error:
+            response.success, response.message = False, str(error)
+        self._tell_news()
+        return response
+
+    def _tell_news(self) -> None:
+        try:
+            serial = self._queue.fact("revocation_serial")
+            if serial != self._said_serial:
+                self._revocations.publish(String(data=to_text(revocation_list(self._queue, self._signer, self._now()))))
+                self._said_serial = serial
+        except sqlite3.Error as error:
+            self._node.get_logger().error(f"the queue cannot be read: {error}", throttle_duration_sec=5.0)
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            while not self._is_closing.is_set():
+                self._executor.spin_once(timeout_sec=0.1)

@@ -1,0 +1,72 @@
+"""Which robots a halt covers, and who has to confirm it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opc_ros.deployment.halting import as_text, enlist_robot, halt, resume
+from opc_ros.errors import DeploymentError
+from tests.deployment.fleet import Fleet, make_rules
+
+
+@pytest.fixture
+def fleet(folder: Path) -> Fleet:
+    made = Fleet(folder, make_rules())
+    made.start()
+    return made
+
+
+def add_lease(fleet: Fleet, robot: str, state: str, expires_ns: int) -> None:
+    fleet.queue.execute(
+        "INSERT INTO leases (id, request_id, candidate_id, robot, rung, episodes, state, permit_id, permit, granted_ns,"
+        " expires_ns) VALUES (?, 'r', 'c', ?, 'full', 1, ?, ?, '', 0, ?)",
+        *(f"l-{robot}-{state}", robot, state, f"p-{robot}", expires_ns),
+    )
+
+
+def test_it_covers_robots_of_the_queue_and_all_that_were_ever_lent(fleet: Fleet) -> None:
+    add_lease(fleet, "arm9", "done", fleet.clock())
+    halted = halt(fleet.queue, "", "ada", "smoke", fleet.clock())
+    assert halted.robots == ("arm1", "arm9", "twin")
+    assert halted.awaited == ()
+    assert {robot.halted_by for robot in fleet.queue.robots().values()} == {"ada: smoke"}
+
+
+def test_whoever_holds_robot_time_or_was_lost_with_it_has_to_confirm(fleet: Fleet) -> None:
+    later_ns = fleet.clock() + 1
+    for robot, state in (("arm1", "running"), ("arm2", "lost"), ("arm3", "done")):
+        add_lease(fleet, robot, state, later_ns)
+    add_lease(fleet, "arm4", "lost", fleet.clock() - 1)  # its permit has expired: it cannot move by it
+    halted = halt(fleet.queue, "", "ada", "smoke", fleet.clock())
+    assert (halted.awaited, halted.open_on) == (("arm1", "arm2"), ("arm1",))
+    lease = fleet.queue.lease("l-arm1-running")
+    assert lease is not None
+    assert lease.state == "revoking"
+
+
+def test_a_robot_that_comes_while_all_are_halted_is_halted_too(fleet: Fleet) -> None:
+    halt(fleet.queue, "", "ada", "smoke", fleet.clock())
+    with fleet.queue.change("robots", fleet.clock()):
+        enlist_robot(fleet.queue, "arm5")
+    assert fleet.queue.robots()["arm5"].halted_by == "ada: smoke"
+    assert "arm5" in resume(fleet.queue, "", "ada", "aired", fleet.clock())
+    with fleet.queue.change("robots", fleet.clock()):
+        enlist_robot(fleet.queue, "arm6")
+    assert not any(robot.halted_by for robot in fleet.queue.robots().values())
+
+
+def test_no_robot_is_invented(fleet: Fleet) -> None:
+    with pytest.raises(DeploymentError, match="'arm7': not one of this deployment, which knows arm1, twin"):
+        halt(fleet.queue, "arm7", "ada", "smoke", fleet.clock())
+    assert set(fleet.queue.robots()) == {"arm1", "twin"}
+
+
+def test_each_halt_has_a_serial_of_its_own_so_that_an_old_confirmation_does_not_count(fleet: Fleet) -> None:
+    first = halt(fleet.queue, "", "ada", "smoke", fleet.clock())
+    assert halt(fleet.queue, "arm1", "ada", "smoke", fleet.clock()).serial > first.serial
+
+
+def test_a_reason_that_is_not_utf8_is_kept_as_escapes() -> None:
+    assert as_text(b"smoke \xff".decode("utf-8", "surrogateescape")) == "smoke \\udcff"

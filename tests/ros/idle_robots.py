@@ -1,0 +1,86 @@
+"""Robots that take every lease and work on it until it is revoked, all in one process and without an arm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from functools import partial
+
+from opc_interfaces.action import RunEpisodes
+from opc_interfaces.msg import RobotStatus
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from opc_ros.deployment.keys import TrustedKeys
+from opc_ros.deployment.permit import from_text, open_revocations
+from opc_ros.ros import topics
+from opc_ros.ros.steady import create_steady_timer
+
+
+class IdleRobot:
+    """What scheduler and halt see of one policy runner; `is_dead` stops it from hearing and saying anything."""
+
+    def __init__(self, node: Node, name: str, keys: TrustedKeys) -> None:
+        self.name = name
+        self.is_dead = False
+        self.serial = 0
+        self.revoked_s: float | None = None  # monotonic, when the permit it worked under was revoked
+        self.taken: list[str] = []
+        self._keys = keys
+        self._goal: ServerGoalHandle | None = None
+        self._status = node.create_publisher(RobotStatus, f"/{name}/robot/status", topics.LATEST)
+        node.create_subscription(String, "/deployment/revocations", self._on_revocations, topics.LATEST)
+        self._server = ActionServer(
+            node,
+            RunEpisodes,
+            f"/{name}/run_episodes",
+            execute_callback=self._end,
+            handle_accepted_callback=self._take,
+            cancel_callback=lambda goal: CancelResponse.ACCEPT,
+        )
+        create_steady_timer(node, 0.1, self._tell)
+
+    def close(self) -> None:
+        self._server.destroy()
+
+    @property
+    def permit_id(self) -> str:
+        return str(self._goal.request.permit.permit_id) if self._goal is not None else ""
+
+    def _take(self, goal: ServerGoalHandle) -> None:
+        if self.is_dead:
+            return
+        if goal.request.lease_id in self.taken:
+            goal.execute()  # it was given back, and its answer got lost
+            return
+        self.taken.append(goal.request.lease_id)
+        self._goal = goal
+
+    def _end(self, goal: ServerGoalHandle) -> RunEpisodes.Result:
+        goal.abort()
+        return RunEpisodes.Result(end=RunEpisodes.Result.BROKEN_OFF, message="revoked")
+
+    def _on_revocations(self, msg: String) -> None:
+        if self.is_dead:
+            return
+        revocations = open_revocations(from_text(msg.data), self._keys)
+        self.serial = max(self.serial, revocations.serial)
+        if self._goal is not None and self.permit_id in revocations.permit_ids:
+            self.revoked_s = time.monotonic()
+            goal, self._goal = self._goal, None
+            goal.execute()
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self.is_dead:
+            state = RobotStatus.RUNNING if self._goal is not None else RobotStatus.IDLE
+            self._status.publish(
+                RobotStatus(robot=self.name, state=state, permit_id=self.permit_id, revocation_serial=self.serial)
+            )
+
+
+def make_robots(node: Node, names: Iterable[str], keys: TrustedKeys) -> dict[str, IdleRobot]:
+    make = partial(IdleRobot, node)
+    return {name: make(name, keys) for name in names}

@@ -1,0 +1,90 @@
+"""A halt reaches every robot, whatever the scheduler is doing and whether it lives, and says who has not confirmed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy")
+
+from opc_interfaces.srv import HaltDeployment, RequestDeployment
+
+from opc_ros.deployment.folder import DeploymentFolder
+from opc_ros.deployment.keys import load_trusted_keys
+from tests.deployment.lab import make_lab, scheduler_parameters
+from tests.ros.conftest import ROOT, Probe, Process
+from tests.ros.idle_robots import IdleRobot, make_robots
+
+pytestmark = pytest.mark.ros
+
+NAMES = tuple(f"arm{number}" for number in range(1, 8))
+ALIVE = NAMES[:-1]
+Robots = dict[str, IdleRobot]
+
+
+@pytest.fixture
+def robots(tmp_path: Path, probe: Probe) -> Iterator[Robots]:
+    """Seven of them, none of which the rules that come with the product know but one."""
+    make_lab(tmp_path, {name: ["full"] for name in NAMES}, rung_episodes=(0, 0, 4), request_episodes=200)
+    made = make_robots(probe.node, NAMES, load_trusted_keys(tmp_path / "deployment" / "keys"))
+    yield made
+    for robot in made.values():
+        robot.close()
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, start: Callable[..., Process], probe: Probe, robots: Robots) -> Process:
+    """Every robot works, and the last one then falls silent."""
+    process = start("tests.ros.hanging_scheduler", "/", **scheduler_parameters(tmp_path))
+    answer = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
+    assert answer.success, answer.message
+    probe.until(lambda: all(robot.permit_id for robot in robots.values()), "not every robot gets a lease")
+    robots[NAMES[-1]].is_dead = True
+    return process
+
+
+def halt_as_a_person(lab: Path, probe: Probe) -> tuple[int, dict[str, list[str]]]:
+    words = ["deploy", "halt", "--state", str(lab / "deployment"), "--json", "--timeout", "20"]
+    command = [sys.executable, "-m", "opc_ros.cli.main", *words, "--person", "ada", "--reason", b"smoke \xff"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+        probe.until(lambda: child.poll() is not None, "the command does not end")
+        assert child.stdout is not None
+        return child.returncode, json.loads(child.stdout.read())
+
+
+def test_a_halt_reaches_all_robots_while_the_scheduler_hangs(
+    tmp_path: Path, probe: Probe, robots: Robots, scheduler: Process
+) -> None:
+    (tmp_path / "deployment" / "hang").touch()
+    answer = probe.call(HaltDeployment, "/deployment/halt", halt=True, person="ada", reason="smoke")
+    assert (answer.success, tuple(answer.robots)) == (True, NAMES), answer.message
+    probe.until(lambda: not any(robots[name].permit_id for name in ALIVE), "a robot goes on")
+    assert all(robots[name].serial >= answer.revocation_serial for name in ALIVE)
+    (tmp_path / "deployment" / "hang").unlink()
+
+
+def test_a_person_is_told_who_has_not_confirmed_though_the_scheduler_is_stopped(
+    tmp_path: Path, probe: Probe, robots: Robots, scheduler: Process
+) -> None:
+    scheduler.signal(signal.SIGSTOP)
+    code, said = halt_as_a_person(tmp_path, probe)
+    assert code == 3
+    assert said == {
+        "halted": list(NAMES),
+        "confirmed": list(ALIVE),
+        "unconfirmed": [NAMES[-1]],
+        "idle": [],
+    }
+    taken = {name: list(robot.taken) for name, robot in robots.items()}
+    scheduler.signal(signal.SIGCONT)
+    with DeploymentFolder(tmp_path / "deployment").open() as (queue, _):
+        probe.until(lambda: not set(ALIVE) & {lease.robot for lease in queue.open_leases()}, "leases stay open")
+        assert {robot.halted_by for robot in queue.robots().values()} == {"ada: smoke \\udcff"}
+        assert set(queue.robots()) == set(NAMES)
+    assert {name: robot.taken for name, robot in robots.items()} == taken
