@@ -34,6 +34,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     └── DeploymentError            gate, permits, audit log and scheduler
         ├── PermitRefused
         ├── AuditLogDamaged          lines changed, added or missing
+        ├── QueueBusy                another program holds queue or audit log for too long
         └── SchedulerBusy          another scheduler holds the queue
 """
 
@@ -164,6 +165,10 @@ class PermitRefused(DeploymentError):
 
 class AuditLogDamaged(DeploymentError):
     """AuditLog lines that were changed, added or are missing."""
+
+
+class QueueBusy(DeploymentError):
+    """Another program holds queue or audit log for too long: it hangs, or was stopped."""
 
 
 class SchedulerBusy(DeploymentError):

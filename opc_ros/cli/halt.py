@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opc_ros.deployment.halting import Halt
-    from opc_ros.deployment.keys import Signer
-    from opc_ros.deployment.queue import Queue
+    from opc_ros.workflows.halting_robots import RobotCall
 
 UNCONFIRMED = 3  # exit code: the halt is in force, but not every robot has said that it obeys
 HALT_EXAMPLES = """examples:
@@ -39,27 +37,23 @@ def add_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_halt(arguments: argparse.Namespace) -> int:
-    import time
+    from opc_ros.workflows.halting_robots import halt_robots
 
-    from opc_ros.deployment.folder import DeploymentFolder
-    from opc_ros.deployment.halting import halt
-
-    with DeploymentFolder(arguments.state).open() as (queue, signer):
-        halted = halt(queue, arguments.robot, arguments.person, arguments.reason, time.time_ns())
-        confirmed = _await(queue, signer, halted, arguments.timeout)
-    missing = [robot for robot in halted.awaited if robot not in confirmed]
-    idle = [robot for robot in halted.robots if robot not in halted.awaited]
+    result = halt_robots(
+        arguments.state, arguments.robot, arguments.person, arguments.reason, arguments.timeout, _call_robots
+    )
     if arguments.json:
-        document = {"halted": halted.robots, "confirmed": sorted(confirmed), "unconfirmed": missing, "idle": idle}
-        print(json.dumps(document))
-    else:
-        print(f"halted: {', '.join(halted.robots) or 'no robot is known yet; those that come are halted too'}")
-        for word, names in (("confirmed", sorted(confirmed)), ("nothing was lent to", idle)):
-            if names:
-                print(f"{word}: {', '.join(names)}")
-        if missing:
-            print(f"NOT CONFIRMED in {arguments.timeout:g} s: {', '.join(missing)}; go there and press stop")
-    return UNCONFIRMED if missing else 0
+        print(json.dumps(dataclasses.asdict(result)))
+        return UNCONFIRMED if result.unconfirmed else 0
+    print(f"halted: {', '.join(result.halted) or 'no robot is known yet; those that come are halted too'}")
+    for word, names in (("confirmed", result.confirmed), ("nothing was lent to", result.idle)):
+        if names:
+            print(f"{word}: {', '.join(names)}")
+    if not result.is_written:
+        print("the queue is held by a program that hangs: end it; the halt is kept beside the queue until then")
+    if result.unconfirmed:
+        print(f"NOT CONFIRMED in {arguments.timeout:g} s: {', '.join(result.unconfirmed)}; go there and press stop")
+    return UNCONFIRMED if result.unconfirmed else 0
 
 
 def run_resume(arguments: argparse.Namespace) -> int:
@@ -74,26 +68,10 @@ def run_resume(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _await(queue: Queue, signer: Signer, halted: Halt, timeout_s: float) -> frozenset[str]:
-    """By what the robots say themselves, or where this machine has no ROS, by what the scheduler writes down."""
-    import time
-
-    from opc_ros.deployment.halting import signed_revocations, still_lent
-    from opc_ros.deployment.permit import to_text
-
-    if not halted.awaited:
-        return frozenset()
-
-    def given_back() -> Iterable[str]:
-        lent = still_lent(queue, halted.awaited)
-        return [robot for robot in halted.open_on if robot not in lent]
-
+def _call_robots(robots: tuple[str, ...]) -> RobotCall | None:
+    """A way to the robots over ROS; None where this machine has none."""
     try:
-        from opc_ros.ros.halt_confirmation import await_confirmations
+        from opc_ros.ros.halt_confirmation import HaltCall
     except (ImportError, RuntimeError):
-        deadline = time.monotonic() + timeout_s
-        while len(list(given_back())) < len(halted.awaited) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return frozenset(given_back())
-    signed, revoked = signed_revocations(queue, signer, time.time_ns())
-    return await_confirmations(halted.awaited, to_text(signed), halted.serial, revoked, given_back, timeout_s)
+        return None
+    return HaltCall(robots)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +14,15 @@ from typing import Any, BinaryIO
 from opc_ros.config import parse_config
 from opc_ros.deployment.keys import Signer
 from opc_ros.documents import canonical_json, parse_json
-from opc_ros.durable import replace_file
-from opc_ros.errors import AuditLogDamaged, ConfigError
+from opc_ros.durable import replace_file, try_lock
+from opc_ros.errors import AuditLogDamaged, ConfigError, QueueBusy
 
 News = tuple[str, dict[str, Any], int]  # kind, body, at_ns
 
 SIGNED_PREFIX = "opc_ros ledger\n"  # keeps a line's signature from ever passing for a permit's
 TAIL_BYTES = 1 << 16
+PATIENCE_S = 30.0  # with another program that writes; a whole change takes milliseconds
+LOOK_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,11 @@ class AuditLog:
     off at the end. A line torn by a crash was never acknowledged: it is set aside beside the audit log, not repaired.
     """
 
-    def __init__(self, path: Path, signer: Signer | None = None) -> None:
+    def __init__(self, path: Path, signer: Signer | None = None, *, patience_s: float = PATIENCE_S) -> None:
+        """`patience_s` is how long to wait for another program that is writing."""
         self._path = path
         self._signer = signer
+        self._patience_s = patience_s
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._locked() as file:
             head = self._recover(file)
@@ -89,7 +93,11 @@ class AuditLog:
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
         with self._path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            deadline_s = time.monotonic() + self._patience_s
+            while try_lock(file.fileno()) is False:
+                if time.monotonic() > deadline_s:
+                    raise QueueBusy(f"{self._path}: another program has held it for {self._patience_s:g} s")
+                time.sleep(LOOK_S)
             yield file
 
     def _append(self, file: BinaryIO, news: Sequence[News]) -> list[Entry]:

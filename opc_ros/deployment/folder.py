@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from opc_ros.deployment.audit_log import AuditLog
+from opc_ros.deployment.audit_log import PATIENCE_S, AuditLog
 from opc_ros.deployment.keys import Signer, load_signer
 from opc_ros.deployment.queue import Queue, ignore_moment
 from opc_ros.errors import DeploymentError
@@ -27,13 +27,20 @@ class DeploymentFolder:
     def audit_log(self) -> Path:
         return self.path / "ledger.jsonl"
 
-    @contextmanager
-    def open(self, *, probe: Callable[[str], None] = ignore_moment) -> Iterator[tuple[Queue, Signer]]:
-        """The queue and the key it signs with; several programs may have it open, one of them may schedule."""
+    def signer(self) -> Signer:
+        """The key that everything here is signed with."""
         if not self.path.is_dir():
             raise DeploymentError(f"{self.path}: no such folder; begin one with `opc keys create {self.keys}`")
-        signer = load_signer(self.keys)
-        queue = Queue(self.path, AuditLog(self.audit_log, signer), probe=probe)
+        return load_signer(self.keys)
+
+    @contextmanager
+    def open(
+        self, *, probe: Callable[[str], None] = ignore_moment, patience_s: float = PATIENCE_S
+    ) -> Iterator[tuple[Queue, Signer]]:
+        """The queue and the key it signs with; several programs may have it open, one of them may schedule."""
+        signer = self.signer()
+        audit_log = AuditLog(self.audit_log, signer, patience_s=patience_s)
+        queue = Queue(self.path, audit_log, probe=probe, patience_s=patience_s)
         try:
             yield queue, signer
         finally:

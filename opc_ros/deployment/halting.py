@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
-from opc_ros.deployment.keys import Signer
-from opc_ros.deployment.permit import Signed
+from opc_ros.deployment.permit import Revocations
 from opc_ros.deployment.queue import Queue
-from opc_ros.deployment.revoking import revocation_list, revoke_leases
-from opc_ros.errors import DeploymentError
+from opc_ros.deployment.queue_rows import OPEN_LEASE_STATES
+from opc_ros.deployment.revoking import revoke_leases
+from opc_ros.documents import canonical_json, parse_json, read_bytes
+from opc_ros.durable import create_file
+from opc_ros.errors import DeploymentError, OpcError
 
+OPEN = str(OPEN_LEASE_STATES)
 HALTED_ALL = "halted_all"  # fact: who halted all robots, for robots that come later
 
 
@@ -31,7 +38,7 @@ def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Hal
     with queue.change("halt", now_ns) as tell:
         chosen = _choose(queue, robot)
         awaited = tuple(name for name in chosen if _may_be_moving(queue, name, now_ns))
-        open_on = still_lent(queue, chosen)
+        open_on = tuple(name for name in chosen if _has_open_lease(queue, name))
         for name in chosen:
             queue.execute("INSERT OR IGNORE INTO robots (name) VALUES (?)", name)
             queue.execute("UPDATE robots SET halted_by = ? WHERE name = ?", by, name)
@@ -65,16 +72,52 @@ def enlist_robot(queue: Queue, robot: str) -> None:
     queue.execute("INSERT OR IGNORE INTO robots (name, halted_by) VALUES (?, ?)", robot, found[0][0] if found else "")
 
 
-def signed_revocations(queue: Queue, signer: Signer, now_ns: int) -> tuple[Signed, frozenset[str]]:
-    """The list every robot must hear, and the permits on it."""
-    revoked = frozenset(row[0] for row in queue.rows("SELECT permit_id FROM revoked"))
-    return revocation_list(queue, signer, now_ns), revoked
+def foresee_halt(folder: Path, robot: str, person: str, now_ns: int) -> tuple[Halt, Revocations]:
+    """What a halt will cover and revoke, read without waiting for anybody who changes the queue, and nothing written.
+
+    A program that hangs while it holds the queue must not keep robots moving.
+    """
+    _check_person(person)
+    if not (folder / "queue.db").exists():
+        return Halt((), (), (), 0), Revocations(0, ())
+    try:
+        database = sqlite3.connect(f"file:{folder / 'queue.db'}?mode=ro", uri=True)
+        database.row_factory = sqlite3.Row
+        with closing(database):
+            seen = _Reader(database)
+            chosen = _choose(seen, robot)
+            awaited = tuple(name for name in chosen if _may_be_moving(seen, name, now_ns))
+            permits = seen.rows(f"SELECT permit_id, robot FROM leases WHERE expires_ns > ? OR state IN {OPEN}", now_ns)
+            serial = int(seen.rows("SELECT coalesce(max(value), 0) FROM facts WHERE name = 'revocation_serial'")[0][0])
+            open_on = tuple(name for name in awaited if _has_open_lease(seen, name))
+    except sqlite3.Error as error:
+        raise DeploymentError(f"{folder / 'queue.db'}: cannot be read: {error}") from error
+    revoked = tuple(sorted(row[0] for row in permits if row[1] in chosen))
+    return Halt(chosen, awaited, open_on, serial + 1), Revocations(serial + 1, revoked)
 
 
-def still_lent(queue: Queue, robots: tuple[str, ...]) -> tuple[str, ...]:
-    """Robots whose revoked lease they have not given back yet, as far as the scheduler knows."""
-    open_on = {lease.robot for lease in queue.open_leases()}
-    return tuple(name for name in robots if name in open_on)
+def leave_halt(folder: Path, robot: str, person: str, reason: str, now_ns: int) -> None:
+    """Where the queue is held by a program that hangs: a halt as a file, which counts once the scheduler lives."""
+    body = {"robot": robot, "person": as_text(person), "reason": as_text(reason)}
+    create_file(folder / f"halt-{now_ns}.json", canonical_json(body).encode())
+
+
+def obey_left_halts(queue: Queue, now_ns: int) -> None:
+    """Carry out what `leave_halt` left; a file that cannot be read halts everybody."""
+    for path in sorted(queue.folder.glob("halt-*.json")):
+        try:
+            body = parse_json(read_bytes(path, limit=1 << 16), where=str(path))
+            robot, person, reason = (str(body[name]) for name in ("robot", "person", "reason"))
+        except (OpcError, KeyError, TypeError):
+            robot, person, reason = "", "nobody", f"{path.name} cannot be read"
+        halt(queue, robot, person, reason, now_ns)
+        path.unlink(missing_ok=True)
+
+
+def given_back(queue: Queue, halted: Halt) -> tuple[str, ...]:
+    """Robots that have ended their revoked lease, as far as the scheduler has heard."""
+    lent = {lease.robot for lease in queue.open_leases()}
+    return tuple(name for name in halted.open_on if name not in lent)
 
 
 def as_text(given: str) -> str:
@@ -82,7 +125,19 @@ def as_text(given: str) -> str:
     return given.encode("utf-8", "backslashreplace").decode()
 
 
-def _choose(queue: Queue, robot: str) -> tuple[str, ...]:
+class _Rows(Protocol):
+    def rows(self, statement: str, *values: Any) -> list[sqlite3.Row]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    database: sqlite3.Connection
+
+    def rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
+        return self.database.execute(statement, values).fetchall()
+
+
+def _choose(queue: _Rows, robot: str) -> tuple[str, ...]:
     rows = queue.rows("SELECT name FROM robots UNION SELECT robot FROM leases ORDER BY 1")
     known = tuple(str(row[0]) for row in rows)
     if not robot:
@@ -92,10 +147,14 @@ def _choose(queue: Queue, robot: str) -> tuple[str, ...]:
     return (robot,)
 
 
-def _may_be_moving(queue: Queue, robot: str, now_ns: int) -> bool:
+def _may_be_moving(queue: _Rows, robot: str, now_ns: int) -> bool:
     """A lost lease counts until its permit has expired: the robot may be out of reach and at work."""
-    open_or_lost = "state IN ('granted', 'running', 'revoking') OR (state = 'lost' AND expires_ns > ?)"
+    open_or_lost = f"state IN {OPEN} OR (state = 'lost' AND expires_ns > ?)"
     return bool(queue.rows(f"SELECT 1 FROM leases WHERE robot = ? AND ({open_or_lost})", robot, now_ns))
+
+
+def _has_open_lease(queue: _Rows, robot: str) -> bool:
+    return bool(queue.rows(f"SELECT 1 FROM leases WHERE robot = ? AND state IN {OPEN}", robot))
 
 
 def _check_person(person: str) -> None:

@@ -7,11 +7,11 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from opc_ros.deployment.audit_log import AuditLog
+from opc_ros.deployment.audit_log import PATIENCE_S, AuditLog
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_rows import (
@@ -26,7 +26,7 @@ from opc_ros.deployment.queue_rows import (
     to_robot,
 )
 from opc_ros.documents import canonical_json, parse_json
-from opc_ros.errors import AuditLogDamaged, DeploymentError, SchedulerBusy
+from opc_ros.errors import AuditLogDamaged, DeploymentError, QueueBusy, SchedulerBusy
 
 FORMAT = 1
 
@@ -42,7 +42,15 @@ class Queue:
     if the program dies in between, whoever opens the queue next copies them, once.
     """
 
-    def __init__(self, folder: Path, audit_log: AuditLog, *, probe: Callable[[str], None] = ignore_moment) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        audit_log: AuditLog,
+        *,
+        probe: Callable[[str], None] = ignore_moment,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """`patience_s` is how long to wait for another program that is changing it."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.audit_log = audit_log
@@ -52,7 +60,7 @@ class Queue:
         self._claim_file: TextIO | None = None
         path = folder / "queue.db"
         try:
-            self._database = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
+            self._database = sqlite3.connect(path, isolation_level=None, timeout=patience_s, check_same_thread=False)
             self._database.row_factory = sqlite3.Row
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
@@ -65,7 +73,8 @@ class Queue:
             raise DeploymentError(f"{path}: no scheduler queue: {error}") from error
         if found != FORMAT:
             raise DeploymentError(f"{path}: format {found}, this program knows {FORMAT}")
-        self.copy_events_to_audit_log()
+        with suppress(QueueBusy):
+            self.copy_events_to_audit_log()
 
     def claim(self, now_ns: int) -> None:
         """Become the one scheduler of this queue, until the process ends or `close`."""
@@ -100,7 +109,7 @@ class Queue:
         """One durable change; gives a function `tell(kind, body)` for the events that belong to it."""
         told: list[tuple[str, dict[str, Any]]] = []
         with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 if self._epoch is not None and self.fact("epoch") != self._epoch:
                     raise SchedulerBusy(f"{self.folder}: a newer scheduler has taken over; this one must stop")
@@ -117,8 +126,18 @@ class Queue:
             self._database.execute("COMMIT")
             self._probe(f"after {name}")
             if told:
-                self.copy_events_to_audit_log()
+                # Where another program hangs on the audit log, the next change copies them: they are in the queue.
+                with suppress(QueueBusy):
+                    self.copy_events_to_audit_log()
                 self._probe(f"told {name}")
+
+    def _begin(self) -> None:
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            raise QueueBusy(f"{self.folder / 'queue.db'}: another program is changing it and does not end") from error
 
     def copy_events_to_audit_log(self) -> None:
         """Append every event the audit log does not have yet, in order."""

@@ -29,9 +29,13 @@ def revoke_permit(queue: Queue, tell: Tell, lease: Lease, reason: str) -> None:
     tell("permit_revoked", {"permit_id": lease.permit_id, "lease_id": lease.id, "reason": reason})
 
 
-def revocation_list(queue: Queue, signer: Signer, now_ns: int) -> Signed:
+def list_revoked(queue: Queue, now_ns: int) -> Revocations:
     """The list robots must have heard of, without permits that have long expired by themselves."""
     day_ns = 86_400 * 1_000_000_000
     rows = queue.rows("SELECT permit_id FROM revoked WHERE until_ns > ? ORDER BY permit_id", now_ns - day_ns)
-    serial = queue.fact("revocation_serial")
-    return sign_revocations(Revocations(serial, tuple(row[0] for row in rows)), signer)
+    return Revocations(queue.fact("revocation_serial"), tuple(row[0] for row in rows))
+
+
+def revocation_list(queue: Queue, signer: Signer, now_ns: int) -> Signed:
+    """The same, signed."""
+    return sign_revocations(list_revoked(queue, now_ns), signer)

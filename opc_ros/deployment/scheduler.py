@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from opc_ros.deployment.audit_check import check_audit_log
 from opc_ros.deployment.decision import Decision, RealResult, Verdict
-from opc_ros.deployment.halting import enlist_robot
+from opc_ros.deployment.halting import enlist_robot, obey_left_halts
 from opc_ros.deployment.keys import Signer, TrustedKeys
 from opc_ros.deployment.outcomes import follow_up, serve_champion, settle_race
 from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit, to_text
@@ -65,6 +65,7 @@ class Scheduler:
         with queue.change("robots", now()):
             for robot in rules.robots:
                 enlist_robot(queue, robot)
+        obey_left_halts(queue, now())
 
     def hear(self, robot: str, *, is_ready: bool = True) -> bool:
         """A robot's heartbeat; not ready means that it lives but may not move. Tells whether it has become ready."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import rclpy
 from opc_interfaces.msg import RobotStatus
@@ -19,41 +20,49 @@ from opc_ros.ros.halt_desk import REVOCATIONS
 PULSE_S = 0.05
 
 
-def await_confirmations(
-    robots: Iterable[str],
-    revocations: str,
-    serial: int,
-    revoked: frozenset[str],
-    given_back: Callable[[], Iterable[str]],
-    timeout_s: float,
-) -> frozenset[str]:
-    """Which of the robots say that they know the list and run no permit on it; `given_back` are known otherwise.
+class HaltCall:
+    """Speaks to the robots itself: a halt must not depend on a scheduler that is dead or hangs."""
 
-    The list is published from here too: a halt must not depend on a scheduler that is dead or hangs.
-    """
-    waiting, confirmed = set(robots), set[str]()
-    context = Context()
-    rclpy.init(args=[], context=context, signal_handler_options=SignalHandlerOptions.NO)
-    node = Node("halt", context=context, use_global_arguments=False, start_parameter_services=False)
+    def __init__(self, robots: Iterable[str]) -> None:
+        self._robots = frozenset(robots)
+        self._heard: dict[str, RobotStatus] = {}
+        self._context = Context()
+        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = Node("halt", context=self._context, use_global_arguments=False, start_parameter_services=False)
+        self._revocations = self._node.create_publisher(String, REVOCATIONS, topics.LATEST)
+        for robot in self._robots:
+            topic = f"/{robot}/robot/status"
+            self._node.create_subscription(RobotStatus, topic, partial(self._hear, robot), topics.LATEST)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
 
-    def hear(robot: str, status: RobotStatus) -> None:
-        if status.revocation_serial >= serial and status.permit_id not in revoked:
-            confirmed.add(robot)
+    def __enter__(self) -> HaltCall:
+        return self
 
-    try:
-        for robot in waiting:
-            node.create_subscription(
-                RobotStatus, f"/{robot}/robot/status", lambda msg, robot=robot: hear(robot, msg), topics.LATEST
-            )
-        node.create_publisher(String, REVOCATIONS, topics.LATEST).publish(String(data=revocations))
-        executor = SingleThreadedExecutor(context=context)
-        executor.add_node(node)
+    def __exit__(self, *_: object) -> None:
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def tell(self, revocations: str) -> None:
+        """Publish a signed list; whoever joins while this lives hears it too."""
+        self._revocations.publish(String(data=revocations))
+
+    def wait(
+        self, serial: int, revoked: frozenset[str], given_back: Callable[[], Iterable[str]], timeout_s: float
+    ) -> frozenset[str]:
+        """Robots that say they know the list and run no permit on it; `given_back` are known otherwise."""
         deadline = time.monotonic() + timeout_s
-        while not waiting <= confirmed and time.monotonic() < deadline:
-            executor.spin_once(timeout_sec=PULSE_S)
-            confirmed |= waiting & set(given_back())
-        executor.shutdown()
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown(context=context)
-    return frozenset(confirmed)
+        confirmed: frozenset[str] = frozenset()
+        while not self._robots <= confirmed and time.monotonic() < deadline:
+            self._executor.spin_once(timeout_sec=PULSE_S)
+            said = {
+                robot
+                for robot, status in self._heard.items()
+                if status.revocation_serial >= serial and status.permit_id not in revoked
+            }
+            confirmed = frozenset(said | (self._robots & set(given_back())))
+        return confirmed
+
+    def _hear(self, robot: str, status: RobotStatus) -> None:
+        self._heard[robot] = status

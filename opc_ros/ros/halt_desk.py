@@ -14,7 +14,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from opc_ros.deployment.folder import DeploymentFolder
-from opc_ros.deployment.halting import halt, resume
+from opc_ros.deployment.halting import halt, obey_left_halts, resume
 from opc_ros.deployment.permit import to_text
 from opc_ros.deployment.revoking import revocation_list
 from opc_ros.errors import OpcError
@@ -69,11 +69,12 @@ class HaltDesk:
 
     def _tell_news(self) -> None:
         try:
+            obey_left_halts(self._queue, self._now())
             serial = self._queue.fact("revocation_serial")
             if serial != self._said_serial:
                 self._revocations.publish(String(data=to_text(revocation_list(self._queue, self._signer, self._now()))))
                 self._said_serial = serial
-        except sqlite3.Error as error:
+        except (OpcError, sqlite3.Error) as error:
             self._node.get_logger().error(f"the queue cannot be read: {error}", throttle_duration_sec=5.0)
 
     def _spin(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from opc_ros.deployment.halting import as_text, enlist_robot, halt, resume
+from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.halting import as_text, enlist_robot, halt, obey_left_halts, resume
 from opc_ros.errors import DeploymentError
+from opc_ros.workflows.halting_robots import halt_robots
 from tests.deployment.fleet import Fleet, make_rules
 
 
@@ -70,3 +73,34 @@ def test_each_halt_has_a_serial_of_its_own_so_that_an_old_confirmation_does_not_
 
 def test_a_reason_that_is_not_utf8_is_kept_as_escapes() -> None:
     assert as_text(b"smoke \xff".decode("utf-8", "surrogateescape")) == "smoke \\udcff"
+
+
+def test_a_halt_reaches_robots_though_another_program_hangs_on_the_queue(fleet: Fleet) -> None:
+    add_lease(fleet, "arm1", "running", fleet.clock() + 10**12)
+    told: list[str] = []
+
+    class Call:
+        """A robot that obeys what it is told."""
+
+        def __enter__(self) -> Call:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def tell(self, revocations: str) -> None:
+            told.append(revocations)
+
+        def wait(self, serial: int, revoked: frozenset[str], given_back: object, timeout_s: float) -> frozenset[str]:
+            assert revoked == {"p-arm1"}
+            return frozenset({"arm1"})
+
+    with fleet.queue.change("hangs", fleet.clock()):  # holds the queue for as long as it likes
+        state = fleet.folder / "state"
+        shutil.copytree(fleet.keys, state / "keys")
+        result = halt_robots(state, "", "ada", "smoke", 1.0, lambda robots: Call())
+        assert (result.halted, result.confirmed, result.is_written) == (("arm1", "twin"), ("arm1",), False)
+    assert len(told) == 1
+    obey_left_halts(fleet.queue, fleet.clock())
+    assert {robot.halted_by for robot in fleet.queue.robots().values()} == {"ada: smoke"}
+    obey_left_halts(fleet.queue, fleet.clock())
+    assert [entry.kind for entry in read_audit_log(fleet.queue.audit_log.path)].count("halt") == 1

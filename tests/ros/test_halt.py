@@ -50,7 +50,7 @@ def scheduler(tmp_path: Path, start: Callable[..., Process], probe: Probe, robot
 
 
 def halt_as_a_person(lab: Path, probe: Probe) -> tuple[int, dict[str, list[str]]]:
-    words = ["deploy", "halt", "--state", str(lab / "deployment"), "--json", "--timeout", "20"]
+    words = ["deploy", "halt", "--state", str(lab / "deployment"), "--json", "--timeout", "8"]
     command = [sys.executable, "-m", "opc_ros.cli.main", *words, "--person", "ada", "--reason", b"smoke \xff"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
         probe.until(lambda: child.poll() is not None, "the command does not end")
@@ -75,16 +75,14 @@ def test_a_person_is_told_who_has_not_confirmed_though_the_scheduler_is_stopped(
     scheduler.signal(signal.SIGSTOP)
     code, said = halt_as_a_person(tmp_path, probe)
     assert code == 3
-    assert said == {
-        "halted": list(NAMES),
-        "confirmed": list(ALIVE),
-        "unconfirmed": [NAMES[-1]],
-        "idle": [],
-    }
+    assert (said["halted"], said["confirmed"]) == (list(NAMES), list(ALIVE))
+    assert (said["unconfirmed"], said["idle"]) == ([NAMES[-1]], [])
     taken = {name: list(robot.taken) for name, robot in robots.items()}
+    # The scheduler may have been stopped while it held queue or audit log; then the halt waits in a file beside them.
     scheduler.signal(signal.SIGCONT)
     with DeploymentFolder(tmp_path / "deployment").open() as (queue, _):
         probe.until(lambda: not set(ALIVE) & {lease.robot for lease in queue.open_leases()}, "leases stay open")
-        assert {robot.halted_by for robot in queue.robots().values()} == {"ada: smoke \\udcff"}
+        by = {"ada: smoke \\udcff"}
+        probe.until(lambda: {robot.halted_by for robot in queue.robots().values()} == by, "not all are halted")
         assert set(queue.robots()) == set(NAMES)
     assert {name: robot.taken for name, robot in robots.items()} == taken
