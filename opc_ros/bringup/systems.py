@@ -115,11 +115,11 @@ def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ..
         "rules": read_config(arguments, "scheduler_config"),
         "lab": read_config(arguments, "lab"),
         "gate": read_config(arguments, "gate_config"),
-        "ranking": str(scores / "ranking.json"),
+        "ranking": str(scores / "published" / "ranking.json"),
         "store": store,
         "candidates": candidates,
     }
-    scorer: dict[str, Parameter] = {"store": store, "candidates": candidates, "out": str(scores)}
+    scorer: dict[str, Parameter] = {"store": store, "candidates": candidates, "scores": str(scores)}
     scorer |= {"metric": rules.metric, "top_k": rules.top_k, "rescore_s": read_number(arguments, "rescore_s")}
     return (NodeSpec("scorer", "", scorer), NodeSpec("scheduler", "", scheduler))
 
@@ -195,7 +195,7 @@ TWIN = (
 LOOP = (
     Argument("store", "", "folder of the validation store; empty: the lab file's"),
     Argument("candidates", "candidates", "folder of registered candidates"),
-    Argument("scores", "scores/latest", "folder of the newest ranking and its report"),
+    Argument("scores", "scores", "folder of rankings and their reports"),
     Argument("deployment", "deployment", "folder of keys, queue and audit log, where the scheduler runs"),
     Argument("state", "robots", "folder with one folder for each robot: its public keys and journal"),
     Argument("rescore_s", "0", "how often the scorer looks for new episodes and candidates; 0: only when asked"),

@@ -36,9 +36,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def add_evidence(parser: argparse.ArgumentParser) -> None:
     """Options that say where the gate's evidence lies; `opc deploy request` shares them."""
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
-    parser.add_argument(
-        "--ranking", type=Path, default=Path("scores/latest/ranking.json"), help="what `opc score` or `opc rank` wrote"
-    )
+    parser.add_argument("--ranking", type=Path, default=Path("scores/published/ranking.json"), help="published ranking")
     parser.add_argument("--store", type=Path, default=Path("store"), help="validation store the ranking rests on")
     parser.add_argument("--candidates", type=Path, default=Path("candidates"), help="folder of registered candidates")
     parser.add_argument("--gate", type=Path, default=Path("config/gate.yaml"), help="rules of the gate")

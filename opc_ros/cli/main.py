@@ -22,6 +22,7 @@ VERBS: tuple[str, ...] = (
     "candidate",
     "score",
     "rank",
+    "ranking",
     "gate",
     "keys",
     "deploy",

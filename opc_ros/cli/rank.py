@@ -9,9 +9,10 @@ from opc_ros.cli.score import add_ranking_arguments, run_with
 EXAMPLES = """examples:
   opc rank --metric opc
   opc rank --snapshot week-46 --prior 0.8 --top-k 5
-  opc rank --known-success measured.csv --out scores/with-truth
+  opc rank --known-success measured.csv
 
-Runs no network: every value must be in the Q cache already, `opc score` puts it there."""
+Runs no network: every value must be in the Q cache already, `opc score` puts it there. The ranking is kept
+in SCORES/<id> beside the others and not published: exploring changes nothing for the gate."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

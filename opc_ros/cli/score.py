@@ -30,13 +30,15 @@ class _MetricNames:
 
 EXAMPLES = """examples:
   opc score
-  opc score --store /data/store --snapshot week-46 --candidates ./candidates --out scores/week-46
+  opc score --store /data/store --snapshot week-46 --candidates ./candidates --no-publish
   opc score randomised-40k rcan-20k --metric opc --baselines
   opc score --engine ray --ray-address auto
 
-Q values are kept in the Q cache (OUT/../q.sqlite unless --q-cache says otherwise): again tomorrow
-costs only what is new, and an interrupted run resumes. Writes report.html, report.json and
-ranking.json to OUT. Exit code 1 if a candidate or an episode had to be left out."""
+Q values are kept in the Q cache (SCORES/q.sqlite unless --q-cache says otherwise): again tomorrow
+costs only what is new, and an interrupted run resumes. Each ranking is kept with its report in
+SCORES/<id>; SCORES/newest is the last one made. A ranking of the whole registry is published: the
+gate reads it from then on, unless --no-publish, or another metric or prior than published now.
+Exit code 1 if a candidate or an episode had to be left out."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -48,6 +50,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_ranking_arguments(parser)
+    parser.add_argument("--no-publish", action="store_true", help="keep the ranking from the gate")
     work = parser.add_argument_group("how to compute")
     work.add_argument("--engine", choices=("local", "ray"), default="local", help="where to compute (default: local)")
     work.add_argument(
@@ -66,8 +69,8 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
     )
-    parser.add_argument("--out", type=Path, default=Path("scores/latest"), help="folder of the report")
-    parser.add_argument("--q-cache", type=Path, help="file of Q values (default: q.sqlite beside OUT)")
+    parser.add_argument("--scores", type=Path, default=Path("scores"), help="folder of rankings (default: ./scores)")
+    parser.add_argument("--q-cache", type=Path, help="file of Q values (default: SCORES/q.sqlite)")
     parser.add_argument(
         "--metric",
         choices=_MetricNames(),
@@ -109,28 +112,33 @@ def run(arguments: argparse.Namespace) -> int:
         engine = RayEngine(address=arguments.ray_address, allow_code=arguments.allow_code)
     else:
         engine = LocalEngine(workers=arguments.workers, allow_code=arguments.allow_code)
-    return run_with(engine, arguments, episodes_per_pass=episodes_per_pass)
+    return run_with(engine, arguments, episodes_per_pass=episodes_per_pass, is_published=not arguments.no_publish)
 
 
-def run_with(engine: Engine, arguments: argparse.Namespace, *, episodes_per_pass: int = 1) -> int:
+def run_with(
+    engine: Engine, arguments: argparse.Namespace, *, episodes_per_pass: int = 1, is_published: bool = False
+) -> int:
     """Score with this engine, print what came of it; 1 where something was left out."""
     from opc_ros.cli.progress_bar import progress_bar
 
     with progress_bar("scoring", is_shown=not arguments.json) as report:
-        result = _score(engine, arguments, episodes_per_pass, report)
+        result = _score(engine, arguments, episodes_per_pass, is_published, report)
     print(_to_json(result) if arguments.json else _to_table(result))
     if arguments.mlflow:
         from opc_ros.workflows.mlflow_sink import log_to_mlflow
 
         log_to_mlflow(result, arguments.mlflow)
-    left_out = {"candidate": result.report.failed_candidates, "episode": result.report.failed_episodes}
-    for kind, failures in left_out.items():
-        for failure in failures:
-            print(f"opc: {kind} {failure.id} left out: {failure.reason}", file=sys.stderr)
+    for candidate in result.ranking.left_out:
+        advice = f"mend it or `opc candidate remove {candidate.candidate_id[:12] or candidate.name}`"
+        print(f"opc: candidate {candidate.name} left out: {candidate.reason}; {advice}", file=sys.stderr)
+    for failure in result.report.failed_episodes:
+        print(f"opc: episode {failure.id} left out: {failure.reason}", file=sys.stderr)
     return 0 if result.is_complete else 1
 
 
-def _score(engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int, report: Report) -> ScoringRun:
+def _score(
+    engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int, is_published: bool, report: Report
+) -> ScoringRun:
     import datetime
 
     from opc_ros.workflows.scoring_run import RankingOptions
@@ -139,7 +147,8 @@ def _score(engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int
     request = StoreScoring(
         store=arguments.store,
         registry=arguments.candidates,
-        out=arguments.out,
+        scores=arguments.scores,
+        is_published=is_published,
         candidates=tuple(arguments.candidates_given),
         snapshot=arguments.snapshot,
         q_cache=arguments.q_cache,
@@ -181,7 +190,12 @@ def _to_table(result: ScoringRun) -> str:
             f"{candidate.rank:>3}  {candidate.name:<{width}}  {candidate.score:>8.4f}  "
             f"{f'{low:.4f} .. {high:.4f}':>18}  {f'{first}-{last}':>8}  {candidate.top_k_probability:>7.0%}"
         )
-    return "\n".join([*lines, f"report: {result.page}"])
+    lines.append(f"report: {result.page}")
+    if result.is_published:
+        lines.append(f"published: the gate reads ranking {ranking.ranking_id[:12]} from now on")
+    elif result.why_not_published:
+        lines.append(f"not published: {result.why_not_published}")
+    return "\n".join(lines)
 
 
 def _to_json(result: ScoringRun) -> str:
@@ -190,6 +204,7 @@ def _to_json(result: ScoringRun) -> str:
         {
             "ranking_id": result.ranking.ranking_id,
             "is_complete": result.is_complete,
+            "is_published": result.is_published,
             "pairs_evaluated": result.scored.pairs_evaluated,
             "pairs_cached": result.scored.pairs_cached,
             "failed_candidates": [dataclasses.asdict(failure) for failure in report.failed_candidates],

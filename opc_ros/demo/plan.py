@@ -42,7 +42,7 @@ class DemoPlan:
 
     @property
     def ranking(self) -> Path:
-        return self.folder / "scores" / "latest" / "ranking.json"
+        return self.folder / "scores" / "published" / "ranking.json"
 
     @property
     def audit_log(self) -> Path:
@@ -55,7 +55,7 @@ class DemoPlan:
 
     def arguments(self, **more: str) -> dict[str, str]:
         """What this run gives to `opc up twin`."""
-        folders = {"store": "store", "candidates": "candidates", "scores": "scores/latest"}
+        folders = {"store": "store", "candidates": "candidates", "scores": "scores"}
         folders |= {"deployment": "deployment", "state": "robots"}
         return {
             "robots": ",".join(self.robots),

@@ -34,10 +34,9 @@ def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
         StoreScoring(
             store=plan.store,
             registry=plan.folder / "candidates",
-            out=plan.folder / "report",
+            scores=plan.folder / "scores",
             candidates=tuple(candidate.candidate_id for candidate in ranking.candidates),
             snapshot=TAG,
-            q_cache=plan.folder / "scores" / "q.sqlite",
             known_success=measured if ran.tried else None,
             options=RankingOptions(metric=ranking.metric, top_k=ranking.top_k),
         ),

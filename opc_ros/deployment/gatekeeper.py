@@ -17,7 +17,17 @@ def read_ranking(path: Path) -> Ranking:
     try:
         return Ranking.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise DeploymentError(f"{path}: no ranking there: {error}; make one with `opc rank`") from error
+        raise DeploymentError(f"{path}: no ranking there: {error}; make one with `opc score`") from error
+
+
+def _check_scope(ranking: Ranking) -> Ranking:
+    """First of one is no evidence: a place counts only among everything that is registered."""
+    if ranking.scope != "registry":
+        raise DeploymentError(
+            f"ranking {ranking.ranking_id[:12]}: ranks {len(ranking.candidates)} selected candidates, expected the "
+            "whole registry: run `opc score` without naming candidates"
+        )
+    return ranking
 
 
 class ListedEpisode(Protocol):
@@ -106,10 +116,10 @@ class Gatekeeper:
         try:
             found = self._ranking_path.stat()
         except OSError as error:
-            raise DeploymentError(f"{self._ranking_path}: {error.strerror}; make a ranking with `opc rank`") from error
+            raise DeploymentError(f"{self._ranking_path}: {error.strerror}; make one with `opc score`") from error
         mark = (found.st_mtime_ns, found.st_size)
         if self._ranking is None or mark != self._mark:
-            self._ranking, self._mark = read_ranking(self._ranking_path), mark
+            self._ranking, self._mark = _check_scope(read_ranking(self._ranking_path)), mark
         return self._ranking
 
     def _snapshot(self, ref: str) -> SnapshotFacts:

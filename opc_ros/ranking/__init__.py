@@ -12,9 +12,10 @@ from opc_ros.ranking.agreement import (
     safety_errors,
     spearman,
 )
+from opc_ros.ranking.comparison import Move, RankingComparison, compare_rankings
 from opc_ros.ranking.predicted_success import Field, PredictedSuccess, predict_success
-from opc_ros.ranking.rank import rank_candidates
-from opc_ros.ranking.ranking import RankedCandidate, Ranking
+from opc_ros.ranking.rank import digest_q_values, rank_candidates
+from opc_ros.ranking.ranking import LeftOutCandidate, RankedCandidate, Ranking
 from opc_ros.ranking.uncertainty import (
     SplitStability,
     beat_probabilities,
@@ -27,13 +28,18 @@ from opc_ros.ranking.uncertainty import (
 __all__ = [
     "Agreement",
     "Field",
+    "LeftOutCandidate",
     "Line",
+    "Move",
     "PredictedSuccess",
     "RankedCandidate",
     "Ranking",
+    "RankingComparison",
     "SafetyErrors",
     "SplitStability",
     "beat_probabilities",
+    "compare_rankings",
+    "digest_q_values",
     "fit_line",
     "kendall",
     "mean_maximum_rank_violation",

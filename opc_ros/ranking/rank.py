@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from opc_ros.errors import RankingError
 from opc_ros.progress import Report, ignore_progress
-from opc_ros.ranking.ranking import RankedCandidate, Ranking
+from opc_ros.ranking.ranking import LeftOutCandidate, RankedCandidate, Ranking, Scope
 from opc_ros.ranking.uncertainty import beat_probabilities, rank_intervals, top_k_probabilities
 from opc_ros.scoring import bootstrap_scores, compute_metric, find_ranking_metric, score_intervals
 
@@ -25,8 +26,10 @@ def rank_candidates(
     top_k: int = 3,
     confidence: float = 0.95,
     resamples: int = 2000,
-    rng: np.random.Generator,
+    seed: int = 0,
     snapshot_id: str,
+    scope: Scope = "selection",
+    left_out: Sequence[LeftOutCandidate] = (),
     report: Report = ignore_progress,
 ) -> Ranking:
     """Candidates from best to worst; equal scores are ordered by candidate id.
@@ -41,8 +44,10 @@ def rank_candidates(
         top_k: how many count as the best; with fewer candidates, all of them.
         confidence: of intervals, such as 0.95.
         resamples: of the bootstrap.
-        rng: the only source of randomness; the same state gives the same ranking.
+        seed: of the resamples, the only source of randomness; the same seed gives the same ranking.
         snapshot_id: of the validation set that the Q values belong to.
+        scope: whether these candidates, with those left out, are all there are.
+        left_out: candidates that could not be scored, named so that nobody is missing silently.
         report: told how many resamples are done.
     """
     if not q_by_candidate:
@@ -67,7 +72,7 @@ def rank_candidates(
         metric=metric,
         prior=prior,
         resamples=resamples,
-        rng=rng,
+        rng=np.random.default_rng(seed),
         report=report,
     )
     top_k = min(top_k, len(order))
@@ -95,9 +100,24 @@ def rank_candidates(
         confidence=float(confidence),
         top_k=top_k,
         resamples=resamples,
+        seed=seed,
         snapshot_id=snapshot_id,
+        q_digest=digest_q_values(q_by_candidate, lengths, is_success),
+        scope=scope,
         episodes=int(is_success.size),
         successes=int(is_success.sum()),
         candidates=candidates,
+        left_out=tuple(left_out),
         beats=tuple(tuple(row) for row in beat_probabilities(samples).tolist()),
     )
+
+
+def digest_q_values(q_by_candidate: Mapping[str, ArrayLike], lengths: ArrayLike, success: ArrayLike) -> str:
+    """sha256 over lengths, outcomes and every candidate's Q values in single precision, candidates in order of id."""
+    digest = hashlib.sha256(b"opc q values 1\n")
+    digest.update(np.ascontiguousarray(lengths, dtype="<i8").tobytes())
+    digest.update(np.ascontiguousarray(success, dtype="u1").tobytes())
+    for candidate_id in sorted(q_by_candidate):
+        digest.update(candidate_id.encode() + b"\n")
+        digest.update(np.ascontiguousarray(q_by_candidate[candidate_id], dtype="<f4").tobytes())
+    return digest.hexdigest()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from opc_ros.config import parse_config
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import RankingError
 from opc_ros.scoring import ranking_metric_names
 
-FORMAT = "opc-ranking/1"
+FORMAT = "opc-ranking/2"
+Scope = Literal["registry", "selection"]  # everything that was registered, or those asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,15 @@ class RankedCandidate:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutCandidate:
+    """A candidate that has no place because it could not be scored."""
+
+    candidate_id: str  # empty where not even its id could be told
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """Candidates from best to worst on one snapshot of the validation set."""
 
@@ -36,10 +47,14 @@ class Ranking:
     confidence: float
     top_k: int
     resamples: int
+    seed: int  # of the resamples
     snapshot_id: str
+    q_digest: str  # sha256 over every Q value it rests on, see `digest_q_values`
+    scope: Scope
     episodes: int
     successes: int
     candidates: tuple[RankedCandidate, ...]
+    left_out: tuple[LeftOutCandidate, ...]
     beats: tuple[tuple[float, ...], ...]  # [i][j]: probability that the i-th candidate scores above the j-th
 
     def __post_init__(self) -> None:
@@ -47,8 +62,12 @@ class Ranking:
 
     @property
     def ranking_id(self) -> str:
-        """sha256 of the canonical JSON: any change to any figure is another ranking."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        """sha256 of the canonical bytes: any change to any figure is another ranking."""
+        return hashlib.sha256(self.canonical_bytes()).hexdigest()
+
+    def canonical_bytes(self) -> bytes:
+        """What is hashed and signed."""
+        return self.to_json().encode()
 
     def find(self, candidate_id: str) -> RankedCandidate:
         """The candidate with this id."""

@@ -61,7 +61,9 @@ class SchedulerSettings:
     rules: str = described("config/scheduler.yaml", "rules of the scheduler")
     lab: str = described("", "lab file that names the robots; empty: the rules name them")
     gate: str = described("config/gate.yaml", "rules of the gate")
-    ranking: str = described("scores/latest/ranking.json", "ranking that the gate goes by; read anew when it changes")
+    ranking: str = described(
+        "scores/published/ranking.json", "ranking that the gate goes by; read anew when it changes"
+    )
     store: str = described("store", "validation store that the ranking rests on")
     candidates: str = described("candidates", "folder of registered candidates")
     tick_s: float = described(

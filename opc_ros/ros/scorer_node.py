@@ -148,7 +148,8 @@ class ScorerNode(OpcNode[ScorerSettings]):
         return StoreScoring(
             store=Path(settings.store),
             registry=Path(settings.candidates),
-            out=Path(settings.out),
+            scores=Path(settings.scores),
+            is_published=settings.publish,
             options=self._options(),
         )
 
@@ -180,7 +181,12 @@ class ScorerNode(OpcNode[ScorerSettings]):
             report_scoring=report_scoring,
             report_ranking=report_ranking,
         )
-        self._rankings.publish(run_to_msg(run, self.now_ns()))
+        if run.is_published:
+            self._rankings.publish(run_to_msg(run, self.now_ns()))
+        elif run.why_not_published:
+            self.get_logger().info(
+                f"ranking {run.ranking.ranking_id[:12]} is kept, not published: {run.why_not_published}"
+            )
         best = run.ranking.candidates[0]
         self.get_logger().info(
             f"{len(run.ranking.candidates)} candidates on {run.ranking.episodes} episodes: "

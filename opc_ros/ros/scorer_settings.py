@@ -14,7 +14,8 @@ class ScorerSettings:
 
     store: str = described("store", "folder of the validation store")
     candidates: str = described("candidates", "folder of the candidate registry")
-    out: str = described("scores/latest", "folder of the report; the Q cache lies beside it")
+    scores: str = described("scores", "folder of rankings, their reports and the Q cache")
+    publish: bool = described(True, "let the gate read rankings of the whole registry")
     metric: str = described("soft_opc", "what ranks by default")
     prior: float = described(1.0, "p(y = 1), unless a goal names another", low=0, high=1)
     top_k: int = described(3, "how many count as the best", low=1)

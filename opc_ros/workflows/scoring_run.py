@@ -9,14 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from opc_ros.durable import replace_file
-from opc_ros.errors import OpcError, ScoreError
+from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.rank import rank_candidates
-from opc_ros.ranking.ranking import Ranking
+from opc_ros.ranking.ranking import LeftOutCandidate, Ranking, Scope
 from opc_ros.reporting.page import render_page
 from opc_ros.reporting.report import KnownSuccess, ScoringReport, build_report
 from opc_ros.scoring.engines import Engine
@@ -24,6 +21,7 @@ from opc_ros.scoring.evaluation import Failure
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import ScoredSet, score_candidates
 from opc_ros.scoring.source import EpisodeSource
+from opc_ros.workflows.ranking_archive import PAGE, RANKING, REPORT, RankingArchive
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,21 @@ class ScoringRun:
     scored: ScoredSet
     ranking: Ranking
     report: ScoringReport
-    page: Path
-    document: Path
-    ranking_file: Path
+    folder: Path
+    is_published: bool = False  # whether the gate reads this ranking now
+    why_not_published: str = ""
+
+    @property
+    def page(self) -> Path:
+        return self.folder / PAGE
+
+    @property
+    def document(self) -> Path:
+        return self.folder / REPORT
+
+    @property
+    def ranking_file(self) -> Path:
+        return self.folder / RANKING
 
     @property
     def is_complete(self) -> bool:
@@ -61,8 +71,9 @@ def score_and_rank(
     q_cache: QCache,
     engine: Engine,
     options: RankingOptions,
-    out: Path,
+    archive: RankingArchive,
     *,
+    scope: Scope = "selection",
     has_greedy: bool = False,
     episodes_per_pass: int = 1,
     known: Mapping[str, KnownSuccess] | None = None,
@@ -72,7 +83,7 @@ def score_and_rank(
     report_scoring: Report = ignore_progress,
     report_ranking: Report = ignore_progress,
 ) -> ScoringRun:
-    """Score, rank and write `ranking.json`, `report.json` and `report.html` below `out`."""
+    """Score, rank, and keep ranking and report in the archive."""
     scored = score_candidates(
         source,
         candidates,
@@ -86,17 +97,24 @@ def score_and_rank(
     if not scored.candidates:
         first = scored.failed_candidates[0]
         raise ScoreError(f"none of {len(candidates)} candidates can be scored; {first.id[:12]}: {first.reason}")
-    ranking = _rank(scored, options, report_ranking)
+    names = {candidate.id: candidate.name for candidate in candidates}
+    left_out = [LeftOutCandidate("", failure.id, failure.reason) for failure in unreadable]
+    left_out += [
+        LeftOutCandidate(failure.id, names[failure.id], failure.reason) for failure in scored.failed_candidates
+    ]
+    ranking = _rank(scored, options, scope, left_out, report_ranking)
+    made_at = now().astimezone(datetime.UTC).isoformat(timespec="seconds")
     report = build_report(
         scored,
         ranking,
         known=known or {},
-        made_at=now().astimezone(datetime.UTC).isoformat(timespec="seconds"),
+        made_at=made_at,
         version=_version(),
         seed=options.seed,
         unreadable=unreadable,
     )
-    return _write(scored, ranking, report, out)
+    folder = archive.keep(ranking, report=report.to_json(), page=render_page(report), made_at=made_at)
+    return ScoringRun(scored, ranking, report, folder)
 
 
 def read_known_success(path: Path, candidates: Sequence[Candidate]) -> dict[str, KnownSuccess]:
@@ -131,7 +149,9 @@ def _version() -> str:
         return "not installed"
 
 
-def _rank(scored: ScoredSet, options: RankingOptions, report: Report) -> Ranking:
+def _rank(
+    scored: ScoredSet, options: RankingOptions, scope: Scope, left_out: Sequence[LeftOutCandidate], report: Report
+) -> Ranking:
     return rank_candidates(
         {candidate.id: row for candidate, row in zip(scored.candidates, scored.q, strict=True)},
         {candidate.id: candidate.name for candidate in scored.candidates},
@@ -142,23 +162,9 @@ def _rank(scored: ScoredSet, options: RankingOptions, report: Report) -> Ranking
         top_k=options.top_k,
         confidence=options.confidence,
         resamples=options.resamples,
-        rng=np.random.default_rng(options.seed),
+        seed=options.seed,
         snapshot_id=scored.snapshot_id,
+        scope=scope,
+        left_out=left_out,
         report=report,
     )
-
-
-def _write(scored: ScoredSet, ranking: Ranking, report: ScoringReport, out: Path) -> ScoringRun:
-    files = {
-        out / "ranking.json": ranking.to_json() + "\n",
-        out / "report.json": report.to_json() + "\n",
-        out / "report.html": render_page(report),
-    }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for path, text in files.items():
-            replace_file(path, text.encode())
-    except OSError as error:
-        raise OpcError(f"report in {out}: {error.strerror or error}") from error
-    ranking_file, document, page = files
-    return ScoringRun(scored, ranking, report, page=page, document=document, ranking_file=ranking_file)

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opc_ros.errors import RankingError
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
+from opc_ros.ranking.ranking import Ranking
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.evaluation import Failure
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import open_store
+from opc_ros.workflows.ranking_archive import PUBLISHED, RankingArchive
 from opc_ros.workflows.scoring_run import RankingOptions, ScoringRun, read_known_success, score_and_rank
 
 
 @dataclass(frozen=True, slots=True)
 class StoreScoring:
-    """What to score, on what, and where to put what comes of it."""
+    """What to score, on what, and where to keep what comes of it."""
 
     store: Path
     registry: Path
-    out: Path
+    scores: Path  # folder of all rankings
     candidates: tuple[str, ...] = ()  # names, folders or ids; none: all
     snapshot: str = ""  # digest or tag; empty: take one now
-    q_cache: Path | None = None  # None: q.sqlite beside `out`
+    q_cache: Path | None = None  # None: q.sqlite among the rankings
+    is_published: bool = False  # let the gate read it, if it ranks the whole registry as the published one does
     has_baselines: bool = False
     known_success: Path | None = None
     options: RankingOptions = field(default_factory=RankingOptions)
@@ -42,18 +47,23 @@ def score_store(
     report_scoring: Report = ignore_progress,
     report_ranking: Report = ignore_progress,
 ) -> ScoringRun:
-    """Score and rank; a registered candidate that cannot be read is reported and left out."""
+    """Score and rank; a registered candidate that cannot be read is reported and left out.
+
+    A ranking of some candidates, or by another metric or prior than the gate reads now, is kept and never published.
+    """
+    archive = RankingArchive(request.scores)
     found, unreadable = CandidateRegistry(request.registry).find_each(request.candidates)
     known = read_known_success(request.known_success, found) if request.known_success else {}
-    with open_store(request.store) as store, QCache(request.q_cache or request.out.parent / "q.sqlite") as q_cache:
+    with open_store(request.store) as store, QCache(request.q_cache or archive.q_cache) as q_cache:
         snapshot = store.snapshot(request.snapshot) if request.snapshot else store.take_snapshot()
-        return score_and_rank(
+        run = score_and_rank(
             SnapshotSource(snapshot.id, snapshot.entries, store.read_entry),
             found,
             q_cache,
             engine,
             request.options,
-            request.out,
+            archive,
+            scope="selection" if request.candidates else "registry",
             has_greedy=request.has_baselines,
             episodes_per_pass=episodes_per_pass,
             known=known,
@@ -63,3 +73,29 @@ def score_store(
             report_scoring=report_scoring,
             report_ranking=report_ranking,
         )
+    return publish_run(run, archive, now) if request.is_published else run
+
+
+def publish_run(run: ScoringRun, archive: RankingArchive, now: Callable[[], datetime.datetime]) -> ScoringRun:
+    """Let the gate read this ranking unless it is an exploration."""
+    why_not = _find_exploration(run.ranking, archive)
+    if not why_not:
+        archive.publish(run.ranking.ranking_id, now=now().astimezone(datetime.UTC).isoformat(timespec="seconds"))
+    return dataclasses.replace(run, is_published=not why_not, why_not_published=why_not)
+
+
+def _find_exploration(ranking: Ranking, archive: RankingArchive) -> str:
+    """Why nobody can have meant this ranking for the gate; empty where nothing speaks against it."""
+    if ranking.scope != "registry":
+        return "it ranks only the candidates asked for"
+    try:
+        before = archive.read(PUBLISHED)
+    except RankingError:  # none yet, or one that nobody can read any more
+        return ""
+    for name in ("metric", "prior"):
+        if getattr(before, name) != getattr(ranking, name):
+            return (
+                f"its {name} is {getattr(ranking, name)}, that of the published one {getattr(before, name)}; "
+                f"`opc ranking publish {ranking.ranking_id[:12]}` lets the gate read it all the same"
+            )
+    return ""

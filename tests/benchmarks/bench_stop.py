@@ -151,8 +151,8 @@ def scoring(lab: Path, workers: int) -> Iterator[None]:
 
     def keep_scoring() -> None:
         for number in itertools.count():
-            out = lab / f"scores{workers}-{number}" / "latest"
-            words = ["score", "--store", lab / "store", "--candidates", lab / "candidates", "--out", out]
+            out = lab / f"scores{workers}-{number}"
+            words = ["score", "--store", lab / "store", "--candidates", lab / "candidates", "--scores", out]
             command = [sys.executable, "-m", "opc_ros.cli.main", *map(str, words), "--workers", str(workers)]
             with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
                 while child.poll() is None and not is_over.wait(0.1):

@@ -129,7 +129,7 @@ def test_the_loop_runs_from_recording_to_a_recorded_outcome(
     ran = {entry.body["episode_id"] for entry in told if entry.kind == "episode"}
     assert ran <= {episode.id for episode in recorded if episode.permit_id}, "what ran under a permit is recorded too"
     assert sum(entry.kind == "champion" for entry in told) == 1
-    assert (run_folder / "report" / "report.html").is_file()
+    assert (run_folder / "scores" / "newest" / "report.html").is_file()
 
     ending = text[text.index("What happened") :].splitlines()
     assert len(ending) <= 24

@@ -48,6 +48,10 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         prior=1.0,
         confidence=0.95,
         top_k=1,
+        seed=0,
+        q_digest="0" * 64,
+        scope="registry",
+        left_out=(),
         resamples=100,
         snapshot_id=snapshot.id,
         episodes=4,
@@ -58,8 +62,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         beats=((0.5, 0.97), (0.03, 0.5)),
     )
-    (tmp_path / "scores" / "latest").mkdir(parents=True)
-    (tmp_path / "scores" / "latest" / "ranking.json").write_text(ranking.to_json() + "\n")
+    (tmp_path / "scores" / "published").mkdir(parents=True)
+    (tmp_path / "scores" / "published" / "ranking.json").write_text(ranking.to_json() + "\n")
     (tmp_path / "config").mkdir()
     gate = (CONFIG / "gate.yaml").read_text().replace("top_k: 3", "top_k: 1")
     for line in ("episodes: 500", "successes: 100", "failures: 100"):

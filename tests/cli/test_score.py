@@ -69,10 +69,49 @@ def test_ranking_needs_no_network_but_every_value(lab: Path, capsys: pytest.Capt
     assert main(["rank"]) == 1
     assert "the Q cache lacks values of 2 candidates" in capsys.readouterr().err
     run_json(capsys, "score")
-    code, result = run_json(capsys, "rank", "--metric", "opc", "--out", "scores/opc")
+    code, result = run_json(capsys, "rank", "--metric", "opc")
     assert code == 0
     assert result["ranking"]["metric"] == "opc"
-    assert (lab / "scores" / "opc" / "ranking.json").exists()
+    assert Path(result["page"]).parent == Path("scores", result["ranking_id"][:16])
+
+
+def test_scoring_the_registry_publishes_and_scoring_a_part_or_exploring_does_not(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, whole = run_json(capsys, "score")
+    published = lab / "scores" / "published" / "ranking.json"
+    before = published.read_bytes()
+    assert whole["is_published"]
+    assert json.loads(before)["scope"] == "registry"
+    for exploring in (["score", "raw0"], ["score", "--metric", "opc"], ["rank", "--prior", "0.9"], ["rank"]):
+        code, result = run_json(capsys, *exploring)
+        assert (code, result["is_published"]) == (0, False), exploring
+        assert published.read_bytes() == before
+    assert main(["score", "raw0"]) == 0
+    assert "not published: it ranks only the candidates asked for" in capsys.readouterr().out
+    assert main(["ranking", "publish", "newest"]) == 1
+    assert "expected the whole registry" in capsys.readouterr().err
+
+
+def test_rankings_are_listed_compared_and_published_on_purpose(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, first = run_json(capsys, "score", "--no-publish")
+    assert not (lab / "scores" / "published").exists()
+    _, second = run_json(capsys, "rank", "--metric", "opc")
+    _, listed = run_json(capsys, "ranking", "list")
+    assert {each["ranking_id"] for each in listed} == {first["ranking_id"], second["ranking_id"]}
+    assert not any(each["is_published"] for each in listed)
+    assert main(["ranking", "publish", second["ranking_id"][:12]]) == 0
+    assert json.loads((lab / "scores/published/ranking.json").read_text())["metric"] == "opc"
+    capsys.readouterr()
+    assert main(["ranking", "diff", first["ranking_id"][:8], "published"]) == 0
+    printed = capsys.readouterr().out
+    assert "metric: soft_opc, then opc" in printed
+    assert "whole_image-0" in printed
+    for task in (["list"], ["list", "--publications"], ["show", "newest"]):
+        assert main(["ranking", *task]) == 0
+        assert "ranking" in capsys.readouterr().out
+    assert main(["ranking", "show", "nope"]) == 1
+    assert "ranking 'nope': 0 of 2 rankings" in capsys.readouterr().err
 
 
 def test_baselines_come_when_asked(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +138,8 @@ def test_a_damaged_episode_and_an_unreadable_candidate_are_named_and_the_rest_is
     assert "soft_opc on 9 episodes" in printed.out
     assert "episode e00003 left out" in printed.err
     assert f"candidate {broken.relative_to(lab)} left out" in printed.err
-    page = (lab / "scores" / "latest" / "report.html").read_text()
+    assert "opc candidate remove" in printed.err
+    page = (lab / "scores" / "newest" / "report.html").read_text()
     assert "Left out: 1 episode" in page
 
 
@@ -123,7 +163,7 @@ def test_a_candidate_that_answers_nan_is_named_the_rest_is_scored_and_the_exit_c
 def test_known_success_reaches_the_report(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (lab / "measured.csv").write_text("candidate,success,episodes\nwhole_image-0,0.8,102\nsomeone-else,0.1,\n")
     run_json(capsys, "score", "--known-success", "measured.csv")
-    report = json.loads((lab / "scores" / "latest" / "report.json").read_text())
+    report = json.loads((lab / "scores" / "newest" / "report.json").read_text())
     known = {candidate["name"]: candidate["known_success"] for candidate in report["candidates"]}
     assert known == {"whole_image-0": {"share": 0.8, "episodes": 102}, "whole_image-1": None}
 

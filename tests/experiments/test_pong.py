@@ -64,7 +64,7 @@ def test_points_go_from_the_emulator_through_store_q_cache_and_report(result: Po
     assert len(level.candidates) == 4
     assert level.episodes == 16
     assert 0 < level.successes < 16
-    document = json.loads((folder / "scores-sticky25" / "report.json").read_text())
+    document = json.loads((folder / "scores-sticky25" / "newest" / "report.json").read_text())
     assert document["ranking_id"] == level.ranking_id
     by_name = {candidate["name"]: candidate for candidate in document["candidates"]}
     for one in level.candidates:

@@ -71,7 +71,7 @@ def rank(scored: ScoredSet, *, resamples: int = 200, seed: int = 0) -> Ranking:
         scored.lengths,
         scored.success,
         resamples=resamples,
-        rng=np.random.default_rng(seed),
+        seed=seed,
         snapshot_id=scored.snapshot_id,
     )
 

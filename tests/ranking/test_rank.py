@@ -26,7 +26,7 @@ def make_q() -> dict[str, np.ndarray]:
 def rank(seed: int = 1, **changes: Any) -> Ranking:
     arguments: dict[str, Any] = {"metric": "opc", "top_k": 2, "resamples": 300, "snapshot_id": "5" * 64, **changes}
     q = arguments.pop("q", None) or make_q()
-    return rank_candidates(q, NAMES, LENGTHS, SUCCESS, rng=np.random.default_rng(seed), **arguments)
+    return rank_candidates(q, NAMES, LENGTHS, SUCCESS, seed=seed, **arguments)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_json_is_canonical_and_comes_back_whole() -> None:
     text = ranking.to_json()
     assert Ranking.from_json(text) == ranking
     assert Ranking.from_json(json.dumps(json.loads(text), indent=3)).to_json() == text
-    assert json.loads(text)["format"] == "opc-ranking/1"
+    assert json.loads(text)["format"] == "opc-ranking/2"
     assert ranking.ranking_id == hashlib.sha256(text.encode()).hexdigest()
     assert replace(ranking, snapshot_id="6" * 64).ranking_id != ranking.ranking_id
 
@@ -111,7 +111,7 @@ def _swap_first_two(content: dict[str, Any]) -> None:
     [
         (_drop_prior, "ranking: key 'prior' is missing"),
         (lambda content: content.update(extra=1), "ranking: unknown key 'extra'"),
-        (lambda content: content.update(format="opc-ranking/9"), "another format, expected opc-ranking/1"),
+        (lambda content: content.update(format="opc-ranking/9"), "another format, expected opc-ranking/2"),
         (lambda content: content.update(metric="auc"), "metric 'auc'"),
         (lambda content: content.update(candidates=[]), "no candidate"),
         (lambda content: content["candidates"][0].update(rank=2), "ranks are not 1 to 4"),
@@ -165,7 +165,7 @@ def test_a_prior_that_cannot_order_is_refused() -> None:
 
 def test_what_cannot_be_ranked_is_refused() -> None:
     with pytest.raises(errors.RankingError, match="no candidate to rank"):
-        rank_candidates({}, {}, LENGTHS, SUCCESS, rng=np.random.default_rng(0), snapshot_id="s")
+        rank_candidates({}, {}, LENGTHS, SUCCESS, seed=0, snapshot_id="s")
     with pytest.raises(errors.RankingError, match="candidate x has no name"):
         rank(q={"x": make_q()["c0"]})
     with pytest.raises(errors.RankingError, match="top_k is 0"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +55,7 @@ def parameters(lab: Path) -> dict[str, object]:
     return {
         "store": lab / "store",
         "candidates": lab / "candidates",
-        "out": lab / "scores" / "latest",
+        "scores": lab / "scores",
         "resamples": 50,
         "workers": 1,
     }
@@ -85,6 +86,13 @@ def test_a_goal_gives_a_ranking_a_report_and_a_latched_topic(start: Callable, pr
     late = probe.listen(Ranking, "/lab/ranking", topics.LATEST)
     probe.until(lambda: late, "a late listener hears no ranking")
     assert late[0].ranking_id == ranking.ranking_id
+
+    for part in ({"candidate_ids": [other.id], "metric": "opc"}, {"metric": "soft_opc"}):
+        explored = client.finish(client.send(**part))
+        assert explored.status == GoalStatus.STATUS_SUCCEEDED
+        assert explored.result.ranking.ranking_id != ranking.ranking_id
+    assert json.loads((lab / "scores/published/ranking.json").read_text())["metric"] == "opc"
+    assert {message.ranking_id for message in late} == {ranking.ranking_id}
 
     aborted = client.finish(client.send(snapshot="never"))
     assert aborted.status == GoalStatus.STATUS_ABORTED

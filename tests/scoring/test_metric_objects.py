@@ -68,7 +68,7 @@ def test_a_new_metric_is_one_file_and_can_rank_at_once(capsys: pytest.CaptureFix
         SUCCESS,
         metric="least_q",
         resamples=10,
-        rng=np.random.default_rng(0),
+        seed=0,
         snapshot_id="5" * 64,
     )
     assert [candidate.candidate_id for candidate in ranking.candidates] == ["b", "a"]

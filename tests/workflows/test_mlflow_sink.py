@@ -24,7 +24,7 @@ def make_run(folder: Path, candidates: int) -> ScoringRun:
     files = [folder / name for name in ("report.html", "report.json", "ranking.json")]
     for file in files:
         file.write_text("x")
-    return ScoringRun(scored, ranking, report, page=files[0], document=files[1], ranking_file=files[2])
+    return ScoringRun(scored, ranking, report, folder)
 
 
 def test_scores_snapshot_and_champion_reach_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

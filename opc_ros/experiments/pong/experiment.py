@@ -132,7 +132,7 @@ def _score(out: Path, name: str, report: Report, now: Callable[[], datetime.date
     request = StoreScoring(
         store=out / f"validation-{name}",
         registry=out / "candidates",
-        out=out / f"scores-{name}",
+        scores=out / f"scores-{name}",
         q_cache=out / "q.sqlite",
         has_baselines=True,
         known_success=out / f"success-{name}.csv",
