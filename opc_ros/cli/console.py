@@ -26,7 +26,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--port", type=int, default=8640, help="port to listen on; 0: any free one (default: 8640)")
     for name, default in (
         ("store", "store"),
-        ("scores", "scores/latest"),
+        ("scores", "scores/published"),
         ("deployment", "deployment"),
         ("candidates", "candidates"),
     ):

@@ -63,7 +63,7 @@ def make_episode(
 
 def make_console(folder: Path, commands: CountingCommands | None = None) -> tuple[Console, Clock]:
     """Three episodes, Q values of one candidate on the first, and an audit log of two lines."""
-    paths = LabPaths(folder / "store", folder / "scores" / "latest", folder / "deployment", folder / "candidates")
+    paths = LabPaths(folder / "store", folder / "scores" / "published", folder / "deployment", folder / "candidates")
     with open_store(paths.store, create=True) as store:
         first = store.append(make_episode(1))
         store.append(make_episode(2, is_success=False))

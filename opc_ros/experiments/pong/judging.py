@@ -10,7 +10,6 @@ import numpy as np
 from opc_ros.errors import ConstantScores
 from opc_ros.experiments.agreement_intervals import agree, noise_ceiling
 from opc_ros.ranking import fit_line, spearman
-from opc_ros.scoring.metrics import compute_metric
 from opc_ros.workflows.scoring_run import ScoringRun
 
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
@@ -100,7 +99,6 @@ def _judge_candidates(run: ScoringRun, success: Mapping[str, float]) -> tuple[Ju
     scored = run.scored
     begins = np.cumsum(scored.lengths) - scored.lengths
     means = np.add.reduceat(scored.q, begins, axis=1, dtype=np.float64) / scored.lengths
-    over_spread = [compute_metric(OVER_SPREAD, q, scored.lengths, scored.success) for q in scored.q]
     row_of = {candidate.id: row for row, candidate in enumerate(scored.candidates)}
     rows = [row_of[candidate.candidate_id] for candidate in run.report.candidates]
     return tuple(
@@ -110,7 +108,7 @@ def _judge_candidates(run: ScoringRun, success: Mapping[str, float]) -> tuple[Ju
             variant=candidate.family,
             step=candidate.step or 0,
             success=success[candidate.candidate_id],
-            scores={**candidate.metrics, OVER_SPREAD: over_spread[row]},
+            scores={name: candidate.metrics[name] for name in SHOWN},
             q_of_wins=float(means[row, scored.success].mean()),
             q_of_losses=float(means[row, ~scored.success].mean()),
         )
