@@ -69,7 +69,7 @@ def test_points_go_from_the_emulator_through_store_q_cache_and_report(result: Po
     by_name = {candidate["name"]: candidate for candidate in document["candidates"]}
     for one in level.candidates:
         assert set(one.scores) == set(SHOWN)
-        assert by_name[one.name]["metrics"] == {metric: one.scores[metric] for metric in METRICS}
+        assert by_name[one.name]["metrics"].items() >= one.scores.items()
         assert by_name[one.name]["known_success"] == {"share": one.success, "episodes": 8}
     success = {one.name: one.success for one in level.candidates}
     assert success["follower"] > success["fleer"] == 0.0
