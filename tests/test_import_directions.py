@@ -27,6 +27,7 @@ CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment", "r
 # Room -> the rooms it may import, beside itself and the ground.
 MAY_IMPORT: dict[str, set[str]] = {
     "recording": set(),
+    "behaviour": set(),
     "store": set(),
     "policies": set(),
     "scoring": {"policies"},
@@ -37,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "console": {"store", "scoring", "ranking", "deployment", "workflows"},
     "bringup": {"deployment", "store"},
     "experiments": {*CORE, "sim_bridge"},
-    "ros": {*CORE, "bringup", "console"},
+    "ros": {*CORE, "behaviour", "bringup", "console"},
     "demo": {*CORE, "bringup", "ros"},
     "cli": {*CORE, "bringup", "console", "demo", "experiments", "ros", "sim_bridge"},
     "sim_bridge": set(),

@@ -62,16 +62,16 @@ class Signed:
 
 
 def sign_permit(permit: Permit, signer: Signer) -> Signed:
-    return _sign("permit", dataclasses.asdict(permit) | {"rung": permit.rung.value}, signer)
+    return sign_statement("permit", dataclasses.asdict(permit) | {"rung": permit.rung.value}, signer)
 
 
 def sign_revocations(revocations: Revocations, signer: Signer) -> Signed:
-    return _sign("revocations", dataclasses.asdict(revocations), signer)
+    return sign_statement("revocations", dataclasses.asdict(revocations), signer)
 
 
 def open_permit(signed: Signed, keys: TrustedKeys) -> Permit:
     """The permit inside, if a trusted key signed exactly this text."""
-    envelope = _open(signed, keys, "permit", _PermitEnvelope)
+    envelope = open_statement(signed, keys, "permit", _PermitEnvelope)
     plain = envelope.content
     if plain.rung not in [rung.value for rung in Rung]:
         raise PermitRefused(f"permit {plain.permit_id}: rung {plain.rung!r} is not known")
@@ -82,7 +82,7 @@ def open_permit(signed: Signed, keys: TrustedKeys) -> Permit:
 
 def open_revocations(signed: Signed, keys: TrustedKeys) -> Revocations:
     """The list inside, if a trusted key signed exactly this text."""
-    return _open(signed, keys, "revocations", _RevocationsEnvelope).content
+    return open_statement(signed, keys, "revocations", _RevocationsEnvelope).content
 
 
 def to_text(signed: Signed) -> str:
@@ -131,14 +131,16 @@ class _RevocationsEnvelope:
     content: Revocations
 
 
-def _sign(kind: str, content: dict[str, Any], signer: Signer) -> Signed:
+def sign_statement(kind: str, content: dict[str, Any], signer: Signer) -> Signed:
+    """Sign a document that says of itself what it is and who signed it."""
     payload = canonical_json(
         {"kind": kind, "format": FORMAT, "key_id": signer.key_id, "content": content}, is_ascii=True
     )
     return Signed(payload, signer.sign(payload), signer.key_id)
 
 
-def _open(signed: Signed, keys: TrustedKeys, kind: str, envelope_kind: Any) -> Any:
+def open_statement(signed: Signed, keys: TrustedKeys, kind: str, envelope_kind: Any) -> Any:
+    """The document inside, if a trusted key signed exactly this text and it is what it should be."""
     if signed.key_id not in keys:
         raise PermitRefused(f"{kind}: signed with key {signed.key_id or '(none)'}, which this robot does not trust")
     if not is_signed_by(signed.key_id, signed.payload, signed.signature, keys):

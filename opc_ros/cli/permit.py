@@ -1,0 +1,66 @@
+"""`opc permit`: a person's leave for a behaviour policy or teleoperation to move one arm."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+EXAMPLES = """examples:
+  opc keys create people/ada                                  # once; the private part stays with ada
+  opc keys export people/ada robots/arm1/people               # whose leave arm1 takes
+  opc permit --key people/ada --person ada --robot arm1 --policy blind_grasps --episodes 200
+  opc permit --key people/ada --person ada --robot arm1 --policy teleoperation --episodes 20 --hours 2
+  opc up hardware robots:=arm1 mode:=collect                  # records under the permit in robots/arm1
+
+policies: blind_grasps, teleoperation, or service:NAME for one of your own behind the ROS service NAME"""
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "permit",
+        help="sign leave for a behaviour policy or a person to move an arm and record",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--key", type=Path, required=True, metavar="FOLDER", help="with your private key")
+    parser.add_argument("--person", required=True, help="your name")
+    parser.add_argument("--robot", required=True)
+    parser.add_argument("--policy", required=True, help="what may play")
+    parser.add_argument("--episodes", type=int, required=True, metavar="N", help="how many may be begun")
+    parser.add_argument("--speed", type=float, default=0.3, help="share of the arm's own, at most 0.5 (default: 0.3)")
+    parser.add_argument("--hours", type=float, default=12.0, help="until it ends (default: 12)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: robots/ROBOT/behaviour.permit")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Sign, and put it where the robot looks."""
+    from opc_ros.deployment.behaviour_permit import FILE_NAME, issue_behaviour_permit, write_signed
+    from opc_ros.deployment.keys import load_signer
+    from opc_ros.durable import make_folder
+
+    signed = issue_behaviour_permit(
+        load_signer(arguments.key),
+        person=arguments.person,
+        robot=arguments.robot,
+        policy=arguments.policy,
+        episodes=arguments.episodes,
+        speed=arguments.speed,
+        now_ns=time.time_ns(),
+        hours=arguments.hours,
+    )
+    path = arguments.out or Path("robots") / arguments.robot / FILE_NAME
+    make_folder(path.resolve().parent)
+    write_signed(path, signed)
+    content = json.loads(signed.payload)["content"]
+    if arguments.json:
+        print(json.dumps({"path": str(path), **content}))
+    else:
+        print(
+            f"{path}: {arguments.person} allows {arguments.policy} {arguments.episodes} episodes on {arguments.robot} "
+            f"at {arguments.speed:.0%} of its speed, for {arguments.hours:g} hours"
+        )
+    return 0

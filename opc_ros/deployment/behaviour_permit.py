@@ -1,0 +1,137 @@
+"""Leave to move one arm without a score, signed by a person: how a lab records before it can rank."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from opc_ros.config import parse_config
+from opc_ros.deployment.keys import Signer, TrustedKeys
+from opc_ros.deployment.permit import Signed, from_text, open_statement, sign_statement, to_text
+from opc_ros.documents import canonical_json, parse_json, read_bytes
+from opc_ros.durable import replace_file
+from opc_ros.errors import PermitRefused
+
+KIND = "behaviour permit"
+FILE_NAME = "behaviour.permit"
+LARGEST_SPEED = 0.5  # nobody has scored what runs under it
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourPermit:
+    """What one person allows."""
+
+    permit_id: str
+    person: str
+    robot: str
+    policy: str  # a behaviour policy's name, or teleoperation
+    episodes: int
+    speed: float  # share of the arm's speeds
+    issued_ns: int
+    expires_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    kind: Literal["behaviour permit"]
+    format: int
+    key_id: str
+    content: BehaviourPermit
+
+
+def issue_behaviour_permit(
+    signer: Signer,
+    *,
+    person: str,
+    robot: str,
+    policy: str,
+    episodes: int,
+    speed: float,
+    now_ns: int,
+    hours: float,
+) -> Signed:
+    """Sign leave for some episodes; what makes no sense is refused before it is signed."""
+    permit = BehaviourPermit(
+        permit_id=f"behaviour-{uuid.uuid4().hex[:16]}",
+        person=person,
+        robot=robot,
+        policy=policy,
+        episodes=episodes,
+        speed=speed,
+        issued_ns=now_ns,
+        expires_ns=now_ns + round(hours * 3600 * 1e9),
+    )
+    _refuse_nonsense(permit)
+    return sign_statement(KIND, dataclasses.asdict(permit), signer)
+
+
+def open_behaviour_permit(
+    signed: Signed, people: TrustedKeys, *, robot: str, policy: str, now_ns: int
+) -> BehaviourPermit:
+    """The permit inside, if a person whose key is known signed it for this robot and policy, and it still counts."""
+    permit: BehaviourPermit = open_statement(signed, people, KIND, _Envelope).content
+    _refuse_nonsense(permit)
+    for what, got, expected in (("robot", permit.robot, robot), ("policy", permit.policy, policy)):
+        if got != expected:
+            raise PermitRefused(f"{permit.permit_id}: is for {what} {got}, expected {expected}")
+    if not permit.issued_ns - 60_000_000_000 <= now_ns < permit.expires_ns:
+        raise PermitRefused(f"{permit.permit_id}: {_when(permit, now_ns)}; have a new one signed with `opc permit`")
+    return permit
+
+
+def read_signed(path: Path) -> Signed:
+    """A signed permit from its file."""
+    return from_text(read_bytes(path, error=PermitRefused).decode("utf-8", errors="replace"))
+
+
+def write_signed(path: Path, signed: Signed) -> None:
+    replace_file(path, to_text(signed).encode())
+
+
+class EpisodeBudget:
+    """How many episodes of a permit were begun, kept in a file so that a restart does not give them back."""
+
+    def __init__(self, folder: Path, permit: BehaviourPermit) -> None:
+        self._permit = permit
+        self._path = folder / f"{permit.permit_id}.json"
+        self._begun = self._read()
+
+    @property
+    def left(self) -> int:
+        return self._permit.episodes - self._begun
+
+    def spend(self) -> None:
+        """Count an episode before it begins."""
+        if self.left < 1:
+            raise PermitRefused(f"{self._permit.permit_id}: all {self._permit.episodes} episodes were played")
+        self._begun += 1
+        replace_file(self._path, canonical_json({"begun": self._begun}).encode())
+
+    def _read(self) -> int:
+        if not self._path.exists():
+            return 0
+        where = str(self._path)
+        return parse_config(parse_json(read_bytes(self._path), where=where), _Begun, where=where).begun
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    begun: int
+
+
+def _refuse_nonsense(permit: BehaviourPermit) -> None:
+    if permit.episodes < 1 or permit.expires_ns <= permit.issued_ns:
+        raise PermitRefused(f"{permit.permit_id}: {permit.episodes} episodes, and ends before it begins")
+    if not 0.0 < permit.speed <= LARGEST_SPEED:
+        raise PermitRefused(f"{permit.permit_id}: speed {permit.speed:g}, expected above 0 and at most {LARGEST_SPEED}")
+    if not permit.person or not permit.robot or not permit.policy:
+        raise PermitRefused(f"{permit.permit_id}: expected a person, a robot and a policy")
+
+
+def _when(permit: BehaviourPermit, now_ns: int) -> str:
+    if now_ns >= permit.expires_ns:
+        return f"ended {(now_ns - permit.expires_ns) / 3.6e12:.1f} hours ago"
+    return f"begins in {(permit.issued_ns - now_ns) / 3.6e12:.1f} hours: do the clocks differ?"
