@@ -101,10 +101,8 @@ def _whole_number(low: int) -> Callable[[str], int]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from opc_ros.policies.compute import EPISODES_PER_PASS_ON_GPU, choose_device
     from opc_ros.scoring.engines import LocalEngine
 
-    episodes_per_pass = EPISODES_PER_PASS_ON_GPU if choose_device() == "cuda" else 1
     engine: Engine
     if arguments.engine == "ray":
         from opc_ros.scoring.ray_engine import RayEngine
@@ -112,17 +110,15 @@ def run(arguments: argparse.Namespace) -> int:
         engine = RayEngine(address=arguments.ray_address, allow_code=arguments.allow_code)
     else:
         engine = LocalEngine(workers=arguments.workers, allow_code=arguments.allow_code)
-    return run_with(engine, arguments, episodes_per_pass=episodes_per_pass, is_published=not arguments.no_publish)
+    return run_with(engine, arguments, is_published=not arguments.no_publish)
 
 
-def run_with(
-    engine: Engine, arguments: argparse.Namespace, *, episodes_per_pass: int = 1, is_published: bool = False
-) -> int:
+def run_with(engine: Engine, arguments: argparse.Namespace, *, is_published: bool = False) -> int:
     """Score with this engine, print what came of it; 1 where something was left out."""
     from opc_ros.cli.progress_bar import progress_bar
 
     with progress_bar("scoring", is_shown=not arguments.json) as report:
-        result = _score(engine, arguments, episodes_per_pass, is_published, report)
+        result = _score(engine, arguments, is_published, report)
     print(_to_json(result) if arguments.json else _to_table(result))
     if arguments.mlflow:
         from opc_ros.workflows.mlflow_sink import log_to_mlflow
@@ -136,9 +132,7 @@ def run_with(
     return 0 if result.is_complete else 1
 
 
-def _score(
-    engine: Engine, arguments: argparse.Namespace, episodes_per_pass: int, is_published: bool, report: Report
-) -> ScoringRun:
+def _score(engine: Engine, arguments: argparse.Namespace, is_published: bool, report: Report) -> ScoringRun:
     import datetime
 
     from opc_ros.workflows.scoring_run import RankingOptions
@@ -166,7 +160,6 @@ def _score(
     return score_store(
         request,
         engine,
-        episodes_per_pass=episodes_per_pass,
         now=lambda: datetime.datetime.now(datetime.UTC),
         report_scoring=report,
         report_ranking=report,

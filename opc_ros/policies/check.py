@@ -10,7 +10,10 @@ from opc_ros.errors import CandidateError
 from opc_ros.policies.loading import check_values
 from opc_ros.policies.q_function import Observations, QFunction
 
-_SAME = 1e-4  # float32 networks differ by less between batches
+_SAME = 1e-4  # float32 networks differ by less when asked twice
+_ELSEWHERE_M = 0.02
+_SHARE_OF_SPREAD = 1e-3  # far above rounding, far below what would order candidates
+_SHARE_OF_SIZE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,10 @@ def _find_constant(
 ) -> Finding | None:
     if np.ptp(values) == 0:
         return Finding(True, f"every one of {len(values)} answers is {values[0]:.6g}: the output is constant")
-    shifted = np.roll(actions, 1, axis=0)
-    if np.array_equal(check_values(q_function.q(observations, shifted), len(actions)), values):
+    others = np.roll(actions, 1, axis=0)
+    is_same = (others == actions).all(axis=1)
+    others[is_same, :3] = _ELSEWHERE_M - others[is_same, :3]  # recorded actions may all be equal
+    if np.array_equal(check_values(q_function.q(observations, others), len(actions)), values):
         return Finding(True, "other actions in the same states change nothing: the action is ignored")
     negative = Observations(images=255 - observations.images, tools=observations.tools)
     if np.array_equal(check_values(q_function.q(negative, actions), len(actions)), values):
@@ -70,12 +75,33 @@ def _find_constant(
 def _find_row_mixing(
     q_function: QFunction, observations: Observations, actions: np.ndarray, values: np.ndarray
 ) -> Finding | None:
-    alone = Observations(images=observations.images[:1], tools=observations.tools[:1])
-    worst = abs(float(check_values(q_function.q(alone, actions[:1]), 1)[0] - values[0]))
-    if worst <= _SAME:
-        return None
-    return Finding(
-        True, f"a state's answer changes by {worst:.3g} with who else is in the batch: is normalisation still training?"
+    """Every state is asked about alone, and all of them in another order."""
+    rows = np.arange(len(values))
+    for order in (*rows[:, None], rows[::-1], np.roll(rows, len(rows) // 2)):
+        asked = Observations(images=observations.images[order], tools=observations.tools[order])
+        again = check_values(q_function.q(asked, actions[order]), len(order))
+        if complaint := find_dependence(values, order, again):
+            return Finding(True, complaint)
+    return None
+
+
+def find_dependence(values: np.ndarray, rows: np.ndarray, again: np.ndarray) -> str:
+    """What is wrong where answers about some rows change with who else is asked about; empty where nothing is.
+
+    The difference is measured by the spread of Q, because scores may be free of scale: a hundredth of a small Q counts.
+
+    Args:
+        values: answers about many states at once, (N,).
+        rows: numbers of those asked about again, (R,).
+        again: answers about these alone or in other company, (R,).
+    """
+    allowed = _SHARE_OF_SPREAD * float(np.ptp(values)) + _SHARE_OF_SIZE * float(np.abs(values).max())
+    worst = int(np.argmax(np.abs(again - values[rows])))
+    if abs(float(again[worst] - values[rows[worst]])) <= allowed:
+        return ""
+    return (
+        f"answers {values[rows[worst]]:.6g} about a state and {again[worst]:.6g} about the same in other company, "
+        "expected the same: it looks at its neighbours in the batch, or its normalisation is still training"
     )
 
 

@@ -8,8 +8,6 @@ import sys
 import threading
 from pathlib import Path
 
-# A GPU wants many frames at once; a core gains nothing from them and keeps every bit reproducible.
-EPISODES_PER_PASS_ON_GPU = 16
 NICENESS = 10
 SESSION = Path("/proc/self/autogroup")
 

@@ -22,7 +22,7 @@ from rclpy.duration import Duration
 
 from opc_ros.errors import OpcError
 from opc_ros.policies.candidate import read_candidate
-from opc_ros.policies.compute import EPISODES_PER_PASS_ON_GPU, choose_device, give_way
+from opc_ros.policies.compute import choose_device, give_way
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ros import topics
@@ -60,7 +60,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
         self._complaint = ""
         open_store(settings.store)
         # Also loads torch, which takes seconds: better now than in the first request.
-        self._episodes_per_pass = EPISODES_PER_PASS_ON_GPU if choose_device() == "cuda" else 1
+        choose_device()
         self._rankings = self.create_publisher(RankingMsg, "ranking", topics.LATEST)
         self.held.callback(self.destroy_publisher, self._rankings)
         self.held.callback(self._rankings.wait_for_all_acked, Duration(seconds=0.5))
@@ -175,7 +175,6 @@ class ScorerNode(OpcNode[ScorerSettings]):
         run = score_store(
             request,
             LocalEngine(workers=self._settings.workers or None, allow_code=self._settings.allow_code),
-            episodes_per_pass=self._episodes_per_pass,
             now=lambda: datetime.datetime.now(datetime.UTC),
             is_cancelled=is_cancelled,
             report_scoring=report_scoring,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,12 @@ import numpy as np
 from opc_ros.episode import Episode
 from opc_ros.errors import CandidateError, OpcError
 from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.check import find_dependence
+from opc_ros.policies.compute import choose_device
 from opc_ros.policies.loading import check_values, load_q_function, probe
 from opc_ros.policies.policy import Policy, seed_of_recorded
 from opc_ros.policies.q_function import Observations, QFunction, resize_image
+from opc_ros.scoring.mixed_batches import COMPANY, mix_rows, rows_of_a_batch
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCacheEntry
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
@@ -32,7 +36,6 @@ class EvaluationPlan:
     """What to compute in each state, beyond Q at the recorded action."""
 
     has_greedy: bool = False  # also Q at the action that the policy itself would have chosen
-    episodes_per_pass: int = 1  # 1: a value never depends on which other episodes are scored, to the last bit
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -98,11 +101,12 @@ def evaluate_chunk(
     asked = [candidates[candidate_id] for candidate_id in chunk.candidate_ids if candidate_id in candidates]
     sizes = {candidate.image_size for candidate in asked}
     states, failed_episodes = _read_states(source, chunk.refs, sizes)
+    company = _read_company(source, chunk.refs, sizes) if states else []
     entries: list[QCacheEntry] = []
     failed_candidates = []
     for candidate in asked:
         try:
-            entries += _evaluate_candidate(candidate, states, plan)
+            entries += _evaluate_candidate(candidate, states, company, plan)
         except Exception as error:  # a candidate may raise anything, and the others are still to be scored
             failed_candidates.append(Failure(candidate.id, _reason(error)))
     return ChunkResult(
@@ -111,7 +115,7 @@ def evaluate_chunk(
         facts=tuple(state.facts for state in states),
         failed_episodes=failed_episodes,
         failed_candidates=tuple(failed_candidates),
-        frames=sum(state.facts.steps for state in states),
+        frames=sum(state.facts.steps for state in (*states, *company)),
     )
 
 
@@ -134,6 +138,22 @@ def _read_states(
         except Exception as error:  # damaged bytes may raise anything, and the others are still to be scored
             failures.append(Failure(ref.id, _reason(error)))
     return states, tuple(failures)
+
+
+def _read_company(
+    source: EpisodeSource, refs: Sequence[EpisodeRef], sizes: set[tuple[int, int]]
+) -> list[_EpisodeStates]:
+    """Other episodes of the set, where too few are to be scored for anybody to hide among."""
+    missing = COMPANY - len(refs)
+    if missing <= 0:
+        return []
+    asked = {ref.id for ref in refs}
+    # Which ones follows from the first episode asked about, so that nobody meets the same company every time.
+    others = sorted(
+        (ref for ref in source.refs if ref.id not in asked),
+        key=lambda ref: hashlib.sha256(f"{refs[0].file_sha256} {ref.file_sha256}".encode()).digest(),
+    )
+    return _read_states(source, others[:missing], sizes)[0]
 
 
 def _decode(episode: Episode, ref: EpisodeRef, sizes: set[tuple[int, int]]) -> _EpisodeStates:
@@ -160,31 +180,50 @@ def _decode(episode: Episode, ref: EpisodeRef, sizes: set[tuple[int, int]]) -> _
 
 
 def _evaluate_candidate(
-    candidate: LoadedCandidate, states: Sequence[_EpisodeStates], plan: EvaluationPlan
+    candidate: LoadedCandidate,
+    states: Sequence[_EpisodeStates],
+    company: Sequence[_EpisodeStates],
+    plan: EvaluationPlan,
 ) -> list[QCacheEntry]:
+    """Entries for `states`; `company` only shares their batches."""
+    logged = _ask_in_mixed_batches(candidate, [*states, *company])
     entries = []
-    for start in range(0, len(states), plan.episodes_per_pass):
-        batch = states[start : start + plan.episodes_per_pass]
-        observations = Observations(
-            images=_join([state.images[candidate.image_size] for state in batch]),
-            tools=_join([state.tools for state in batch]),
-        )
-        actions = _join([state.actions for state in batch])
-        try:
-            found = {LOGGED: check_values(candidate.q_function.q(observations, actions), len(actions))}
-            if plan.has_greedy:
-                best = np.concatenate([_think_again(candidate, state) for state in batch])
-                # The recorded action is one more the policy could take, so greedy is never below it.
-                found[GREEDY] = np.maximum(best, found[LOGGED])
-        except CandidateError as error:
-            raise CandidateError(f"{error}, in episode {batch[0].facts.id}") from error
-        cuts = np.cumsum([state.facts.steps for state in batch])[:-1]
-        for quantity, values in found.items():
-            entries += [
-                QCacheEntry(candidate.id, (state.facts.id, state.facts.file_sha256), part, quantity)
-                for state, part in zip(batch, np.split(values, cuts), strict=True)
-            ]
+    start = 0
+    for state in states:
+        found = {LOGGED: logged[start : start + state.facts.steps]}
+        start += state.facts.steps
+        if plan.has_greedy:
+            # The recorded action is one more the policy could take, so greedy is never below it.
+            found[GREEDY] = np.maximum(_think_again(candidate, state), found[LOGGED])
+        key = (state.facts.id, state.facts.file_sha256)
+        entries += [QCacheEntry(candidate.id, key, values, quantity) for quantity, values in found.items()]
     return entries
+
+
+def _ask_in_mixed_batches(candidate: LoadedCandidate, states: Sequence[_EpisodeStates]) -> np.ndarray:
+    """Q at the recorded action of every step, (N,), episodes one behind the other."""
+    everything = Observations(
+        images=np.concatenate([state.images[candidate.image_size] for state in states]),
+        tools=np.concatenate([state.tools for state in states]),
+    )
+    actions = np.concatenate([state.actions for state in states])
+
+    def ask(rows: np.ndarray) -> np.ndarray:
+        asked = Observations(images=everything.images[rows], tools=everything.tools[rows])
+        return check_values(candidate.q_function.q(asked, actions[rows]), len(rows))
+
+    values = np.empty(len(actions), dtype=np.float32)
+    mixed = mix_rows(
+        [state.facts.steps for state in states],
+        [state.facts.file_sha256 for state in states],
+        rows_of_a_batch(candidate.image_size, choose_device()),
+    )
+    for rows in mixed:
+        values[rows] = ask(rows)
+    one = mixed[0][:1]
+    if complaint := find_dependence(values, one, ask(one)):
+        raise CandidateError(complaint)
+    return values
 
 
 def _think_again(candidate: LoadedCandidate, states: _EpisodeStates) -> np.ndarray:
@@ -192,10 +231,6 @@ def _think_again(candidate: LoadedCandidate, states: _EpisodeStates) -> np.ndarr
     seen = Observations(images=states.images[candidate.image_size], tools=states.tools)
     _, values = candidate.policy.decide_each(seen, seed=states.seed)
     return values
-
-
-def _join(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _reason(error: Exception) -> str:

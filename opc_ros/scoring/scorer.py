@@ -16,7 +16,7 @@ from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, Failu
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
-_EPISODES_PER_CHUNK = 4
+_EPISODES_PER_CHUNK = 16  # about as many as share a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,6 @@ def score_candidates(
     engine: Engine,
     *,
     has_greedy: bool = False,
-    episodes_per_pass: int = 1,
     is_cancelled: Callable[[], bool] = lambda: False,
     report: Report = ignore_progress,
 ) -> ScoredSet:
@@ -57,14 +56,14 @@ def score_candidates(
     _refuse_twins(candidates)
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
-    plan = EvaluationPlan(has_greedy=has_greedy, episodes_per_pass=episodes_per_pass)
+    plan = EvaluationPlan(has_greedy=has_greedy)
     values = _Values(q_cache, candidates, plan)
     present = np.array([values.find_present(candidate.id, source.refs) for candidate in candidates])  # (C, E) bool
     lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
     run = _Run(source.refs, candidates, present, report)
     if lacking:
         # Closing ends the engine's workers at once where an interruption leaves the loop.
-        with closing(engine.run(source, lacking, run.chunks(episodes_per_pass, is_cancelled), plan)) as results:
+        with closing(engine.run(source, lacking, run.chunks(is_cancelled), plan)) as results:
             for result in results:
                 q_cache.append(result.entries, result.facts)
                 values.add(result)
@@ -126,15 +125,16 @@ class _Run:
         self.failed_episodes: dict[str, str] = {}
         self._tell()
 
-    def chunks(self, episodes_per_pass: int, is_cancelled: Callable[[], bool]) -> Iterator[Chunk]:
+    def chunks(self, is_cancelled: Callable[[], bool]) -> Iterator[Chunk]:
         """Neighbours that lack the same candidates, a few at a time; a failed candidate is not asked again."""
-        size = max(_EPISODES_PER_CHUNK, episodes_per_pass)
         missing = np.flatnonzero(~self._present.all(axis=0))
         start = 0
         while start < len(missing) and not is_cancelled():
             lacking = self._present[:, missing[start]]
             stop = start + 1
-            while stop < min(len(missing), start + size) and np.array_equal(self._present[:, missing[stop]], lacking):
+            while stop < min(len(missing), start + _EPISODES_PER_CHUNK) and np.array_equal(
+                self._present[:, missing[stop]], lacking
+            ):
                 stop += 1
             asked = [name for name, is_present in zip(self._ids, lacking, strict=True) if not is_present]
             asked = [name for name in asked if name not in self.failed_candidates]

@@ -75,7 +75,6 @@ def score_and_rank(
     *,
     scope: Scope = "selection",
     has_greedy: bool = False,
-    episodes_per_pass: int = 1,
     known: Mapping[str, KnownSuccess] | None = None,
     unreadable: Sequence[Failure] = (),
     now: Callable[[], datetime.datetime],
@@ -90,7 +89,6 @@ def score_and_rank(
         q_cache,
         engine,
         has_greedy=has_greedy,
-        episodes_per_pass=episodes_per_pass,
         is_cancelled=is_cancelled,
         report=report_scoring,
     )

@@ -38,7 +38,7 @@ CASES: list[tuple[Function, bool, str]] = [
     (lambda i, t, a: good(i, t, a) + _coin.random(len(a)), True, "asked twice the same"),
     (lambda i, t, a: good(i, t, a * 0), True, "the action is ignored"),
     (lambda i, t, a: 0.5 + a[:, 0], False, "the image is ignored"),
-    (lambda i, t, a: good(i, t, a) / good(i, t, a).sum(), True, "with who else is in the batch"),
+    (lambda i, t, a: good(i, t, a) / good(i, t, a).sum(), True, "looks at its neighbours in the batch"),
     (lambda i, t, a: good(i, t, a) * 100, False, "expected 0 to 1"),
 ]
 
@@ -53,3 +53,12 @@ def test_a_sound_q_function_gives_no_finding(tmp_path) -> None:
     assert check_q_function(ScriptedQFunction(good), *states()) == ()
     network = load_q_function(make_candidate(tmp_path, image_size=32))
     assert check_q_function(network, *states(32)) == ()
+
+
+def test_recorded_actions_that_are_all_equal_do_not_make_a_candidate_seem_to_ignore_them() -> None:
+    observations, actions = states()
+    equal = np.repeat(actions[:1], len(actions), axis=0)
+    reads_action = ScriptedQFunction(lambda images, tools, chosen: images.mean(axis=(1, 2, 3)) / 255 + chosen[:, 0])
+    assert not any(
+        "action is ignored" in finding.text for finding in check_q_function(reads_action, observations, equal)
+    )

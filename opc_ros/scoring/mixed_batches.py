@@ -1,0 +1,42 @@
+"""Which states are asked about together: shuffled, from many episodes, and always the same number of them.
+
+A candidate that could see a whole episode in one batch could read the outcome from its last frame. A batch of a fixed
+number of rows also gives each row the same bits, whoever its neighbours are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+COMPANY = 8  # episodes that share batches, at least; others are read along where fewer are to be scored
+_ROWS = 16  # on a processor about twice as fast a row as 8, and hardly slower than 64
+_ROWS_OF_LARGE_IMAGES = 8
+_LARGE_PIXELS = 256 * 256
+_ROWS_ON_GPU = 256
+
+
+def rows_of_a_batch(image_size: tuple[int, int], device: str) -> int:
+    """How many states a candidate of this image size is always asked about at once."""
+    if device == "cuda":
+        return _ROWS_ON_GPU
+    return _ROWS if image_size[0] * image_size[1] <= _LARGE_PIXELS else _ROWS_OF_LARGE_IMAGES
+
+
+def mix_rows(lengths: Sequence[int], keys: Sequence[str], rows: int) -> np.ndarray:
+    """Row numbers of all episodes joined, (batches, rows) int64; each episode's rows are spread over all batches.
+
+    The last batch is filled up with rows of the first. The order follows from the keys alone: it is the same tomorrow.
+    """
+    numbers, places = [], []
+    start = 0
+    for length, key in zip(lengths, keys, strict=True):
+        rng = np.random.default_rng(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]))
+        numbers.append(start + rng.permutation(length))
+        places.append((np.arange(length) + rng.random()) / length)
+        start += length
+    order = np.concatenate(numbers)[np.argsort(np.concatenate(places), kind="stable")]
+    batches = -(-order.size // rows)
+    return np.resize(order, batches * rows).reshape(batches, rows)
