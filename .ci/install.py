@@ -17,6 +17,8 @@ CONSTRAINTS = ROOT / "constraints.txt"
 DOWNLOADS_AT_ONCE = 6
 # Built in an environment of its own, the package itself needs this again each time.
 BUILD = "setuptools"
+# They share one folder: where the first was ever installed, both go before the second comes.
+REPLACED = {"opencv-python": "opencv-python-headless"}
 QUIET = ("--quiet", "--disable-pip-version-check")
 
 
@@ -27,6 +29,7 @@ def main() -> int:
     wheels = Path(sys.prefix) / "wheels"
     wheels.mkdir(exist_ok=True)
     pins = choose_pins(CONSTRAINTS.read_text().splitlines(), extras)
+    remove_replaced()
     started = time.monotonic()
     wanted = sorted(set(pins) - set(find_pins(wheels)) - set(installed_pins()))
     print(f"downloading {len(wanted)} packages", flush=True)
@@ -73,9 +76,15 @@ def installed_pins() -> list[str]:
     return [pin for pin in pins if not pin.startswith(f"{BUILD}==")]
 
 
+def remove_replaced() -> None:
+    names = {pin.partition("==")[0] for pin in installed_pins()}
+    if gone := [name for pair in REPLACED.items() if pair[0] in names for name in pair]:
+        subprocess.run([sys.executable, "-m", "pip", "uninstall", *QUIET, "--yes", *gone], stderr=subprocess.DEVNULL)
+
+
 def download(pins: list[str], wheels: Path) -> list[str]:
     """Fetch or build a wheel of each, several at once; gives what pip complained of where that failed."""
-    command = (sys.executable, "-m", "pip", "wheel", *QUIET, "--no-deps", f"--wheel-dir={wheels}")
+    command = (sys.executable, "-m", "pip", "wheel", *QUIET, "--no-deps", "--use-pep517", f"--wheel-dir={wheels}")
     batches = [batch for start in range(DOWNLOADS_AT_ONCE) if (batch := pins[start::DOWNLOADS_AT_ONCE])]
     running = [
         subprocess.Popen([*command, *batch], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -85,7 +94,7 @@ def download(pins: list[str], wheels: Path) -> list[str]:
     for process in running:
         _, errors = process.communicate()
         if process.returncode != 0:
-            complaints += [line for line in errors.splitlines() if not line.startswith("WARNING")]
+            complaints += [line for line in errors.splitlines() if line.strip() and not line.startswith("WARNING")][-3:]
     return complaints
 
 
