@@ -33,6 +33,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, audit log and scheduler
         ├── PermitRefused
+        ├── StatementRefused       nobody signed it, or not who may, or not now
         ├── AuditLogDamaged          lines changed, added or missing
         ├── QueueBusy                another program holds queue or audit log for too long
         └── SchedulerBusy          another scheduler holds the queue
@@ -161,6 +162,10 @@ class DeploymentError(OpcError):
 
 class PermitRefused(DeploymentError):
     """A permit that does not allow what was asked."""
+
+
+class StatementRefused(DeploymentError):
+    """What somebody says, unsigned, forged, too old, said before, or not theirs to say."""
 
 
 class AuditLogDamaged(DeploymentError):

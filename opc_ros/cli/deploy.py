@@ -8,21 +8,24 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opc_ros.cli.gate import add_evidence, ask_gate
+from opc_ros.cli.gate import add_evidence
 from opc_ros.cli.halt import add_parsers
 
 if TYPE_CHECKING:
     from opc_ros.deployment.simulation import SuccessTable
+    from opc_ros.deployment.statement import Body, Kind
+    from opc_ros.workflows.statements import Outcome
 
 EXAMPLES = """examples:
   opc deploy request candidates/rcan-5k --store store
   opc deploy status
-  opc deploy approve 4f21c09a --person ada
-  opc deploy override 4f21c09a --person ada --reason "visitors at noon, arm fenced off"
+  opc deploy approve 4f21c09a --key ~/.ssh/id_ed25519
+  opc deploy override 4f21c09a --reason "visitors at noon, arm fenced off"
   opc deploy halt --robot arm3 --reason "gripper squeaks"
   opc deploy simulate --runs 2000
 
-Every word given here goes to the audit log with name and reason."""
+Every word given here is signed with your key: --key, $OPC_KEY, the ssh agent, or ~/.ssh/id_ed25519, whichever `opc
+people add` has made known. It goes to the audit log as you signed it. A halt needs no signature."""
 
 SIMULATE_EXAMPLES = """examples:
   opc deploy simulate
@@ -53,15 +56,27 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     ):
         decide = actions.add_parser(word, help=what)
         decide.add_argument("request")
-        _add_person(decide, is_reason_required=word != "approve")
+        _add_reason(decide, is_reason_required=word != "approve")
+        _add_key(decide)
         decide.set_defaults(run=run_decide, word=word)
-    for stop in add_parsers(actions):
-        _add_person(stop, is_reason_required=stop.prog.endswith("halt"))
+    halting, resuming = add_parsers(actions)
+    _add_reason(halting, is_reason_required=True)
+    halting.add_argument("--person", default=_login(), help="who says so; default: you")
+    _add_reason(resuming, is_reason_required=False)
+    _add_key(resuming)
+    resuming.set_defaults(run=run_resume)
     clock = actions.add_parser("accept-clock", help="go on after a clock that ran ahead was corrected")
     clock.add_argument("--journal", type=Path, help="a robot's journal.db; default: the scheduler's own clock")
-    _add_person(clock, is_reason_required=True)
+    _add_reason(clock, is_reason_required=True)
+    _add_key(clock)
     clock.set_defaults(run=run_accept_clock)
     _add_simulate(actions)
+
+
+def _add_key(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
+    parser.add_argument("--person", default="", help="sign as this person, where you have keys of several")
+    _add_rules(parser)
 
 
 def _login() -> str:
@@ -72,8 +87,7 @@ def _login() -> str:
         return ""
 
 
-def _add_person(parser: argparse.ArgumentParser, *, is_reason_required: bool) -> None:
-    parser.add_argument("--person", default=_login(), help="who says so; default: you")
+def _add_reason(parser: argparse.ArgumentParser, *, is_reason_required: bool) -> None:
     parser.add_argument("--reason", default="", required=is_reason_required, help="why; kept in the audit log")
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
 
@@ -87,8 +101,7 @@ def _add_request(actions: Any) -> None:
     request = actions.add_parser("request", help="ask the gate to let a candidate onto robots")
     request.add_argument("candidate", help="its folder, its name, or the beginning of its id")
     add_evidence(request)
-    _add_rules(request)
-    request.add_argument("--person", default=_login(), help="who asks; default: you")
+    _add_key(request)
     request.add_argument("--robots", default="", help="names separated by commas; default: any")
     request.add_argument("--episodes", type=int, default=0, help="at full speed; default: as the rules allow")
     request.add_argument("--priority", type=int, default=0, help="higher goes first")
@@ -141,31 +154,16 @@ def run_status(arguments: argparse.Namespace) -> int:
 
 
 def run_request(arguments: argparse.Namespace) -> int:
-    import secrets
-    import time
-
-    from opc_ros.bringup.lab import load_scheduler_rules
-    from opc_ros.deployment.approval_queue import NewRequest, submit_request
-    from opc_ros.deployment.folder import DeploymentFolder
-    from opc_ros.deployment.gatekeeper import read_ranking
+    from opc_ros.deployment.statement import RequestBody
     from opc_ros.policies.registry import CandidateRegistry
 
-    rules = load_scheduler_rules(arguments.scheduler, arguments.lab)
     candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
-    decision = ask_gate(arguments, candidate.id)
-    ranked = {each.candidate_id: each.score for each in read_ranking(arguments.ranking).candidates}
-    asked = NewRequest(
-        candidate_id=candidate.id,
-        name=candidate.name,
-        path=str(candidate.folder.absolute()),
-        score=ranked.get(candidate.id, 0.0),
-        requested_by=arguments.person,
-        robots=tuple(filter(None, arguments.robots.split(","))),
-        episodes=arguments.episodes,
-        priority=arguments.priority,
-    )
-    with DeploymentFolder(arguments.state).open() as (queue, _):
-        request = submit_request(queue, rules, asked, decision, secrets.token_hex(4), time.time_ns())
+    robots = tuple(filter(None, arguments.robots.split(",")))
+    body = RequestBody(candidate.id, robots, arguments.episodes, arguments.priority)
+    outcome = _say(arguments, "request", body, arguments.candidates)
+    request, decision = outcome.request, outcome.decision
+    assert request is not None
+    assert decision is not None
     if arguments.json:
         document = {"request_id": request.id, "state": request.state, "verdict": decision.verdict}
         print(json.dumps(document | {"reasons": decision.reasons, "is_exploration": request.is_exploration}))
@@ -178,33 +176,63 @@ def run_request(arguments: argparse.Namespace) -> int:
 
 
 def run_decide(arguments: argparse.Namespace) -> int:
-    import time
+    from opc_ros.deployment.statement import DecisionBody
 
-    from opc_ros.deployment.approval_queue import decide_request
-    from opc_ros.deployment.folder import DeploymentFolder
+    print(_say(arguments, arguments.word, DecisionBody(arguments.request, arguments.reason)).message)
+    return 0
 
-    with DeploymentFolder(arguments.state).open() as (queue, _):
-        request = decide_request(
-            queue, arguments.request, arguments.word, arguments.person, arguments.reason, time.time_ns()
-        )
-    print(f"request {request.id} is {request.state}: {request.reason}")
+
+def run_resume(arguments: argparse.Namespace) -> int:
+    from opc_ros.deployment.statement import RobotBody
+
+    outcome = _say(arguments, "resume", RobotBody(arguments.robot, arguments.reason))
+    print(json.dumps({"resumed": outcome.robots}) if arguments.json else outcome.message)
     return 0
 
 
 def run_accept_clock(arguments: argparse.Namespace) -> int:
     import time
 
-    from opc_ros.deployment.approval_queue import accept_clock
-    from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.journal import accept_clock_on_robot
+    from opc_ros.deployment.signing import find_signer
+    from opc_ros.deployment.statement import RobotBody, sign_statement
 
-    if arguments.journal is not None:
-        accept_clock_on_robot(arguments.journal, arguments.person, arguments.reason, time.time_ns())
-    else:
-        with DeploymentFolder(arguments.state).open() as (queue, _):
-            accept_clock(queue, arguments.person, arguments.reason, time.time_ns())
+    body = RobotBody(reason=arguments.reason)
+    if arguments.journal is None:
+        print(_say(arguments, "accept_clock", body).message)
+        return 0
+    keys = arguments.journal.parent / "keys"
+    signs = find_signer(keys, arguments.key, arguments.person)
+    envelope = sign_statement("accept_clock", signs.person, body, signs.signer, time.time_ns())
+    accept_clock_on_robot(arguments.journal, keys, envelope, time.time_ns())
     print("the clock counts from now; permits from before are void")
     return 0
+
+
+def _say(arguments: argparse.Namespace, kind: Kind, body: Body, candidates: Path | None = None) -> Outcome:
+    """Sign a statement as whoever sits here, and have it acted on as the scheduler would."""
+    import time
+
+    from opc_ros.bringup.lab import load_scheduler_rules
+    from opc_ros.cli.gate import make_gatekeeper
+    from opc_ros.deployment.folder import DeploymentFolder
+    from opc_ros.deployment.signing import find_signer
+    from opc_ros.deployment.statement import sign_statement
+    from opc_ros.workflows.statements import StatementHandler
+
+    folder = DeploymentFolder(arguments.state)
+    with folder.open() as (queue, _):
+        signs = find_signer(folder.keys, arguments.key, arguments.person)
+        handler = StatementHandler(
+            queue,
+            folder.keys,
+            load_scheduler_rules(arguments.scheduler, arguments.lab),
+            make_gatekeeper(arguments),
+            candidates or Path("candidates"),
+            getattr(arguments, "store", Path("store")),
+            time.time_ns,
+        )
+        return handler.act_on(sign_statement(kind, signs.person, body, signs.signer, time.time_ns()))
 
 
 def published_table() -> SuccessTable:

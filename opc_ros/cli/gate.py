@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opc_ros.deployment.decision import Decision
+    from opc_ros.deployment.gatekeeper import Gatekeeper
 
 EXAMPLES = """examples:
   opc gate explain candidates/rcan-5k --store store
@@ -84,19 +85,27 @@ def find_candidate_id(arguments: argparse.Namespace) -> str:
         return ids[0]
 
 
-def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:
-    """The gate's decision on the evidence that the options name."""
+def make_gatekeeper(arguments: argparse.Namespace) -> Gatekeeper:
+    """The gate on the evidence that the options name; on the usual places where there are no such options."""
     import time
 
     from opc_ros.bringup.config_files import find_config
     from opc_ros.config import load_config
-    from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.gate import GateRules
     from opc_ros.deployment.gatekeeper import Gatekeeper
     from opc_ros.store import open_store
 
-    rules = load_config(find_config(arguments.gate), GateRules)
-    keeper = Gatekeeper(rules, arguments.ranking, lambda: open_store(arguments.store), time.time_ns)
+    rules = load_config(find_config(getattr(arguments, "gate", "config/gate.yaml")), GateRules)
+    store = getattr(arguments, "store", Path("store"))
+    ranking = getattr(arguments, "ranking", Path("scores/published/ranking.json"))
+    return Gatekeeper(rules, ranking, lambda: open_store(store), time.time_ns)
+
+
+def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:
+    """The gate's decision on the evidence that the options name."""
+    from opc_ros.deployment.folder import DeploymentFolder
+
+    keeper = make_gatekeeper(arguments)
     if not (arguments.state / "queue.db").is_file():
         return keeper.decide(candidate_id, {}, "")
     with DeploymentFolder(arguments.state).open() as (queue, _):

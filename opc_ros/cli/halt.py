@@ -28,7 +28,7 @@ def add_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         )
         parser.add_argument("--robot", default="", help="one robot; default: every robot known or ever lent")
         parser.add_argument("--json", action="store_true", help="for machines")
-        parser.set_defaults(run=run_halt if word == "halt" else run_resume)
+        parser.set_defaults(run=run_halt)
         made.append(parser)
     made[0].add_argument(
         "--timeout", type=float, default=5.0, metavar="SECONDS", help="how long to wait for robots to confirm"
@@ -54,18 +54,6 @@ def run_halt(arguments: argparse.Namespace) -> int:
     if result.unconfirmed:
         print(f"NOT CONFIRMED in {arguments.timeout:g} s: {', '.join(result.unconfirmed)}; go there and press stop")
     return UNCONFIRMED if result.unconfirmed else 0
-
-
-def run_resume(arguments: argparse.Namespace) -> int:
-    import time
-
-    from opc_ros.deployment.folder import DeploymentFolder
-    from opc_ros.deployment.halting import resume
-
-    with DeploymentFolder(arguments.state).open() as (queue, _):
-        robots = resume(queue, arguments.robot, arguments.person, arguments.reason, time.time_ns())
-    print(json.dumps({"resumed": robots}) if arguments.json else f"resumed: {', '.join(robots) or 'no robot is known'}")
-    return 0
 
 
 def _call_robots(robots: tuple[str, ...]) -> RobotCall | None:

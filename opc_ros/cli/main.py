@@ -25,6 +25,7 @@ VERBS: tuple[str, ...] = (
     "ranking",
     "gate",
     "keys",
+    "people",
     "permit",
     "deploy",
     "audit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
+from pathlib import Path
 from typing import Any
 
 from opc_ros.cli.store_arguments import Verbs, add_selection, add_verb, open_existing, read_selection
@@ -31,6 +32,8 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     label.add_argument("outcome", choices=("success", "failure", "unlabelled"))
     label.add_argument("--by", default="", metavar="NAME", help="who says so (default: the user logged in)")
     label.add_argument("--note", default="")
+    label.add_argument("--keys", type=Path, default=Path("deployment/keys"), help="where people.yaml lies, if anywhere")
+    label.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
     label.set_defaults(run=run_label)
 
     snapshot = add_verb(verbs, "snapshot", help="fix which labelled episodes to score on", examples=SNAPSHOT_EXAMPLES)
@@ -45,12 +48,13 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
 def run_label(arguments: argparse.Namespace) -> int:
     from opc_ros.episode import Label, LabelSource
 
+    by = _sign(arguments)
     label = Label()
     if arguments.outcome != "unlabelled":
         label = Label(
             is_success=arguments.outcome == "success",
             source=LabelSource.PERSON,
-            labeller=arguments.by or getpass.getuser(),
+            labeller=by or arguments.by or getpass.getuser(),
         )
     revision = open_existing(arguments).label(arguments.episode, label, note=arguments.note)
     if arguments.json:
@@ -58,6 +62,25 @@ def run_label(arguments: argparse.Namespace) -> int:
     else:
         print(f"{arguments.episode}: {arguments.outcome}, revision {revision}")
     return 0
+
+
+def _sign(arguments: argparse.Namespace) -> str:
+    """Where a lab's people have keys, a labeller signs; gives their name."""
+    import time
+
+    from opc_ros.deployment.people import load_people
+    from opc_ros.deployment.signing import find_signer
+    from opc_ros.deployment.statement import LabelBody, check_statement, sign_statement
+
+    people = load_people(arguments.keys)
+    if not people.people:
+        return ""
+    signs = find_signer(arguments.keys, arguments.key, arguments.by or "")
+    body = LabelBody(
+        arguments.episode, {"unlabelled": "none"}.get(arguments.outcome, arguments.outcome), arguments.note
+    )
+    envelope = sign_statement("relabel", signs.person, body, signs.signer, time.time_ns())
+    return check_statement(envelope, ("relabel",), people, time.time_ns(), lambda nonce, until: True).person
 
 
 def run_snapshot(arguments: argparse.Namespace) -> int:

@@ -16,7 +16,6 @@ from opc_ros.ros.lab_client import GateAnswer
 from opc_ros.store import open_store
 
 TAG = "demo"
-PERSON = "demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +72,11 @@ def ask_gate(lab: DemoLab, screen: Screen, ranking: Ranking) -> Judged:
     """A request for every candidate, and one for a copy of the best that was changed after it was scored."""
     answers = []
     for candidate in ranking.candidates:
-        answers.append((candidate, lab.client.request(candidate.candidate_id, PERSON)))
+        answers.append((candidate, lab.client.request(candidate.candidate_id)))
         screen.waiting(f"the gate has answered {len(answers)} of {len(ranking.candidates)} requests")
     best = CandidateRegistry(lab.plan.folder / "candidates").find(ranking.candidates[0].candidate_id)
     tampered = lab.client.register(tamper_with(best, _tampered_folder(lab)).folder)
-    judged = Judged(tuple(answers), lab.client.request(tampered, PERSON))
+    judged = Judged(tuple(answers), lab.client.request(tampered))
     screen.lines(_describe_answers(judged, best.name, tampered))
     return judged
 

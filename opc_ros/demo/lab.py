@@ -12,6 +12,7 @@ from opc_ros.bringup.nodes import NodeSpec
 from opc_ros.bringup.supervisor import Supervisor
 from opc_ros.bringup.systems import find_system
 from opc_ros.demo.plan import DemoPlan
+from opc_ros.deployment.signing import find_signer
 from opc_ros.errors import OpcError
 from opc_ros.ros.lab_client import LabClient
 
@@ -51,7 +52,9 @@ class DemoLab:
             nodes = system.nodes(arguments)
             self.count = len(nodes)
             self._nodes = held.enter_context(self.start(nodes))
-            self.client = held.enter_context(LabClient(self.watch))
+            self.client = held.enter_context(
+                LabClient(self.watch, find_signer(self.plan.folder / "deployment" / "keys"))
+            )
             self._held = held.pop_all()
         return self
 

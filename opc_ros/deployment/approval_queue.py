@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from opc_ros.deployment.decision import Decision, Verdict
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Request
 from opc_ros.deployment.revoking import revoke_leases
 from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.deployment.statement import Statement
 from opc_ros.errors import DeploymentError
 
 Word = Literal["approve", "reject", "override"]
@@ -32,7 +33,13 @@ class NewRequest:
 
 
 def submit_request(
-    queue: Queue, rules: SchedulerRules, asked: NewRequest, decision: Decision, request_id: str, now_ns: int
+    queue: Queue,
+    rules: SchedulerRules,
+    asked: NewRequest,
+    decision: Decision,
+    request_id: str,
+    now_ns: int,
+    statement: Statement | None = None,
 ) -> Request:
     """Take a request with the gate's word on it: into the queue, to a person, or refused."""
     _check_new(queue, rules, asked)
@@ -45,6 +52,7 @@ def submit_request(
     else:
         state = "waiting" if decision.verdict is Verdict.INCONCLUSIVE else "queued"
     with queue.change("request", now_ns) as tell:
+        _keep(queue, statement, request_id, now_ns)
         queue.execute(
             "INSERT INTO requests (id, candidate_id, name, path, score, ranking_id, robots, episodes, priority,"
             " requested_by, created_ns, state, rung, is_exploration, reason)"
@@ -75,13 +83,26 @@ def submit_request(
                 "ranking_id": decision.ranking_id,
                 "state": state,
                 "is_exploration": is_exploration,
-            },
+            }
+            | as_evidence(statement),
         )
     return queue.request(request_id)
 
 
-def decide_request(queue: Queue, request_id: str, word: Word, person: str, reason: str, now_ns: int) -> Request:
-    """A person's word: approve or reject what waits, override what the gate refused, or take back what is queued."""
+def decide_request(
+    queue: Queue,
+    request_id: str,
+    word: Word,
+    person: str,
+    reason: str,
+    now_ns: int,
+    statement: Statement | None = None,
+    override_people: int = 1,
+) -> Request:
+    """A person's word: approve or reject what waits, override what the gate refused, or take back what is queued.
+
+    Where the rules ask for more than one person to override, the request stays where it is until the last has.
+    """
     _check_person(person)
     if word != "approve" and not reason.strip():
         raise DeploymentError(f"{word} of request {request_id}: give a reason")
@@ -90,7 +111,12 @@ def decide_request(queue: Queue, request_id: str, word: Word, person: str, reaso
     if request.state not in allowed:
         raise DeploymentError(f"request {request_id}: is {request.state}; {word} is for {' or '.join(allowed)} ones")
     with queue.change(word, now_ns) as tell:
-        if word == "reject":
+        _keep(queue, statement, request_id, now_ns)
+        said_by = _who_said(queue, request_id, word) | {person}
+        if word == "override" and len(said_by) < override_people:
+            waits = f"override by {', '.join(sorted(said_by))}: {reason}; the rules ask for {override_people} people"
+            queue.set_request(request_id, state="waiting", reason=waits)
+        elif word == "reject":
             queue.set_request(request_id, state="rejected", reason=f"rejected by {person}: {reason}")
             revoke_leases(queue, tell, f"request rejected by {person}", request_id=request_id)
         else:
@@ -99,19 +125,35 @@ def decide_request(queue: Queue, request_id: str, word: Word, person: str, reaso
                 request_id, state="queued", approval=word, approved_by=person, reason=said, is_exploration=False
             )
         body = {"request_id": request_id, "candidate_id": request.candidate_id, "person": person, "reason": reason}
-        tell(word, body | {"gate_said": request.reason})
+        tell(word, body | {"gate_said": request.reason} | as_evidence(statement))
     return queue.request(request_id)
 
 
-def accept_clock(queue: Queue, person: str, reason: str, now_ns: int) -> None:
+def as_evidence(statement: Statement | None) -> dict[str, Any]:
+    """What goes to the audit log beside a person's name: the very words they signed."""
+    return {"statement": json.loads(statement.envelope)} if statement is not None else {}
+
+
+def accept_clock(queue: Queue, person: str, reason: str, now_ns: int, statement: Statement | None = None) -> None:
     """After a person corrected a clock that ran ahead: go on from now; every permit out there is revoked."""
     _check_person(person)
     if not reason.strip():
         raise DeploymentError("accept-clock: give a reason")
     with queue.change("accept clock", now_ns) as tell:
+        _keep(queue, statement, "", now_ns)
         revoke_leases(queue, tell, "the clock was corrected")
         queue.set_fact("latest_ns", now_ns)
-        tell("clock_accepted", {"person": person, "reason": reason})
+        tell("clock_accepted", {"person": person, "reason": reason} | as_evidence(statement))
+
+
+def _keep(queue: Queue, statement: Statement | None, request_id: str, now_ns: int) -> None:
+    if statement is not None:
+        queue.keep_statement(statement, request_id, now_ns)
+
+
+def _who_said(queue: Queue, request_id: str, word: Word) -> set[str]:
+    rows = queue.rows("SELECT person FROM statements WHERE request_id = ? AND kind = ?", request_id, word)
+    return {str(row[0]) for row in rows}
 
 
 def _check_person(person: str) -> None:

@@ -6,16 +6,16 @@ import dataclasses
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from opc_ros.config import parse_config
+from opc_ros.deployment.dsse import Signed, from_text, to_text
 from opc_ros.deployment.keys import Signer, TrustedKeys
-from opc_ros.deployment.permit import Signed, from_text, open_statement, sign_statement, to_text
+from opc_ros.deployment.permit import open_document, sign_document
 from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.durable import replace_file
 from opc_ros.errors import PermitRefused
 
-KIND = "behaviour permit"
+KIND = "behaviour-permit"
 FILE_NAME = "behaviour.permit"
 LARGEST_SPEED = 0.5  # nobody has scored what runs under it
 
@@ -35,10 +35,8 @@ class BehaviourPermit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Envelope:
-    kind: Literal["behaviour permit"]
+class _Payload:
     format: int
-    key_id: str
     content: BehaviourPermit
 
 
@@ -65,14 +63,14 @@ def issue_behaviour_permit(
         expires_ns=now_ns + round(hours * 3600 * 1e9),
     )
     _refuse_nonsense(permit)
-    return sign_statement(KIND, dataclasses.asdict(permit), signer)
+    return sign_document(KIND, dataclasses.asdict(permit), signer)
 
 
 def open_behaviour_permit(
     signed: Signed, people: TrustedKeys, *, robot: str, policy: str, now_ns: int
 ) -> BehaviourPermit:
     """The permit inside, if a person whose key is known signed it for this robot and policy, and it still counts."""
-    permit: BehaviourPermit = open_statement(signed, people, KIND, _Envelope).content
+    permit: BehaviourPermit = open_document(signed, people, KIND, _Payload).content
     _refuse_nonsense(permit)
     for what, got, expected in (("robot", permit.robot, robot), ("policy", permit.policy, policy)):
         if got != expected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+UNSIGNED_RULE = "signed"  # the queue says what nobody has signed; no approval helps against that
 PLACE_RULES = frozenset({"top_k", "champion"})
 
 
@@ -45,6 +46,11 @@ class Decision:
         """Why it is not a pass; for a pass, why it is one."""
         verdict = self.verdict
         return tuple(finding.sentence for finding in self.findings if finding.verdict is verdict)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether people really said what the queue says of them."""
+        return all(finding.rule != UNSIGNED_RULE for finding in self.findings if finding.verdict is Verdict.FAIL)
 
     @property
     def is_explorable(self) -> bool:

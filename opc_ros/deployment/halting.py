@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from opc_ros.deployment.approval_queue import as_evidence
 from opc_ros.deployment.permit import Revocations
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import OPEN_LEASE_STATES
 from opc_ros.deployment.revoking import revoke_leases
+from opc_ros.deployment.statement import Statement
 from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.durable import create_file
 from opc_ros.errors import DeploymentError, OpcError
@@ -52,17 +54,22 @@ def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Hal
     return Halt(chosen, awaited, open_on, serial)
 
 
-def resume(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> tuple[str, ...]:
+def resume(
+    queue: Queue, robot: str, person: str, reason: str, now_ns: int, statement: Statement | None = None
+) -> tuple[str, ...]:
     """Take up again what `halt` stopped, and say for whom; what was revoked stays so, and is lent anew."""
     person, reason = as_text(person), as_text(reason)
     _check_person(person)
     with queue.change("resume", now_ns) as tell:
+        if statement is not None:
+            queue.keep_statement(statement, "", now_ns)
         chosen = _choose(queue, robot)
         for name in chosen:
             queue.execute("UPDATE robots SET halted_by = '' WHERE name = ?", name)
         if not robot:
             queue.execute("DELETE FROM facts WHERE name = ?", HALTED_ALL)
-        tell("resume", {"robot": robot or "all", "robots": chosen, "person": person, "reason": reason})
+        body = {"robot": robot or "all", "robots": chosen, "person": person, "reason": reason}
+        tell("resume", body | as_evidence(statement))
     return chosen
 
 

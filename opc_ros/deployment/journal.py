@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.deployment.audit_log import AuditHead, AuditLog
+from opc_ros.deployment.people import load_people
+from opc_ros.deployment.statement import check_statement
 from opc_ros.errors import DeploymentError
 
 SCHEMA = """
@@ -163,13 +166,18 @@ def read_audit_witness(path: Path) -> AuditHead:
         journal.close()
 
 
-def accept_clock_on_robot(path: Path, person: str, reason: str, now_ns: int) -> None:
-    """A person's word that a robot's clock is right now; kept in the robot's audit log."""
+def accept_clock_on_robot(path: Path, keys: Path, envelope: str, now_ns: int) -> None:
+    """A person's signed word that a robot's clock is right now; kept in the robot's audit log."""
     if not path.is_file():
         raise DeploymentError(f"{path}: no such file, expected a robot's journal.db")
-    if not person.strip() or not reason.strip():
-        raise DeploymentError("accept-clock: give a name and a reason")
+    statement = check_statement(envelope, ("accept_clock",), load_people(keys), now_ns, lambda nonce, until: True)
+    if not statement.body.reason.strip():
+        raise DeploymentError("accept-clock: give a reason")
     journal = RobotJournal(path, now_ns)
     journal.accept_earlier_clock(now_ns)
     journal.close()
-    AuditLog(path.with_name("ledger.jsonl")).append("clock_accepted", {"person": person, "reason": reason}, now_ns)
+    AuditLog(path.with_name("ledger.jsonl")).append(
+        "clock_accepted",
+        {"person": statement.person, "reason": statement.body.reason, "statement": json.loads(envelope)},
+        now_ns,
+    )

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -19,10 +20,22 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from opc_ros.durable import replace_file
 from opc_ros.errors import DeploymentError
 
 PRIVATE_NAME = "scheduler.private.pem"
 PUBLIC_SUFFIX = ".public.pem"
+PEOPLE_NAME = "people.yaml"
+
+
+class TextSigner(Protocol):
+    """Whoever can sign: a key in a file, or one that an ssh agent keeps."""
+
+    @property
+    def key_id(self) -> str: ...
+
+    def sign_bytes(self, data: bytes) -> bytes: ...
+
 
 TrustedKeys = Mapping[str, Ed25519PublicKey]  # by key id
 
@@ -35,15 +48,26 @@ class Signer:
     private_key: Ed25519PrivateKey
 
     def sign(self, text: str) -> bytes:
-        return self.private_key.sign(text.encode())
+        return self.sign_bytes(text.encode())
+
+    def sign_bytes(self, data: bytes) -> bytes:
+        return self.private_key.sign(data)
 
 
 def create_keys(folder: Path) -> Signer:
     """Make a key pair in a folder; an existing private key is never overwritten."""
-    folder.mkdir(parents=True, exist_ok=True)
     private_key = Ed25519PrivateKey.generate()
+    write_private_key(folder / PRIVATE_NAME, private_key)
+    signer = Signer(key_id_of(private_key.public_key()), private_key)
+    public = private_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (folder / f"{signer.key_id}{PUBLIC_SUFFIX}").write_bytes(public)
+    return signer
+
+
+def write_private_key(path: Path, private_key: Ed25519PrivateKey) -> None:
+    """Durably, for the owner's eyes only; an existing file is never overwritten."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path = folder / PRIVATE_NAME
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -52,10 +76,6 @@ def create_keys(folder: Path) -> Signer:
         file.write(pem)
         file.flush()
         os.fsync(file.fileno())
-    signer = Signer(_key_id(private_key.public_key()), private_key)
-    public = private_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    (folder / f"{signer.key_id}{PUBLIC_SUFFIX}").write_bytes(public)
-    return signer
 
 
 def load_signer(folder: Path) -> Signer:
@@ -74,7 +94,7 @@ def load_signer(folder: Path) -> Signer:
         raise DeploymentError(f"{path}: no private key in PEM form: {error}") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise DeploymentError(f"{path}: holds a {type(key).__name__}, expected Ed25519")
-    return Signer(_key_id(key.public_key()), key)
+    return Signer(key_id_of(key.public_key()), key)
 
 
 def load_trusted_keys(folder: Path) -> TrustedKeys:
@@ -87,14 +107,14 @@ def load_trusted_keys(folder: Path) -> TrustedKeys:
             raise DeploymentError(f"{path}: no public key in PEM form: {error}") from error
         if not isinstance(key, Ed25519PublicKey):
             raise DeploymentError(f"{path}: holds a {type(key).__name__}, expected Ed25519")
-        keys[_key_id(key)] = key
+        keys[key_id_of(key)] = key
     if not keys:
         raise DeploymentError(f"{folder}: holds no *{PUBLIC_SUFFIX}; copy the scheduler's there, or `opc keys create`")
     return keys
 
 
 def export_public_keys(folder: Path, to: Path) -> list[Path]:
-    """Copy the public part alone, for a robot."""
+    """Copy the public parts alone, and who may say what, for a robot."""
     keys = load_trusted_keys(folder)
     copies = []
     try:
@@ -102,22 +122,25 @@ def export_public_keys(folder: Path, to: Path) -> list[Path]:
         for key_id, key in keys.items():
             copies.append(to / f"{key_id}{PUBLIC_SUFFIX}")
             copies[-1].write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        if (folder / PEOPLE_NAME).is_file():
+            copies.append(to / PEOPLE_NAME)
+            replace_file(copies[-1], (folder / PEOPLE_NAME).read_bytes())
     except OSError as error:
         raise DeploymentError(f"{to}: {error.strerror}") from error
     return copies
 
 
-def is_signed_by(key_id: str, text: str, signature: bytes, keys: TrustedKeys) -> bool:
+def is_signed_by(key_id: str, text: str | bytes, signature: bytes, keys: TrustedKeys) -> bool:
     """Whether a trusted key of that id signed the text."""
     key = keys.get(key_id)
     if key is None:
         return False
     try:
-        key.verify(signature, text.encode())
+        key.verify(signature, text.encode() if isinstance(text, str) else text)
     except InvalidSignature:
         return False
     return True
 
 
-def _key_id(key: Ed25519PublicKey) -> str:
+def key_id_of(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]

@@ -25,10 +25,12 @@ from opc_ros.deployment.queue_rows import (
     to_request,
     to_robot,
 )
+from opc_ros.deployment.statement import Statement
 from opc_ros.documents import canonical_json, parse_json
-from opc_ros.errors import AuditLogDamaged, DeploymentError, QueueBusy, SchedulerBusy
+from opc_ros.errors import AuditLogDamaged, DeploymentError, QueueBusy, SchedulerBusy, StatementRefused
 
 FORMAT = 1
+_TABLES = "SELECT 1 FROM sqlite_master WHERE name IN ('facts', 'statements')"  # the first and the newest
 
 
 def ignore_moment(moment: str) -> None:
@@ -64,7 +66,7 @@ class Queue:
             self._database.row_factory = sqlite3.Row
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
-            if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'facts'") or not self.fact("format"):
+            if len(self.rows(_TABLES)) < 2 or not self.fact("format"):
                 # Only then: whoever just looks must not wait for those who write.
                 self._database.executescript(SCHEMA)
                 self._database.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (str(FORMAT),))
@@ -181,6 +183,24 @@ class Queue:
     def set_request(self, request_id: str, **values: Any) -> None:
         names = ", ".join(f"{name} = ?" for name in values)
         self.execute(f"UPDATE requests SET {names} WHERE id = ?", *values.values(), request_id)
+
+    def keep_statement(self, statement: Statement, request_id: str, now_ns: int) -> None:
+        """Within a change: what a person signed, once; it is what their approval is derived from ever after."""
+        try:
+            self.execute(
+                "INSERT INTO statements VALUES (?, ?, ?, ?, ?, ?)",
+                *(statement.nonce, statement.kind, statement.person, request_id, statement.envelope, now_ns),
+            )
+        except sqlite3.IntegrityError:
+            raise StatementRefused(f"{statement.kind} by {statement.person}: was acted on already") from None
+
+    def has_nonce(self, nonce: str) -> bool:
+        return bool(self.rows("SELECT 1 FROM statements WHERE nonce = ?", nonce))
+
+    def envelopes(self, request_id: str) -> list[str]:
+        """What people signed about a request, oldest first."""
+        rows = self.rows("SELECT envelope FROM statements WHERE request_id = ? ORDER BY at_ns", request_id)
+        return [str(row[0]) for row in rows]
 
     def open_leases(self) -> list[Lease]:
         marks = ", ".join("?" * len(OPEN_LEASE_STATES))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.keys import Signer
-from opc_ros.deployment.permit import Revocations, Signed, sign_revocations
+from opc_ros.deployment.permit import Revocations, sign_revocations
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Lease
 

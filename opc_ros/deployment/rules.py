@@ -93,6 +93,7 @@ class SchedulerRules:
     request_episodes: int = 300  # at full speed, where a request does not say
     exploration_episodes: int = 20  # at reduced speed, for a candidate that is only outranked
     abort_confidence: float = 0.99  # of "provably below"
+    override_people: int = 1  # how many different people must override what the gate refused
 
     def __post_init__(self) -> None:
         if not self.robots:
@@ -105,5 +106,7 @@ class SchedulerRules:
             raise ValueError("ladder: full: episodes must be at least 1")
         if not 0.0 < self.abort_confidence < 1.0:
             raise ValueError(f"abort_confidence is {self.abort_confidence}, expected between 0 and 1")
+        if self.override_people < 1:
+            raise ValueError(f"override_people is {self.override_people}, expected at least 1")
         if self.request_episodes < 1 or self.exploration_episodes < 0:
             raise ValueError("request_episodes must be at least 1 and exploration_episodes not negative")

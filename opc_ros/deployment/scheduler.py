@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from opc_ros.deployment.audit_check import check_audit_log
 from opc_ros.deployment.decision import Decision, RealResult, Verdict
+from opc_ros.deployment.dsse import Signed, to_text
 from opc_ros.deployment.halting import enlist_robot, obey_left_halts
 from opc_ros.deployment.keys import Signer, TrustedKeys
 from opc_ros.deployment.outcomes import follow_up, serve_champion, settle_race
-from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit, to_text
+from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Lease, Request, RobotRow
 from opc_ros.deployment.revoking import revocation_list, revoke_permit
@@ -275,6 +276,8 @@ def _refuse_damaged_audit_log(queue: Queue, trusted: TrustedKeys, now_ns: int) -
 
 
 def _is_allowed(request: Request, decision: Decision) -> bool:
+    if not decision.is_signed:
+        return False
     if decision.verdict is Verdict.PASS or request.approval == "override":
         return True
     if decision.verdict is Verdict.INCONCLUSIVE and request.approval == "approve":

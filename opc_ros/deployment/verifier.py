@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from opc_ros.deployment.audit_log import AuditLog
+from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import TrustedKeys
-from opc_ros.deployment.permit import Permit, Rung, Signed, open_permit, open_revocations
+from opc_ros.deployment.permit import Permit, Rung, open_permit, open_revocations
 from opc_ros.errors import DeploymentError, PermitRefused
 
 CLOCK_SKEW_NS = 5_000_000_000  # between two well-kept machines, and what a time service may step back

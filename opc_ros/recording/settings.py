@@ -16,6 +16,7 @@ class RecorderSettings:
     """Where to listen, where to write, and from when on something counts as unhealthy."""
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
+    keys: str = described("", "folder with people.yaml: relabelling needs a labeller's signature; empty: it does not")
     store: str = described("store", "folder of the validation store; made where there is none")
 
     image_topic: str = described("camera/image/compressed", "camera frames")

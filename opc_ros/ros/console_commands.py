@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import threading
 
+from opc_interfaces.srv import SubmitStatement
 from rclpy.node import Node
 from std_msgs.msg import Bool
 
 from opc_ros.console.commands import Answer
 from opc_ros.ros import topics
 
+ANSWER_S = 10.0
+
 
 class LabCommands:
     """Stops arms and hands on signed statements; called from the web server's threads."""
 
-    takes_statements = False
+    takes_statements = True
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._lock = threading.Lock()
         self._stops: dict[str, object] = {}
+        self._statements = node.create_client(SubmitStatement, "/deployment/statement")
 
     def stop(self, robots: tuple[str, ...], person: str) -> Answer:
         if not robots:
@@ -32,4 +36,14 @@ class LabCommands:
         return Answer(True, f"told to stop: {', '.join(robots)}")
 
     def submit(self, envelope: str) -> Answer:
-        return Answer(False, "signed statements are not taken here; use `opc deploy` in a terminal")
+        if not self._statements.service_is_ready():
+            return Answer(False, "no scheduler is to be heard; start it, or use `opc deploy` where it lies")
+        answered = threading.Event()
+        future = self._statements.call_async(SubmitStatement.Request(statement=envelope))
+        future.add_done_callback(lambda _: answered.set())
+        if not answered.wait(ANSWER_S) or future.result() is None:
+            return Answer(
+                False, f"the scheduler gave no answer in {ANSWER_S:g} s; look at the request before you repeat it"
+            )
+        answer = future.result()
+        return Answer(bool(answer.success), str(answer.message))

@@ -13,9 +13,9 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from std_msgs.msg import String
 
+from opc_ros.deployment.dsse import to_text
 from opc_ros.deployment.folder import DeploymentFolder
-from opc_ros.deployment.halting import halt, obey_left_halts, resume
-from opc_ros.deployment.permit import to_text
+from opc_ros.deployment.halting import halt, obey_left_halts
 from opc_ros.deployment.revoking import revocation_list
 from opc_ros.errors import OpcError
 from opc_ros.ros import topics
@@ -54,14 +54,11 @@ class HaltDesk:
     def _on_halt(self, request: Any, response: Any) -> Any:
         words = (request.robot, request.person, request.reason, self._now())
         try:
-            if request.halt:
-                halted = halt(self._queue, *words)
-                response.robots, response.awaited = list(halted.robots), list(halted.awaited)
-                response.revocation_serial = halted.serial
-            else:
-                response.robots = list(resume(self._queue, *words))
+            halted = halt(self._queue, *words)
+            response.robots, response.awaited = list(halted.robots), list(halted.awaited)
+            response.revocation_serial = halted.serial
             response.success = True
-            response.message = f"{'halted' if request.halt else 'resumed'}: {', '.join(response.robots) or 'no robot'}"
+            response.message = f"halted: {', '.join(response.robots) or 'no robot'}"
         except (OpcError, sqlite3.Error) as error:
             response.success, response.message = False, str(error)
         self._tell_news()

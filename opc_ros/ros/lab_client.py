@@ -11,7 +11,7 @@ from typing import Any
 
 import rclpy
 from opc_interfaces.action import ScoreCandidates
-from opc_interfaces.srv import GetDeployment, RegisterCandidate, RequestDeployment
+from opc_interfaces.srv import GetDeployment, RegisterCandidate, SubmitStatement
 from rclpy.action import ActionClient
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -19,6 +19,8 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from opc_ros.deployment.decision import Decision, Verdict
+from opc_ros.deployment.signing import SignsAs
+from opc_ros.deployment.statement import RequestBody, sign_statement
 from opc_ros.errors import OpcError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ros.permit_messages import decision_from_msg
@@ -44,8 +46,9 @@ class GateAnswer:
 class LabClient:
     """Waits for each answer as long as `watch` finds nothing wrong, and `patience_s` at the longest."""
 
-    def __init__(self, watch: Watch, *, patience_s: float = 300.0) -> None:
+    def __init__(self, watch: Watch, signs: SignsAs, *, patience_s: float = 300.0) -> None:
         self._watch = watch
+        self._signs = signs
         self._patience_s = patience_s
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
@@ -56,7 +59,7 @@ class LabClient:
         self._executor.add_node(self._node)
         self._score = ActionClient(self._node, ScoreCandidates, "/score_candidates")
         self._register = self._node.create_client(RegisterCandidate, "/register_candidate")
-        self._request = self._node.create_client(RequestDeployment, "/deployment/request")
+        self._statement = self._node.create_client(SubmitStatement, "/deployment/statement")
         self._status = self._node.create_client(GetDeployment, "/deployment/status")
 
     def __enter__(self) -> LabClient:
@@ -72,7 +75,7 @@ class LabClient:
         """Which of the nodes it talks to are not there yet."""
         is_there = {
             "scorer": self._score.server_is_ready() and self._register.service_is_ready(),
-            "scheduler": self._request.service_is_ready() and self._status.service_is_ready(),
+            "scheduler": self._statement.service_is_ready() and self._status.service_is_ready(),
         }
         self._executor.spin_once(timeout_sec=PULSE_S)
         return [name for name, there in is_there.items() if not there]
@@ -98,10 +101,11 @@ class LabClient:
             raise OpcError(f"scorer: {result.message}")
         return Path(result.report_path)
 
-    def request(self, candidate_id: str, person: str) -> GateAnswer:
-        """Ask the gate to let a candidate onto robots."""
-        asked = RequestDeployment.Request(candidate_id=candidate_id, requested_by=person)
-        answer = self._call(self._request, asked, "scheduler")
+    def request(self, candidate_id: str) -> GateAnswer:
+        """Ask the gate to let a candidate onto robots, with one's signature."""
+        signs = self._signs
+        envelope = sign_statement("request", signs.person, RequestBody(candidate_id), signs.signer, time.time_ns())
+        answer = self._call(self._statement, SubmitStatement.Request(statement=envelope), "scheduler")
         return GateAnswer(answer.request_id, answer.state, decision_from_msg(answer.decision))
 
     def status(self) -> dict[str, Any]:

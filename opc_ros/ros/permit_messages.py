@@ -8,7 +8,8 @@ from opc_interfaces.msg import GateDecision, GateFinding
 from opc_interfaces.msg import Permit as PermitMsg
 
 from opc_ros.deployment.decision import Decision, Finding, Verdict
-from opc_ros.deployment.permit import Rung, Signed
+from opc_ros.deployment.dsse import Signed, payload_type
+from opc_ros.deployment.permit import Rung
 from opc_ros.ros import convert
 
 VERDICTS = {
@@ -38,7 +39,7 @@ def permit_to_msg(signed: Signed) -> PermitMsg:
 
 def permit_from_msg(msg: PermitMsg) -> Signed:
     """What was signed; the other fields are not looked at."""
-    return Signed(msg.payload, bytes(msg.signature), msg.key_id)
+    return Signed(msg.payload, bytes(msg.signature), msg.key_id, payload_type("permit"))
 
 
 def rung_of(msg: PermitMsg) -> Rung:

@@ -21,9 +21,10 @@ from std_msgs.msg import Bool, String
 
 from opc_ros.config import described
 from opc_ros.deployment.audit_log import AuditLog
+from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.journal import RobotJournal, RunEpisode
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.deployment.permit import Permit, Rung, from_text
+from opc_ros.deployment.permit import Permit, Rung
 from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
 from opc_ros.deployment.verifier import PermitVerifier
 from opc_ros.errors import ArmError, ConfigError, OpcError, PermitRefused

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -43,6 +44,7 @@ from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 from opc_ros.ros.store_sink import StoreSink
 from opc_ros.store import open_store
+from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels
 
 TICK_S = 0.1
 STATUS_S = 1.0
@@ -69,10 +71,12 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._bell = self.create_guard_condition(self._run_calls)
         self.held.callback(self.destroy_guard_condition, self._bell)
         self._recorder = self._open_recorder()
+        self._signed_labels = SignedLabels(Path(settings.keys), time.time_ns) if settings.keys else None
         services = RecorderServices(
             self,
             self._recorder,
             button_labeller=settings.button_labeller,
+            signed_labels=self._signed_labels,
             is_active=lambda: self.is_active,
             outcome_of=self._outcome_of,
             soon=self._soon,
@@ -233,6 +237,8 @@ class RecorderNode(OpcNode[RecorderSettings]):
             if isinstance(result, Exception):
                 self._soon(partial(self._recorder.note, Finding("labels", f"not kept: {result}")))
 
+        if self._signed_labels is not None:
+            raise RecordingError(f"label of {msg.episode_id[:64]!r}: nobody has signed it: {HOW_TO_LABEL}")
         self._recorder.label(msg.episode_id, convert.label_from_msg(msg), msg.note, done)
 
     def _soon(self, call: Callable[[], None]) -> None:

@@ -20,6 +20,7 @@ from opc_ros.errors import OpcError, RecordingError
 from opc_ros.recording.recorder import Recorder
 from opc_ros.ros import convert
 from opc_ros.ros.services import create_service
+from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class RecorderServices:
         recorder: Recorder,
         *,
         button_labeller: str,
+        signed_labels: SignedLabels | None,
         is_active: Callable[[], bool],
         outcome_of: Callable[[str], Future],
         soon: Callable[[Callable[[], None]], None],
@@ -51,6 +53,7 @@ class RecorderServices:
         self._node = node
         self._recorder = recorder
         self._button_labeller = button_labeller
+        self._signed_labels = signed_labels
         self._is_active = is_active
         self._outcome_of = outcome_of
         self._soon = soon
@@ -70,10 +73,7 @@ class RecorderServices:
             "begin": (BeginEpisode, lambda r: self._begin(r.episode_id, r.behaviour_policy, r.object_set)),
             "end": (EndEpisode, lambda r: self._end(_label_of_person(r.label, r.labeller))),
             "discard": (DiscardEpisode, lambda r: self._discard(r.reason)),
-            "label": (
-                LabelEpisode,
-                lambda r: self._label(r.episode_id, _label_of_person(r.label, r.labeller, is_needed=True), r.note),
-            ),
+            "label": (LabelEpisode, self._label_stored),
             **{f"button/{name}": (Trigger, partial(_ignore_request, press)) for name, press in buttons.items()},
         }
         # A service that waits for the disk must not hold up the callbacks that feed it.
@@ -119,10 +119,19 @@ class RecorderServices:
         result = await future
         if isinstance(result, Exception):
             raise result if isinstance(result, OpcError) else RecordingError(f"episode {episode_id}: {result!r}")
-        verdict = "success" if label.is_success else "failure"
+        verdict = {True: "success", False: "failure", None: "nothing"}[label.is_success]
         return Answer(f"episode {episode_id}: labelled {verdict} by {label.labeller}", episode_id, result)
 
+    async def _label_stored(self, request: LabelEpisode.Request) -> Answer:
+        if self._signed_labels is None:
+            label = _label_of_person(request.label, request.labeller, is_needed=True)
+            return await self._label(request.episode_id, label, request.note)
+        said = self._signed_labels.check(request.statement)
+        return await self._label(said.episode_id, said.label, said.note)
+
     async def _label_last(self, *, is_success: bool) -> Answer:
+        if self._signed_labels is not None:
+            raise RecordingError(f"an episode that was saved is labelled with a signature: {HOW_TO_LABEL}")
         if not self._recorder.last_saved_id:
             raise RecordingError("no episode was saved since the recorder started")
         return await self._label(self._recorder.last_saved_id, self._press(is_success=is_success), "")

@@ -15,7 +15,7 @@ from typing import Any
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import Label as LabelMsg
 from opc_interfaces.msg import RobotStatus, SafetyEvent
-from opc_interfaces.srv import DecideDeployment, GetDeployment, RequestDeployment
+from opc_interfaces.srv import GetDeployment, SubmitStatement
 from rclpy.action import ActionClient
 from rclpy.task import Future
 from std_msgs.msg import String
@@ -23,18 +23,16 @@ from std_msgs.msg import String
 from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.lab import load_scheduler_rules
 from opc_ros.config import described, load_config
-from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
 from opc_ros.deployment.decision import Decision, RealResult
+from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.gate import GateRules
 from opc_ros.deployment.gatekeeper import Gatekeeper
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.deployment.permit import from_text
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.scheduler import Orders, Scheduler
 from opc_ros.deployment.status import describe_deployment
 from opc_ros.errors import DeploymentError, OpcError
-from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.ros import topics
 from opc_ros.ros.halt_desk import HaltDesk
 from opc_ros.ros.lifecycle import OpcNode
@@ -43,13 +41,9 @@ from opc_ros.ros.run import run_node
 from opc_ros.ros.services import create_service
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.store import open_store
+from opc_ros.workflows.statements import StatementHandler
 
 READY = (RobotStatus.IDLE, RobotStatus.RUNNING)
-WORDS = {
-    DecideDeployment.Request.APPROVE: "approve",
-    DecideDeployment.Request.REJECT: "reject",
-    DecideDeployment.Request.OVERRIDE: "override",
-}
 SUCCESSES = {LabelMsg.SUCCESS: True, LabelMsg.FAILURE: False}
 
 
@@ -89,6 +83,15 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         )
         folder = DeploymentFolder(Path(settings.state))
         self._queue, signer = self.held.enter_context(folder.open())
+        self._statements = StatementHandler(
+            self._queue,
+            folder.keys,
+            self._rules,
+            self._gatekeeper,
+            Path(settings.candidates),
+            Path(settings.store),
+            self.now_ns,
+        )
         self._scheduler = Scheduler(
             self._queue,
             self._rules,
@@ -106,8 +109,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self.held.callback(desk.close)
         self._heartbeat = self._publish_on("/deployment/heartbeat", topics.RECORDED)
         for kind, name, act in (
-            (RequestDeployment, "/deployment/request", self._on_request),
-            (DecideDeployment, "/deployment/decide", self._on_decide),
+            (SubmitStatement, "/deployment/statement", self._on_statement),
             (GetDeployment, "/deployment/status", self._on_status),
         ):
             service = create_service(self, kind, name, partial(_answer, act))
@@ -137,7 +139,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         return client
 
     def _ask_gate(self, request: Request, real: Mapping[str, RealResult], champion_id: str) -> Decision:
-        return self._gatekeeper.decide(request.candidate_id, real, champion_id)
+        return self._statements.decide(request)
 
     def _tick(self) -> None:
         """A scheduler that was shut out, or whose audit log is damaged, must not go on: robots hold by themselves."""
@@ -222,34 +224,14 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         if event.kind == SafetyEvent.REFUSED:
             self._note(lambda: self._scheduler.refusal(name, event.detail))
 
-    def _on_request(self, request: Any, response: Any) -> None:
-        candidate = CandidateRegistry(self._settings.candidates).find(request.candidate_id)
-        champion = self._queue.champion()
-        real = self._queue.real_results()
-        decision = self._gatekeeper.decide(candidate.id, real, champion[0] if champion else "")
-        scores = {each.candidate_id: each.score for each in self._gatekeeper.ranking().candidates}
-        asked = NewRequest(
-            candidate_id=candidate.id,
-            name=candidate.name,
-            path=str(candidate.folder.absolute()),
-            score=scores.get(candidate.id, 0.0),
-            requested_by=request.requested_by,
-            robots=tuple(request.robots),
-            episodes=int(request.episodes),
-            priority=int(request.priority),
-        )
-        filed = submit_request(self._queue, self._rules, asked, decision, secrets.token_hex(4), self.now_ns())
-        response.request_id = filed.id
-        response.state, response.reason = filed.state, filed.reason
-        response.decision = decision_to_msg(decision, filed.id, self.now_ns())
-        self._tick()
-
-    def _on_decide(self, request: Any, response: Any) -> None:
-        word: Any = WORDS.get(request.decision, "")
-        if not word:
-            raise OpcError(f"decision {request.decision}, expected one of {', '.join(WORDS.values())}")
-        decided = decide_request(self._queue, request.request_id, word, request.person, request.reason, self.now_ns())
-        response.state, response.reason = decided.state, decided.reason
+    def _on_statement(self, request: Any, response: Any) -> None:
+        outcome = self._statements.act_on(request.statement)
+        response.message = outcome.message
+        if outcome.request is not None:
+            filed = outcome.request
+            response.request_id, response.state, response.reason = filed.id, filed.state, filed.reason
+            if outcome.decision is not None:
+                response.decision = decision_to_msg(outcome.decision, filed.id, self.now_ns())
         self._tick()
 
     def _on_status(self, request: Any, response: Any) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from opc_ros.deployment.dsse import to_text
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.halting import Halt, foresee_halt, given_back, halt, leave_halt
-from opc_ros.deployment.permit import Revocations, sign_revocations, to_text
+from opc_ros.deployment.permit import Revocations, sign_revocations
 from opc_ros.deployment.revoking import list_revoked
 from opc_ros.errors import QueueBusy
 

@@ -13,6 +13,7 @@ from opc_ros.bringup.lab import load_arm, load_scheduler_rules
 from opc_ros.bringup.nodes import PROGRAMS, NodeSpec
 from opc_ros.bringup.system import parse_arguments
 from opc_ros.bringup.systems import SYSTEMS, find_system
+from opc_ros.deployment.signing import find_signer, login_name
 from opc_ros.errors import ConfigError, SetupError
 
 
@@ -132,13 +133,16 @@ def test_rules_that_name_other_robots_than_the_lab_are_refused(tmp_path: Path) -
         load_scheduler_rules(rules, find_config("lab.yaml"))
 
 
-def test_a_twin_lab_is_furnished_once_and_a_deleted_key_stays_deleted(tmp_path: Path) -> None:
+def test_a_twin_lab_is_prepared_once_and_a_deleted_key_stays_deleted(tmp_path: Path) -> None:
     given = {name: str(tmp_path / name) for name in ("store", "candidates", "deployment", "state")}
     twin = find_system("twin")
     assert [line.split()[1].rstrip(",") for line in twin.prepare(given)] == [
-        *(given["store"], given["candidates"], f"{given['deployment']}/keys")
+        *(given["store"], given["candidates"], f"{given['deployment']}/keys"),
+        # So that whoever sits here can sign without having been asked anything.
+        f"{given['deployment']}/keys/{login_name()}.person.pem",
     ]
-    (trusted,) = (tmp_path / "state" / "arm2" / "keys").iterdir()
+    assert find_signer(tmp_path / "deployment" / "keys").person == login_name()
+    (trusted,) = (tmp_path / "state" / "arm2" / "keys").glob("*.pem")
     trusted.unlink()
     assert twin.prepare(given) == ()
     assert not trusted.exists()

@@ -11,6 +11,7 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.deployment.gate import DAY_NS
+from opc_ros.deployment.signing import make_person_key
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.input_spec import InputSpec
@@ -71,6 +72,9 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "config" / "gate.yaml").write_text(gate.replace("[no_champion]", "[]"))
     (tmp_path / "config" / "scheduler.yaml").write_text((CONFIG / "scheduler.yaml").read_text())
     assert main(["keys", "create", "deployment/keys"]) == 0
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    make_person_key(tmp_path / "deployment" / "keys", "ada")
     return tmp_path
 
 
@@ -137,7 +141,7 @@ def test_a_ranking_from_another_snapshot_is_refused_and_told(lab: Path, capsys: 
 
 
 def test_a_request_goes_from_asking_to_the_audit_log(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "deploy", "request", "good", "--person", "ada", "--json")
+    code, out, _ = run(capsys, "deploy", "request", "good", "--json")
     assert code == 0
     request = json.loads(out)
     assert request["state"] == "queued"
@@ -167,7 +171,7 @@ def test_an_override_needs_a_reason_and_is_kept(lab: Path, capsys: pytest.Captur
     with pytest.raises(SystemExit) as ended:
         main(["deploy", "override", request])
     assert ended.value.code == 2
-    assert run(capsys, "deploy", "override", request, "--person", "ada", "--reason", "one arm is all we have")[0] == 0
+    assert run(capsys, "deploy", "override", request, "--reason", "one arm is all we have")[0] == 0
     _, out, _ = run(capsys, "audit", "show", "--kind", "override", "--json")
     body = json.loads(out)["body"]
     assert (body["person"], body["reason"]) == ("ada", "one arm is all we have")
@@ -198,7 +202,8 @@ def test_keys_are_listed_and_exported_without_the_private_part(lab: Path, capsys
     code, out, _ = run(capsys, "keys", "list", "arm1/keys", "--json")
     assert code == 0
     assert json.loads(out)["has_private"] is False
-    assert [path.suffixes for path in (lab / "arm1" / "keys").iterdir()] == [[".public", ".pem"]]
+    names = sorted(path.name for path in (lab / "arm1" / "keys").iterdir())
+    assert [name.partition(".")[2] for name in names] == ["public.pem", "yaml"]
     code, _, err = run(capsys, "keys", "create", "deployment/keys")
     assert code == 1
     assert "there is a key already" in err

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from opc_ros.deployment.audit_log import AuditHead, AuditLog
+from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import Signer, create_keys, load_signer, load_trusted_keys
-from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit
+from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.deployment.verifier import PermitVerifier
 from tests.deployment.clock import SECOND, Clock
 

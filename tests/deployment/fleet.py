@@ -12,9 +12,10 @@ import numpy as np
 from opc_ros.deployment.approval_queue import NewRequest, submit_request
 from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
+from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import create_keys, load_signer, load_trusted_keys
-from opc_ros.deployment.permit import Permit, Rung, from_text
+from opc_ros.deployment.permit import Permit, Rung
 from opc_ros.deployment.queue import Queue, ignore_moment
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.race import RaceRules

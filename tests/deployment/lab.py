@@ -10,6 +10,8 @@ import yaml
 
 from opc_ros.bringup.config_files import find_config
 from opc_ros.deployment.keys import create_keys, export_public_keys
+from opc_ros.deployment.signing import find_signer, make_person_key
+from opc_ros.deployment.statement import Body, Kind, sign_statement
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.ranking import RankedCandidate, Ranking
@@ -52,6 +54,7 @@ def make_lab(
 ) -> list[Candidate]:
     """Everything the scheduler and the runners need below `folder`; robots maps names to rungs."""
     create_keys(folder / "deployment" / "keys")
+    make_person_key(folder / "deployment" / "keys", "ada")
     for robot in robots:
         export_public_keys(folder / "deployment" / "keys", folder / robot / "keys")
     with open_store(folder / "store", create=True) as store:
@@ -75,6 +78,12 @@ def make_lab(
     }
     (folder / "scheduler.yaml").write_text(yaml.safe_dump(rules))
     return made
+
+
+def say(folder: Path, kind: Kind, body: Body, now_ns: int | None = None) -> str:
+    """A statement that ada, who lives in this lab and has every role, signs."""
+    signs = find_signer(folder / "deployment" / "keys", folder / "deployment" / "keys" / "ada.person.pem")
+    return sign_statement(kind, signs.person, body, signs.signer, time.time_ns() if now_ns is None else now_ns)
 
 
 def write_patient_arm(path: Path, patience_s: float) -> None:

@@ -12,8 +12,8 @@ from opc_ros.deployment.behaviour_permit import (
     open_behaviour_permit,
     read_signed,
 )
+from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.keys import create_keys, load_trusted_keys
-from opc_ros.deployment.permit import Signed
 from opc_ros.errors import PermitRefused
 
 HOUR_NS = 3_600_000_000_000
@@ -77,7 +77,7 @@ def test_a_permit_for_a_candidate_is_none_for_a_behaviour_policy(ada, people):
     from opc_ros.deployment.permit import Permit, Rung, sign_permit
 
     permit = Permit("p", "l", "c", "arm1", Rung.FULL, 3, NOW_NS, NOW_NS + 2 * HOUR_NS, AuditHead(0, ""))
-    with pytest.raises(PermitRefused, match="behaviour permit: signed text is not as expected"):
+    with pytest.raises(PermitRefused, match="behaviour-permit: got a document of type"):
         check(sign_permit(permit, ada), people)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from opc_ros.arms.arm import Motion, ScriptedArm
+from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.keys import Signer
-from opc_ros.deployment.permit import Permit, Revocations, Rung, Signed, sign_revocations
+from opc_ros.deployment.permit import Permit, Revocations, Rung, sign_revocations
 from opc_ros.deployment.runner import End, LeaseRunner, ListSink
 from opc_ros.errors import CandidateError, PermitRefused
 from opc_ros.grasp import GraspAction, Observation

@@ -25,8 +25,9 @@ from rosgraph_msgs.msg import Clock
 
 from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.audit_log import AuditHead, Entry
+from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.keys import Signer, load_signer
-from opc_ros.deployment.permit import Permit, Rung, Signed, sign_permit
+from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.ros import convert, topics
 from opc_ros.ros.permit_messages import permit_to_msg
 from tests.deployment.lab import SECOND, make_lab, runner_parameters, scheduler_parameters, write_patient_arm

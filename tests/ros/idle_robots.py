@@ -13,8 +13,9 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.node import Node
 from std_msgs.msg import String
 
+from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.keys import TrustedKeys
-from opc_ros.deployment.permit import from_text, open_revocations
+from opc_ros.deployment.permit import open_revocations
 from opc_ros.ros import topics
 from opc_ros.ros.steady import create_steady_timer
 

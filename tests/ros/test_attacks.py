@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -14,14 +17,18 @@ pytest.importorskip("rclpy")
 
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import EpisodeEvent, SafetyEvent
-from opc_interfaces.srv import RequestDeployment
+from opc_interfaces.srv import HaltDeployment, SubmitStatement
 from std_msgs.msg import Bool
 
 from opc_ros.deployment.audit_check import check_audit_log
+from opc_ros.deployment.dsse import Signed, from_text, to_text
 from opc_ros.deployment.keys import create_keys, load_trusted_keys
-from opc_ros.deployment.permit import Rung, Signed
+from opc_ros.deployment.people import add_person
+from opc_ros.deployment.permit import Rung
+from opc_ros.deployment.statement import DecisionBody, RequestBody, RobotBody, sign_statement
+from opc_ros.policies.candidate import read_candidate
 from opc_ros.ros import topics
-from tests.deployment.lab import SECOND
+from tests.deployment.lab import SECOND, say
 from tests.ros.attack_rig import Rig, rewrite_ranking, spoil
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, own_domain
 
@@ -59,7 +66,7 @@ def assert_refused(rig: Rig, signed: Signed | None, reason: str, **how: object) 
 
 def forge(rig: Rig) -> Signed:
     good = rig.issue()
-    return Signed(good.payload.replace('"episodes":1', '"episodes":9'), good.signature, good.key_id)
+    return replace(good, payload=good.payload.replace('"episodes":1', '"episodes":9'))
 
 
 def sign_as_stranger(rig: Rig) -> Signed:
@@ -144,7 +151,8 @@ def request(rig: Rig) -> tuple[str, str, str]:
     """Ask for the candidate; gives the state it got, the gate's verdict and its reasons, from the audit log."""
     count = len(rig.schedulers_lines())
     with rig.still():
-        answer = rig.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="eve")
+        ask = say(rig.folder, "request", RequestBody(read_candidate(rig.candidate.folder).id))
+        answer = rig.call(SubmitStatement, "/deployment/statement", statement=ask)
     (line,) = [line for line in rig.schedulers_lines()[count:] if line.kind == "request"]
     assert answer.state == line.body["state"]
     return line.body["state"], line.body["verdict"], "; ".join(line.body["reasons"])
@@ -175,6 +183,78 @@ def test_a_ranking_from_another_snapshot_lets_nobody_through(rig: Rig, scheduler
         path.write_text(kept)
     assert (state, verdict) == ("refused", "fail")
     assert "ffffffffffff" in reasons
+
+
+def submit(rig: Rig, statement: str, reason: str) -> None:
+    """Hand a statement in; it is refused, the arm stays still, and the audit log says why."""
+    count = len(rig.schedulers_lines())
+    with rig.still():
+        answer = rig.call(SubmitStatement, "/deployment/statement", statement=statement)
+    assert (answer.success, reason in answer.message) == (False, True), answer.message
+    lines = [line for line in rig.schedulers_lines()[count:] if line.kind == "statement_refused"]
+    assert [reason in line.body["reason"] for line in lines] == [True]
+
+
+def test_what_nobody_signed_is_refused_whoever_it_names(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+    body = RequestBody(rig.candidate.id)
+    eve = create_keys(rig.folder / "eve")
+    now_ns = time.time_ns()
+    good = say(rig.folder, "resume", RobotBody(ROBOT, "dusted"))
+    forged = from_text(good)
+    submit(rig, "", "nobody has signed this: sign it with `opc deploy`")
+    submit(rig, '{"halt": false}', "statement cannot be read")
+    for kind, content in (
+        ("request", body),
+        ("override", DecisionBody("r1", "trust me")),
+        ("resume", RobotBody(ROBOT)),
+    ):
+        submit(rig, sign_statement(kind, "ada", content, eve, now_ns), "is not signed by ada")
+    submit(rig, sign_statement("request", "eve", body, eve, now_ns), "nobody here is called 'eve'")
+    submit(rig, to_text(replace(forged, payload=forged.payload.replace("dusted", "rusted"))), "is not signed by ada")
+    submit(rig, say(rig.folder, "resume", RobotBody(ROBOT), now_ns - 600 * SECOND), "too old: sign it again")
+
+
+def test_a_statement_that_was_overheard_is_not_acted_on_twice(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+    overheard = say(rig.folder, "resume", RobotBody(ROBOT, "dusted"))
+    assert rig.call(SubmitStatement, "/deployment/statement", statement=overheard).success
+    rig.call(HaltDeployment, "/deployment/halt", robot=ROBOT, person="bob", reason="smoke")
+    submit(rig, overheard, "was acted on already")
+    again = say(rig.folder, "resume", RobotBody(ROBOT, "no smoke"))
+    assert rig.call(SubmitStatement, "/deployment/statement", statement=again).success
+
+
+def test_a_requester_does_not_approve(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+    keys = rig.folder / "deployment" / "keys"
+    bob = create_keys(rig.folder / "bob")
+    add_person(keys, "bob", bob.private_key.public_key(), ("requester",))
+    word = sign_statement("override", "bob", DecisionBody("r1", "trust me"), bob, time.time_ns())
+    submit(rig, word, "bob is not an approver")
+
+
+def test_an_override_written_into_the_database_gets_no_permit(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+    path = rig.folder / "ranking.json"
+    kept = path.read_text()
+    rewrite_ranking(path, snapshot_id="f" * 64)
+    count = len(rig.schedulers_lines())
+    with rig.still():
+        try:
+            ask = say(rig.folder, "request", RequestBody(rig.candidate.id))
+            answer = rig.call(SubmitStatement, "/deployment/statement", statement=ask)
+            assert answer.state == "refused"
+            with closing(sqlite3.connect(rig.folder / "deployment" / "queue.db")) as database, database:
+                change = "UPDATE requests SET state = 'queued', approval = 'override', approved_by = 'ada' WHERE id = ?"
+                database.execute(change, (answer.request_id,))
+
+            def refused() -> bool:
+                lines = [line for line in rig.schedulers_lines()[count:] if line.kind == "gate_closed"]
+                return any("override by ada, but" in reason for line in lines for reason in line.body["reasons"])
+
+            rig.watcher.wait_until(refused)
+        finally:
+            path.write_text(kept)
+    assert not any(line.kind == "permit" for line in rig.schedulers_lines()[count:])
+    reject = say(rig.folder, "reject", DecisionBody(answer.request_id, "nobody overrode it"))
+    assert rig.call(SubmitStatement, "/deployment/statement", statement=reject).success
 
 
 def test_a_second_scheduler_ends_at_once(rig: Rig, scheduler: subprocess.Popen[str]) -> None:

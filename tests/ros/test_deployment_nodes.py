@@ -15,9 +15,10 @@ from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_trusted_keys
+from opc_ros.deployment.statement import DecisionBody, RequestBody, RobotBody
 from opc_ros.deployment.status import describe_deployment
 from opc_ros.store import open_store
-from tests.deployment.lab import make_lab, runner_parameters, scheduler_parameters
+from tests.deployment.lab import make_lab, runner_parameters, say, scheduler_parameters
 from tests.ros.conftest import Probe, Process
 
 pytestmark = pytest.mark.ros
@@ -42,28 +43,31 @@ def wait_until(lab: Path, holds: Callable[[dict[str, Any]], bool], otherwise: st
 def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_scheduler(
     tmp_path: Path, start: Start, probe: Probe
 ) -> None:
-    from opc_interfaces.srv import DecideDeployment, GetDeployment, HaltDeployment, RequestDeployment
+    from opc_interfaces.srv import GetDeployment, HaltDeployment, SubmitStatement
 
-    make_lab(tmp_path, ROBOTS, heartbeat_s=PATIENCE_S)
+    (candidate,) = make_lab(tmp_path, ROBOTS, heartbeat_s=PATIENCE_S)
     start("recorder", "/arm1", store=str(tmp_path / "store"))
     for robot, rungs in ROBOTS.items():
         is_recorded = robot == "arm1"
         parameters = {"wait_for_recorder": is_recorded, "heartbeat_s": PATIENCE_S}
         start("policy_runner", f"/{robot}", **runner_parameters(tmp_path, robot, rungs, **parameters))
     scheduler = start("scheduler", "/", **scheduler_parameters(tmp_path))
-    answer = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
+    ask = RequestBody(candidate.id)
+    answer = probe.call(SubmitStatement, "/deployment/statement", statement=say(tmp_path, "request", ask))
     assert (answer.success, answer.state) == (True, "queued"), answer.message
 
     answer = probe.call(GetDeployment, "/deployment/status")
     assert json.loads(answer.status_json)["requests"][0]["name"] == "c0"
 
-    again = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
-    assert (again.success, "is queued already" in again.message) == (False, True)
-    answer = probe.call(DecideDeployment, "/deployment/decide", request_id="none", decision=0, person="ada")
-    assert (answer.success, "there is none" in answer.message) == (False, True)
-    for is_halt in (True, False):
-        answer = probe.call(HaltDeployment, "/deployment/halt", halt=is_halt, robot="arm1", person="ada", reason="dust")
-        assert answer.success
+    for kind, body, complaint in (
+        ("request", ask, "is queued already"),
+        ("approve", DecisionBody("none"), "there is none"),
+    ):
+        answer = probe.call(SubmitStatement, "/deployment/statement", statement=say(tmp_path, kind, body))
+        assert (answer.success, complaint in answer.message) == (False, True)
+    assert probe.call(HaltDeployment, "/deployment/halt", robot="arm1", person="ada", reason="dust").success
+    resume = say(tmp_path, "resume", RobotBody("arm1", "dusted"))
+    assert probe.call(SubmitStatement, "/deployment/statement", statement=resume).success
 
     wait_until(tmp_path, lambda got: got["requests"][0]["rung"] != "twin", "it does not leave the twin")
     scheduler.signal(signal.SIGKILL)
@@ -88,16 +92,17 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
 
 
 def test_an_arm_cut_off_loses_its_lease_and_another_does_the_work(tmp_path: Path, start: Start, probe: Probe) -> None:
-    from opc_interfaces.srv import RequestDeployment
+    from opc_interfaces.srv import SubmitStatement
 
     robots = {"arm1": ["full"], "arm2": ["full"]}
-    make_lab(tmp_path, robots, rung_episodes=(0, 0, 4), request_episodes=60, heartbeat_s=10.0)
+    (candidate,) = make_lab(tmp_path, robots, rung_episodes=(0, 0, 4), request_episodes=60, heartbeat_s=10.0)
     runners = {
         robot: start("policy_runner", f"/{robot}", **runner_parameters(tmp_path, robot, rungs, heartbeat_s=10.0))
         for robot, rungs in robots.items()
     }
     start("scheduler", "/", **scheduler_parameters(tmp_path))
-    answer = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
+    ask = say(tmp_path, "request", RequestBody(candidate.id))
+    answer = probe.call(SubmitStatement, "/deployment/statement", statement=ask)
     assert answer.success, answer.message
 
     def has_lease(got: dict[str, Any]) -> bool:
@@ -126,12 +131,12 @@ def test_an_arm_cut_off_loses_its_lease_and_another_does_the_work(tmp_path: Path
 def test_a_lease_whose_result_got_lost_is_asked_for_again(tmp_path: Path, start: Start, probe: Probe) -> None:
     from opc_interfaces.action import RunEpisodes
     from opc_interfaces.msg import RobotStatus
-    from opc_interfaces.srv import RequestDeployment
+    from opc_interfaces.srv import SubmitStatement
     from rclpy.action import ActionServer
 
     from opc_ros.ros import topics
 
-    make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
+    (candidate,) = make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
     taken: list[str] = []
     # A robot that takes every lease, says that it is idle, and whose results never arrive.
     server = ActionServer(
@@ -144,7 +149,8 @@ def test_a_lease_whose_result_got_lost_is_asked_for_again(tmp_path: Path, start:
     status = probe.node.create_publisher(RobotStatus, "/arm1/robot/status", topics.LATEST)
     probe.node.create_timer(0.2, lambda: status.publish(RobotStatus(robot="arm1", state=RobotStatus.IDLE)))
     start("scheduler", "/", **scheduler_parameters(tmp_path))
-    answer = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
+    ask = say(tmp_path, "request", RequestBody(candidate.id))
+    answer = probe.call(SubmitStatement, "/deployment/statement", statement=ask)
     assert answer.success, answer.message
     probe.until(lambda: len(taken) >= 3, "the lease is not sent again")
     assert len(set(taken)) == 1

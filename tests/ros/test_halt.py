@@ -13,11 +13,13 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from opc_interfaces.srv import HaltDeployment, RequestDeployment
+from opc_interfaces.srv import HaltDeployment, SubmitStatement
 
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.keys import load_trusted_keys
-from tests.deployment.lab import make_lab, scheduler_parameters
+from opc_ros.deployment.statement import RequestBody
+from opc_ros.policies.candidate import read_candidate
+from tests.deployment.lab import make_lab, say, scheduler_parameters
 from tests.ros.conftest import ROOT, Probe, Process
 from tests.ros.idle_robots import IdleRobot, make_robots
 
@@ -42,7 +44,9 @@ def robots(tmp_path: Path, probe: Probe) -> Iterator[Robots]:
 def scheduler(tmp_path: Path, start: Callable[..., Process], probe: Probe, robots: Robots) -> Process:
     """Every robot works, and the last one then falls silent."""
     process = start("tests.ros.hanging_scheduler", "/", **scheduler_parameters(tmp_path))
-    answer = probe.call(RequestDeployment, "/deployment/request", candidate_id="c0", requested_by="ada")
+    candidate = read_candidate(tmp_path / "candidates" / "c0")
+    ask = say(tmp_path, "request", RequestBody(candidate.id))
+    answer = probe.call(SubmitStatement, "/deployment/statement", statement=ask)
     assert answer.success, answer.message
     probe.until(lambda: all(robot.permit_id for robot in robots.values()), "not every robot gets a lease")
     robots[NAMES[-1]].is_dead = True
@@ -62,7 +66,7 @@ def test_a_halt_reaches_all_robots_while_the_scheduler_hangs(
     tmp_path: Path, probe: Probe, robots: Robots, scheduler: Process
 ) -> None:
     (tmp_path / "deployment" / "hang").touch()
-    answer = probe.call(HaltDeployment, "/deployment/halt", halt=True, person="ada", reason="smoke")
+    answer = probe.call(HaltDeployment, "/deployment/halt", person="ada", reason="smoke")
     assert (answer.success, tuple(answer.robots)) == (True, NAMES), answer.message
     probe.until(lambda: not any(robots[name].permit_id for name in ALIVE), "a robot goes on")
     assert all(robots[name].serial >= answer.revocation_serial for name in ALIVE)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import time
+
 from starlette.requests import Request
 from starlette.routing import Route
 
+from opc_ros.config import parse_config
 from opc_ros.console.app import Console, Page, action_route, data_route, text_field
+from opc_ros.deployment.statement import BODIES, TYPE, prepare_statement
+from opc_ros.documents import parse_json
+from opc_ros.errors import OpcError
 
 PAGE = Page("/decisions", "Decisions", "decisions.html")
 LONGEST_ENVELOPE = 64_000
@@ -23,7 +30,17 @@ def routes(console: Console) -> list[Route]:
         answer = console.commands.submit(text_field(body, "envelope", longest=LONGEST_ENVELOPE))
         return {"done": answer.is_done, "message": answer.message}
 
+    def prepare(body: dict[str, object]) -> object:
+        kind = next((each for each in BODIES if each == text_field(body, "kind")), None)
+        if kind is None:
+            raise OpcError(f"kind {text_field(body, 'kind')!r}, expected one of {', '.join(BODIES)}")
+        said = parse_json(text_field(body, "body", longest=LONGEST_ENVELOPE), where=kind, error=OpcError)
+        content = parse_config(said, BODIES[kind], where=kind, error=OpcError)
+        payload = prepare_statement(kind, text_field(body, "person"), content, time.time_ns())
+        return {"type": TYPE, "payload": base64.b64encode(payload.encode()).decode()}
+
     return [
+        action_route("/api/statements/prepare", prepare),
         data_route("/api/decisions", decisions),
         data_route("/api/audit", audit),
         action_route("/api/statements", submit),

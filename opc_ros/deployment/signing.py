@@ -1,0 +1,172 @@
+"""With which key a person signs: a file, or one that an ssh agent keeps."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+from opc_ros.deployment.keys import PEOPLE_NAME, Signer, TextSigner, key_id_of, write_private_key
+from opc_ros.deployment.people import ROLES, add_person, load_people, parse_public_key
+from opc_ros.errors import DeploymentError
+
+PERSON_SUFFIX = ".person.pem"  # private key of whoever sits at this terminal, as `opc up twin` makes it
+_IDENTITIES, _IDENTITIES_ANSWER, _SIGN, _SIGN_ANSWER = 11, 12, 13, 14
+_LARGEST_ANSWER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SignsAs:
+    """A person with a key at hand."""
+
+    person: str
+    signer: TextSigner
+
+
+def find_signer(keys: Path, key_file: Path | None = None, person: str = "") -> SignsAs:
+    """Who signs: by the file given, $OPC_KEY, a key made for this lab, the ssh agent, or ~/.ssh/id_ed25519."""
+    people = load_people(keys)
+    given = key_file or (Path(os.environ["OPC_KEY"]) if os.environ.get("OPC_KEY") else None)
+    if given is not None:
+        signer = load_person_key(given)
+        owner = people.owner(signer.key_id)
+        if owner is None:
+            raise DeploymentError(
+                f"{given}: its key {signer.key_id} is nobody's in {keys / PEOPLE_NAME}: "
+                f"`opc people add NAME --key {given}.pub`"
+            )
+        return SignsAs(owner, signer)
+    usable: dict[str, TextSigner] = {}
+    for path in (*sorted(keys.glob(f"*{PERSON_SUFFIX}")), Path.home() / ".ssh" / "id_ed25519"):
+        if os.access(path, os.R_OK):
+            try:
+                found: TextSigner = load_person_key(path)
+            except DeploymentError:
+                continue  # encrypted, or no Ed25519: the agent may have it
+            usable.setdefault(found.key_id, found)
+    for agent_key in list_agent_keys():
+        usable.setdefault(agent_key.key_id, agent_key)
+    owners = [(people.owner(key_id), signer) for key_id, signer in usable.items()]
+    for owner, each in owners:
+        if owner is not None and person in ("", owner):
+            return SignsAs(owner, each)
+    who = f"for {person} " if person else ""
+    raise DeploymentError(
+        f"no key {who}to sign with: `ssh-keygen -t ed25519 -f me` makes one, "
+        f"`opc people add NAME --key me.pub --keys {keys}` makes it known, --key me signs with it"
+    )
+
+
+def login_name() -> str:
+    """Who is logged in, as a name people.yaml takes."""
+    try:
+        return (
+            "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in getpass.getuser()) or "you"
+        )
+    except (KeyError, OSError):
+        return "you"
+
+
+def make_person_key(keys: Path, person: str) -> SignsAs:
+    """A key for whoever sits at this terminal, with every role: for a lab of twins, where nothing can break."""
+    key = Ed25519PrivateKey.generate()
+    write_private_key(keys / f"{person}{PERSON_SUFFIX}", key)
+    add_person(keys, person, key.public_key(), ROLES)
+    return SignsAs(person, Signer(key_id_of(key.public_key()), key))
+
+
+def load_person_key(path: Path) -> Signer:
+    """A private Ed25519 key as ssh-keygen or `opc keys` writes it, that nobody else can read."""
+    try:
+        mode, data = path.stat().st_mode, path.read_bytes()
+    except OSError as error:
+        raise DeploymentError(f"{path}: {error.strerror}; expected a private key file") from error
+    if mode & 0o077:
+        raise DeploymentError(f"{path}: mode is {mode & 0o777:o}, expected 600: others can read the private key")
+    try:
+        load = load_ssh_private_key if b"OPENSSH PRIVATE KEY" in data else load_pem_private_key
+        key = load(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise DeploymentError(
+            f"{path}: cannot be used: {error}; one with a passphrase goes into the ssh agent: `ssh-add {path}`"
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise DeploymentError(f"{path}: holds a {type(key).__name__}; make one with `ssh-keygen -t ed25519`")
+    return Signer(key_id_of(key.public_key()), key)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKey:
+    """An Ed25519 key that the ssh agent keeps; it signs what it is given, so DSSE's bytes go to it as they are."""
+
+    key_id: str
+    blob: bytes
+
+    def sign_bytes(self, data: bytes) -> bytes:
+        answer = _ask_agent(_SIGN, _string(self.blob) + _string(data) + struct.pack(">I", 0), _SIGN_ANSWER)
+        if answer is None:
+            raise DeploymentError("the ssh agent does not sign: is the key still in it (`ssh-add -l`)?")
+        signature, _ = _take(answer)
+        kind, rest = _take(signature)
+        if kind != b"ssh-ed25519":
+            raise DeploymentError(f"the ssh agent signed with {kind.decode()!r}, expected ssh-ed25519")
+        return _take(rest)[0]
+
+
+def list_agent_keys() -> list[AgentKey]:
+    """The Ed25519 keys of the ssh agent; none where no agent runs."""
+    answer = _ask_agent(_IDENTITIES, b"", _IDENTITIES_ANSWER)
+    if answer is None:
+        return []
+    (count,) = struct.unpack(">I", answer[:4])
+    rest, found = answer[4:], []
+    for _ in range(count):
+        blob, rest = _take(rest)
+        _, rest = _take(rest)
+        if blob.startswith(_string(b"ssh-ed25519")):
+            key = parse_public_key(f"ssh-ed25519 {base64.b64encode(blob).decode()}")
+            found.append(AgentKey(key_id_of(key), blob))
+    return found
+
+
+def _ask_agent(kind: int, body: bytes, expected: int) -> bytes | None:
+    path = os.environ.get("SSH_AUTH_SOCK")
+    if not path:
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as agent:
+            agent.settimeout(30.0)
+            agent.connect(path)
+            agent.sendall(_string(bytes([kind]) + body))
+            (size,) = struct.unpack(">I", _receive(agent, 4))
+            answer = _receive(agent, min(size, _LARGEST_ANSWER))
+    except OSError:
+        return None
+    return answer[1:] if answer[:1] == bytes([expected]) else None
+
+
+def _receive(agent: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = agent.recv(size - len(data))
+        if not more:
+            raise OSError("the ssh agent hung up")
+        data += more
+    return data
+
+
+def _string(data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + data
+
+
+def _take(data: bytes) -> tuple[bytes, bytes]:
+    (size,) = struct.unpack(">I", data[:4])
+    return data[4 : 4 + size], data[4 + size :]

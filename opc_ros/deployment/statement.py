@@ -1,0 +1,195 @@
+"""What a person says, signed: a kind, a body, a nonce and an expiry, checked by whoever acts on it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from opc_ros.config import parse_config
+from opc_ros.deployment.dsse import Signed, from_text, is_authentic, payload_type, sign_payload, to_text
+from opc_ros.deployment.keys import TextSigner
+from opc_ros.deployment.people import People, Role
+from opc_ros.documents import canonical_json, parse_json
+from opc_ros.errors import StatementRefused
+
+Kind = Literal["request", "approve", "reject", "override", "resume", "accept_clock", "release_stop", "relabel", "drive"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TYPE = payload_type("statement")
+FORMAT = 1
+SECOND_NS = 1_000_000_000
+LIFE_NS = 300 * SECOND_NS  # from signing to acting; a statement that was acted on stays evidence for ever
+CLOCK_SKEW_NS = 5 * SECOND_NS
+MOST_CHARACTERS = 64_000
+HOW_TO_SIGN = "sign it with `opc deploy`, which uses your key file or ssh agent; `opc people add` makes a key known"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """Robot time for a candidate."""
+
+    candidate_id: str
+    robots: tuple[str, ...] = ()
+    episodes: int = 0
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionBody:
+    """A word on a request."""
+
+    request_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RobotBody:
+    """Something about one robot, or about all where it is empty."""
+
+    robot: str = ""
+    reason: str = ""
+    until_ns: int = 0  # for "drive": how long the operator's leave to move the arm counts
+    stop_id: str = ""  # for "release_stop": which stop is lifted
+
+
+@dataclass(frozen=True, slots=True)
+class LabelBody:
+    """Whether an episode succeeded."""
+
+    episode_id: str
+    label: Literal["success", "failure", "none"]
+    note: str = ""
+
+
+Body = RequestBody | DecisionBody | RobotBody | LabelBody
+BODIES: Mapping[Kind, type[Body]] = {
+    "request": RequestBody,
+    "approve": DecisionBody,
+    "reject": DecisionBody,
+    "override": DecisionBody,
+    "resume": RobotBody,
+    "accept_clock": RobotBody,
+    "release_stop": RobotBody,
+    "drive": RobotBody,
+    "relabel": LabelBody,
+}
+ROLE_FOR: Mapping[Kind, Role] = {
+    "request": "requester",
+    "approve": "approver",
+    "reject": "approver",
+    "override": "approver",
+    "resume": "operator",
+    "accept_clock": "operator",
+    "release_stop": "operator",
+    "drive": "operator",
+    "relabel": "labeller",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What was said; `envelope` is the proof."""
+
+    kind: Kind
+    person: str
+    body: Any
+    nonce: str
+    issued_ns: int
+    expires_ns: int
+    envelope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Payload:
+    format: int
+    kind: Kind
+    person: str
+    body: dict[str, Any]
+    nonce: str
+    issued_ns: int
+    expires_ns: int
+
+
+def prepare_statement(kind: Kind, person: str, body: Body, now_ns: int) -> str:
+    """The text to be signed, as DSSE payload of type `TYPE`."""
+    content = _Payload(FORMAT, kind, person, asdict(body), secrets.token_hex(16), now_ns, now_ns + LIFE_NS)
+    return canonical_json(asdict(content), is_ascii=True)
+
+
+def sign_statement(kind: Kind, person: str, body: Body, signer: TextSigner, now_ns: int) -> str:
+    """A signed statement as one line of text."""
+    return to_text(sign_payload(TYPE, prepare_statement(kind, person, body, now_ns), signer))
+
+
+def read_statement(envelope: str, people: People) -> Statement:
+    """A statement that its person really signed and whose role allows it, whenever that was."""
+    if not envelope.strip():
+        raise StatementRefused(f"nobody has signed this: {HOW_TO_SIGN}")
+    if len(envelope) > MOST_CHARACTERS:
+        raise StatementRefused(f"statement has {len(envelope)} characters, expected at most {MOST_CHARACTERS}")
+    try:
+        signed = from_text(envelope)
+    except Exception as error:
+        raise StatementRefused(f"statement cannot be read: {error}") from error
+    if signed.payload_type != TYPE:
+        raise StatementRefused(f"statement is of type {signed.payload_type!r}, expected {TYPE}")
+    return _open(signed, envelope, people)
+
+
+def check_statement(
+    envelope: str, kinds: tuple[Kind, ...], people: People, now_ns: int, spend_nonce: Callable[[str, int], bool]
+) -> Statement:
+    """A statement to act on now: signed, by somebody who may, fresh, and never acted on before."""
+    statement = read_statement(envelope, people)
+    if statement.kind not in kinds:
+        raise StatementRefused(f"statement says {statement.kind}, expected {' or '.join(kinds)}")
+    if statement.issued_ns > now_ns + CLOCK_SKEW_NS:
+        ahead_s = (statement.issued_ns - now_ns) // SECOND_NS
+        raise StatementRefused(f"{statement.kind} by {statement.person}: signed {ahead_s} s from now: set the clocks")
+    if not now_ns < statement.expires_ns <= statement.issued_ns + LIFE_NS:
+        age_s = (now_ns - statement.issued_ns) // SECOND_NS
+        raise StatementRefused(f"{statement.kind} by {statement.person}: signed {age_s} s ago, too old: sign it again")
+    if not spend_nonce(statement.nonce, statement.expires_ns):
+        raise StatementRefused(f"{statement.kind} by {statement.person}: was acted on already: sign a new one")
+    return statement
+
+
+def _open(signed: Signed, envelope: str, people: People) -> Statement:
+    where = "statement is not as expected"
+    document = parse_json(signed.payload, where=where, error=StatementRefused)
+    payload = parse_config(document, _Payload, where=where, error=StatementRefused)
+    person = people.people.get(payload.person)
+    if person is None:
+        raise StatementRefused(
+            f"{payload.kind}: nobody here is called {payload.person!r}: `opc people add {payload.person} --key FILE`"
+        )
+    keys = person.public_keys()
+    if not any(is_authentic(signed, key_id, keys) for key_id in keys):
+        raise StatementRefused(f"{payload.kind}: is not signed by {payload.person}: forged, or with another key")
+    role = ROLE_FOR[payload.kind]
+    if role not in person.roles:
+        raise StatementRefused(
+            f"{payload.kind}: {payload.person} is not {'an' if role[0] in 'ao' else 'a'} {role}; "
+            f"whoever keeps the keys may `opc people add {payload.person} --role {role}`"
+        )
+    if payload.format != FORMAT or len(payload.nonce) < 16 or len(payload.nonce) > 128:
+        raise StatementRefused(f"{payload.kind}: format {payload.format}, expected {FORMAT} with a nonce")
+    body = parse_config(payload.body, BODIES[payload.kind], where=f"{payload.kind}", error=StatementRefused)
+    return Statement(payload.kind, payload.person, body, payload.nonce, payload.issued_ns, payload.expires_ns, envelope)
+
+
+@dataclass(slots=True)
+class NonceMemory:
+    """Nonces acted on, for as long as they could be used again; for those who keep no database."""
+
+    now: Callable[[], int]
+    _until: dict[str, int] = field(default_factory=dict)
+
+    def spend(self, nonce: str, expires_ns: int) -> bool:
+        now_ns = self.now()
+        self._until = {each: until for each, until in self._until.items() if until + CLOCK_SKEW_NS > now_ns}
+        if nonce in self._until:
+            return False
+        self._until[nonce] = expires_ns
+        return True

@@ -1,0 +1,41 @@
+"""Labels that a labeller signed, for recorders whose lab has people with keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.deployment.people import load_people
+from opc_ros.deployment.statement import LabelBody, NonceMemory, check_statement
+from opc_ros.episode import Label, LabelSource
+
+HOW_TO_LABEL = "use `opc store label` or the console, which sign for you"
+
+
+@dataclass(frozen=True, slots=True)
+class SaidLabel:
+    """What a labeller says of one stored episode."""
+
+    episode_id: str
+    label: Label
+    note: str
+
+
+class SignedLabels:
+    """Checks labels against the people of a keys folder, which is read for each one."""
+
+    def __init__(self, keys: Path, now: Callable[[], int]) -> None:
+        self._keys = keys
+        self._now = now
+        self._nonces = NonceMemory(now)
+
+    def check(self, envelope: str) -> SaidLabel:
+        statement = check_statement(envelope, ("relabel",), load_people(self._keys), self._now(), self._nonces.spend)
+        return SaidLabel(statement.body.episode_id, to_label(statement.body, statement.person), statement.body.note)
+
+
+def to_label(body: LabelBody, person: str) -> Label:
+    if body.label == "none":
+        return Label()
+    return Label(is_success=body.label == "success", source=LabelSource.PERSON, labeller=person)

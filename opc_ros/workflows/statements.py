@@ -1,0 +1,164 @@
+"""Act on what a person signed: request robot time, decide on a request, resume, relabel, accept a clock."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from opc_ros.deployment.approval_queue import (
+    NewRequest,
+    accept_clock,
+    as_evidence,
+    decide_request,
+    submit_request,
+)
+from opc_ros.deployment.decision import Decision
+from opc_ros.deployment.evidence import check_evidence
+from opc_ros.deployment.gatekeeper import Gatekeeper
+from opc_ros.deployment.halting import resume
+from opc_ros.deployment.people import load_people
+from opc_ros.deployment.queue import Queue
+from opc_ros.deployment.queue_rows import Request
+from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.deployment.statement import Kind, Statement, check_statement
+from opc_ros.errors import OpcError, StatementRefused
+from opc_ros.policies.registry import CandidateRegistry
+from opc_ros.store import open_store
+from opc_ros.workflows.labelling import to_label
+
+SECOND_NS = 1_000_000_000
+KINDS: tuple[Kind, ...] = ("request", "approve", "reject", "override", "resume", "accept_clock", "relabel")
+MOST_REFUSALS_A_MINUTE = 20  # that are written down one by one: a stranger must not fill the disk
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a statement; of a request, with what the gate said."""
+
+    message: str
+    request: Request | None = None
+    decision: Decision | None = None
+    robots: tuple[str, ...] = ()
+
+
+class StatementHandler:
+    """The one place where signed words become changes of the queue; the node and `opc deploy` both come here."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        keys: Path,
+        rules: SchedulerRules,
+        gatekeeper: Gatekeeper,
+        candidates: Path,
+        store: Path,
+        now: Callable[[], int],
+    ) -> None:
+        """`keys` is the folder with people.yaml, read for every statement: who is removed is out at once."""
+        self._queue = queue
+        self._keys = keys
+        self._rules = rules
+        self._gatekeeper = gatekeeper
+        self._candidates = candidates
+        self._store = store
+        self._now = now
+        self._refused_ns: list[int] = []
+        self._unwritten = 0
+
+    def act_on(self, envelope: str) -> Outcome:
+        """Check and do; what is refused becomes a line of the audit log."""
+        try:
+            statement = check_statement(envelope, KINDS, load_people(self._keys), self._now(), self._is_new)
+        except StatementRefused as error:
+            self.note_refusal(str(error))
+            raise
+        return self._do(statement)
+
+    def decide(self, request: Request) -> Decision:
+        """The gate's word on a request now, with what people really signed of it."""
+        champion = self._queue.champion()
+        decision = self._gatekeeper.decide(
+            request.candidate_id, self._queue.real_results(), champion[0] if champion else ""
+        )
+        unsigned = check_evidence(request, self._queue.envelopes(request.id), load_people(self._keys), self._rules)
+        return Decision(decision.candidate_id, decision.ranking_id, (*decision.findings, *unsigned))
+
+    def note_refusal(self, reason: str) -> None:
+        now_ns = self._now()
+        self._refused_ns = [each for each in self._refused_ns if now_ns - each < 60 * SECOND_NS]
+        if len(self._refused_ns) >= MOST_REFUSALS_A_MINUTE:
+            self._unwritten += 1
+            return
+        self._refused_ns.append(now_ns)
+        with self._queue.change("statement refused", now_ns) as tell:
+            tell("statement_refused", {"reason": reason[:1000], "not_written_before": self._unwritten})
+        self._unwritten = 0
+
+    def _is_new(self, nonce: str, expires_ns: int) -> bool:
+        return not self._queue.has_nonce(nonce)
+
+    def _do(self, statement: Statement) -> Outcome:
+        now_ns, body = self._now(), statement.body
+        if statement.kind == "request":
+            return self._request(statement, now_ns)
+        if statement.kind == "resume":
+            robots = resume(self._queue, body.robot, statement.person, body.reason, now_ns, statement)
+            return Outcome(f"resumed: {', '.join(robots) or 'no robot is known'}", robots=robots)
+        if statement.kind == "accept_clock":
+            accept_clock(self._queue, statement.person, body.reason, now_ns, statement)
+            return Outcome("the clock counts from now; permits from before are void")
+        if statement.kind == "relabel":
+            return self._relabel(statement, now_ns)
+        word = statement.kind
+        assert word in ("approve", "reject", "override")
+        decided = decide_request(
+            self._queue,
+            body.request_id,
+            word,
+            statement.person,
+            body.reason,
+            now_ns,
+            statement,
+            self._rules.override_people,
+        )
+        return Outcome(f"request {decided.id} is {decided.state}: {decided.reason}", decided)
+
+    def _relabel(self, statement: Statement, now_ns: int) -> Outcome:
+        body = statement.body
+        with open_store(self._store) as store:
+            revision = store.label(body.episode_id, to_label(body, statement.person), note=body.note)
+        with self._queue.change("relabel", now_ns) as tell:
+            self._queue.keep_statement(statement, "", now_ns)
+            told = {"episode_id": body.episode_id, "label": body.label, "person": statement.person}
+            tell("relabelled", told | {"revision": revision} | as_evidence(statement))
+        return Outcome(f"episode {body.episode_id}: labelled {body.label} by {statement.person}, revision {revision}")
+
+    def _request(self, statement: Statement, now_ns: int) -> Outcome:
+        body = statement.body
+        candidate = CandidateRegistry(self._candidates).find(body.candidate_id)
+        if candidate.id != body.candidate_id:
+            raise StatementRefused(f"request: candidate {body.candidate_id[:12]} is now {candidate.id[:12]}: ask again")
+        champion = self._queue.champion()
+        decision = self._gatekeeper.decide(candidate.id, self._queue.real_results(), champion[0] if champion else "")
+        scores = {each.candidate_id: each.score for each in self._ranked()}
+        new = NewRequest(
+            candidate_id=candidate.id,
+            name=candidate.name,
+            path=str(candidate.folder.absolute()),
+            score=scores.get(candidate.id, 0.0),
+            requested_by=statement.person,
+            robots=tuple(body.robots),
+            episodes=body.episodes,
+            priority=body.priority,
+        )
+        filed = submit_request(self._queue, self._rules, new, decision, secrets.token_hex(4), now_ns, statement)
+        return Outcome(f"request {filed.id} is {filed.state}: {filed.reason}", filed, decision)
+
+    def _ranked(self) -> tuple:
+        try:
+            return self._gatekeeper.ranking().candidates
+        except (OpcError, sqlite3.Error):
+            return ()
