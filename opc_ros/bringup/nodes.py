@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 PROGRAMS: Mapping[str, str] = {
     "arm_guard": "opc_ros.ros.arm_guard_node",
     "behaviour": "sim_bridge.behaviour_node",
+    "collector": "opc_ros.ros.collector_node",
     "console": "opc_ros.ros.console_node",
     "policy_runner": "opc_ros.ros.policy_runner_node",
     "recorder": "opc_ros.ros.recorder_node",

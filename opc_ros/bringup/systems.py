@@ -19,6 +19,9 @@ COMMAND_TIMEOUT_S = 15.0
 PATIENCE_WITH_TWINS: Mapping[str, Parameter] = {"heartbeat_s": 15.0, "recorder_timeout_s": 60.0}
 
 
+MODES = ("deploy", "collect")
+
+
 def find_system(name: str) -> System:
     for system in SYSTEMS:
         if system.name == name:
@@ -41,9 +44,12 @@ def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     lab = load_lab(read_config(arguments, "lab"))
     real = [name for name, robot in lab.robots.items() if tuple(robot.rungs) != ("twin",)]
     robots = _chosen(arguments, lab, real)
-    nodes = [*_central_nodes(arguments, lab)]
+    if arguments["mode"] not in MODES:
+        raise SetupError(f"mode:={arguments['mode']}: expected {' or '.join(MODES)}")
+    is_collecting = arguments["mode"] == "collect"
+    nodes = [] if is_collecting else [*_central_nodes(arguments, lab)]
     for robot in robots:
-        nodes += _robot_side(arguments, lab, robot)
+        nodes += _collecting_side(arguments, lab, robot) if is_collecting else _robot_side(arguments, lab, robot)
         nodes.append(NodeSpec("arm_guard", robot, {"arm_config": _arm_file(arguments)}))
     return tuple(nodes)
 
@@ -136,9 +142,28 @@ def _robot_side(
         "state": str(state),
         **(patience or {}),
     }
+    return [_recorder(arguments, robot, _own_store(arguments, lab, robot)), NodeSpec("policy_runner", robot, runner)]
+
+
+def _collecting_side(arguments: Mapping[str, str], lab: Lab, robot: str) -> list[NodeSpec]:
+    """What runs for each robot before there is anything to rank: who records, and who plays what a person allows."""
+    state = Path(read_folder(arguments, "state")) / robot
+    collector: dict[str, Parameter] = {
+        "arm_config": _arm_file(arguments),
+        "policy": arguments["policy"],
+        "state": str(state),
+        "people": str(state / "people"),
+        "judge": arguments["judge"],
+        "object_set": arguments["object_set"],
+        "episodes": read_integer(arguments, "episodes"),
+        "seed": read_integer(arguments, "seed"),
+    }
+    return [_recorder(arguments, robot, _own_store(arguments, lab, robot)), NodeSpec("collector", robot, collector)]
+
+
+def _own_store(arguments: Mapping[str, str], lab: Lab, robot: str) -> str:
     own_store = "" if arguments["store"] else lab.robots[robot].store
-    store = str(Path(own_store).expanduser().resolve()) if own_store else _store(arguments, lab)
-    return [_recorder(arguments, robot, store), NodeSpec("policy_runner", robot, runner)]
+    return str(Path(own_store).expanduser().resolve()) if own_store else _store(arguments, lab)
 
 
 def _recorder(arguments: Mapping[str, str], robot: str, store: str) -> NodeSpec:
@@ -229,10 +254,16 @@ SYSTEMS: tuple[System, ...] = (
     ),
     System(
         name="hardware",
-        summary="Recorder, arm guard and policy runner for each real arm; scorer and scheduler once.",
+        summary="Recorder, arm guard and policy runner (or collector) for each real arm; scorer and scheduler once.",
         arguments=(
             Argument("lab", "lab.yaml", "robots, arms, cameras, rungs and stores: a path, or a file of config/"),
             LAB_ROBOTS,
+            Argument("mode", "deploy", "deploy: candidates play under permits; collect: a behaviour policy does"),
+            Argument("policy", "blind_grasps", "mode collect: blind_grasps, teleoperation or service:NAME"),
+            Argument("judge", "images", "mode collect: who labels, of images (and gripper), gripper and person"),
+            Argument("object_set", "", "mode collect: what lies in the bin"),
+            Argument("episodes", "0", "mode collect: how many on each arm; 0: as many as the permit allows"),
+            Argument("seed", "0", "mode collect: of the first episode"),
             *LOOP,
             Argument("gate_config", "gate.yaml", "rules of the gate: a path, or a file of config/"),
             Argument("scheduler_config", "scheduler.yaml", "rules of the scheduler: a path, or a file of config/"),

@@ -21,7 +21,7 @@ Progress = Callable[[str, int], None]  # episode id, step
 
 
 class BehaviourEpisodes:
-    """Tells the topics of episodes that need no permit; each gets its id when it begins."""
+    """Tells the topics of episodes that no candidate plays; each gets its id when it begins."""
 
     def __init__(
         self,
@@ -30,24 +30,33 @@ class BehaviourEpisodes:
         *,
         behaviour_policy: str,
         object_set: str,
-        is_labelled: bool = True,
+        permit_id: str = "",
+        judge: Callable[[bool], bool | None] = lambda is_success: is_success,
     ) -> None:
+        """`judge` makes a label of what the arm says; None: a person has to."""
         self._told = told
         self._make_id = make_id
         self._behaviour_policy = behaviour_policy
         self._object_set = object_set
-        self._is_labelled = is_labelled
+        self._permit_id = permit_id
+        self._judge = judge
         self._id = ""
 
     def begin(self, seed: int) -> None:
         self._id = self._make_id()
-        self._told.announce(self._id, behaviour_policy=self._behaviour_policy, object_set=self._object_set, seed=seed)
+        self._told.announce(
+            self._id,
+            behaviour_policy=self._behaviour_policy,
+            object_set=self._object_set,
+            permit_id=self._permit_id,
+            seed=seed,
+        )
 
     def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
         self._told.step(self._id, index, seen, chosen, motion)
 
     def end(self, is_success: bool, steps: int) -> None:
-        self._told.end(self._id, is_success if self._is_labelled else None, steps)
+        self._told.end(self._id, self._judge(is_success), steps)
 
     def abort(self, reason: str) -> None:
         self._told.abort(self._id, reason)

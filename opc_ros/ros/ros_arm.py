@@ -104,6 +104,17 @@ class RosArm:
         self._lift(self._standpoint())
         return self._has_closed and self._settings.gripper.holds(self._link.aperture_m())
 
+    def drop(self) -> tuple[Observation, Observation]:
+        """At the start pose: an image with the gripper as it is, and one after it has opened."""
+        self._refuse_if_closed()
+        self._refuse_if_unfit()
+        self._lift(self._standpoint())
+        start_rad = self._kinematics.solve(self._settings.start.to_pose())
+        self._move(plan_joints(self._limits, self._link.reading().positions_rad, start_rad), must_arrive=True)
+        held = self.observe()
+        self._set_gripper(self._settings.gripper.open_m)
+        return held, self.observe()
+
     def stop(self, reason: str) -> None:
         if not self.is_closed:
             self._link.stop.press(reason)

@@ -177,7 +177,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
             lambda: make_episode_id(robot, self.now_ns()),
             behaviour_policy=POLICY,
             object_set=settings.object_set,
-            is_labelled=settings.is_labelled,
+            judge=(lambda is_success: is_success) if settings.is_labelled else (lambda is_success: None),
         )
         self._recorder = RecorderWatch(self)
         self.held.callback(self._recorder.close)

@@ -1,0 +1,169 @@
+"""The collector: has an arm play under a permit that a person signed, before there is anything to rank."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from opc_ros.arms.arm import Arm
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.behaviour.blind_grasps import BlindGrasps, BlindSettings
+from opc_ros.behaviour.judging import JudgedArm
+from opc_ros.behaviour.teleoperation import StickLayout, TeleoperationSettings
+from opc_ros.bringup.lab import load_arm
+from opc_ros.config import described
+from opc_ros.deployment.behaviour_permit import (
+    FILE_NAME,
+    BehaviourPermit,
+    EpisodeBudget,
+    open_behaviour_permit,
+    read_signed,
+)
+from opc_ros.deployment.keys import load_trusted_keys
+from opc_ros.errors import ConfigError
+from opc_ros.playing import Player
+from opc_ros.recording.episode_id import make_episode_id
+from opc_ros.ros.arm_connection import scale_speed
+from opc_ros.ros.behaviour_runner import BehaviourRunner, Performance
+from opc_ros.ros.episode_topics import BehaviourEpisodes, EpisodeTopics
+from opc_ros.ros.players import ServicePlayer, connect_person
+from opc_ros.ros.robot_name import robot_name
+from opc_ros.ros.ros_arm import RosArm
+from opc_ros.ros.run import run_node
+
+SERVICE = "service:"
+TELEOPERATION = "teleoperation"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSettings:
+    """Parameters of the collector."""
+
+    robot: str = described("", "name of the robot; empty: the node's namespace")
+    arm_config: str = described("config/arm.yaml", "arm or lab file that says how the arm is reached")
+    policy: str = described("blind_grasps", "blind_grasps, teleoperation, or service:NAME for one of your own")
+    state: str = described("runner", "folder with behaviour.permit, in which played episodes are counted too")
+    people: str = described("people", "folder with the public keys of those whose permits count")
+    judge: Literal["images", "gripper", "person"] = described(
+        "images", "who labels: gripper and images, and a person where they disagree; the gripper alone; a person"
+    )
+    object_set: str = described("", "what lies in the bin, in your own words")
+    seed: int = described(0, "of the first episode; the next ones count on", low=0)
+    episodes: int = described(0, "how many to play before the program ends; 0: as many as the permit allows", low=0)
+    attempts: int = described(3, "after so many broken episodes in a row the program ends", low=1)
+    recorder_timeout_s: float = described(30.0, "how long to wait for a recorder before an episode", low=0.1)
+    margin_m: float = described(0.04, "blind_grasps: kept from the sides of the workspace", low=0.0, high=0.5)
+    depth_m: float = described(0.03, "blind_grasps: fingers close up to this far above its floor", low=0.0, high=0.5)
+    joy_topic: str = described("joy", "teleoperation: sensor_msgs/Joy")
+    twist_topic: str = described("twist", "teleoperation: geometry_msgs/TwistStamped of a 3D mouse, in the base frame")
+    sticks: tuple[int, ...] = described((2, 1, 5, 4), "axes, from 1, for forward, left, up, turn; -2: turned round")
+    buttons: tuple[int, ...] = described((0, 1, 3), "buttons, from 0, for close, open, done")
+    stick_speed_m_s: float = described(0.12, "teleoperation: at full deflection", low=0.005, high=1.0)
+    service_timeout_s: float = described(5.0, "service: how long its answer may take", low=0.05)
+
+    def __post_init__(self) -> None:
+        for name, got, expected in (("sticks", self.sticks, 4), ("buttons", self.buttons, 3)):
+            if len(got) != expected:
+                raise ValueError(f"{name} has {len(got)} numbers, expected {expected}")
+        known = (BlindGrasps.name, TELEOPERATION)
+        if self.policy not in known and not self.policy.startswith(SERVICE):
+            raise ValueError(f"policy {self.policy!r}, expected {', '.join(known)} or {SERVICE}NAME")
+
+
+class CollectorNode(BehaviourRunner[CollectorSettings]):
+    """Plays what a person has allowed, at the speed they allowed, and labels what can be labelled."""
+
+    NAME = "collector"
+    SETTINGS = CollectorSettings
+
+    def perform(self, settings: CollectorSettings) -> Performance:
+        robot = robot_name(self, settings.robot)
+        self._people, self._robot, self._policy = Path(settings.people), robot, settings.policy
+        self._state = Path(settings.state)
+        permit = self._check_permit()
+        budget = EpisodeBudget(self._state, permit)
+        arm_settings = scale_speed(load_arm(settings.arm_config, robot), permit.speed)
+        told = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
+        self.held.callback(told.close)
+        player = self._make_player(settings, arm_settings, lambda: told.episode_id)
+        driven = RosArm(arm_settings, episode=lambda: told.episode_id)
+        self.held.callback(driven.close)
+        arm: Arm = JudgedArm(driven) if settings.judge == "images" else driven
+
+        def judge(is_success: bool) -> bool | None:
+            if isinstance(arm, JudgedArm):
+                if arm.verdict is None:
+                    self.get_logger().warning(f"a person has to label {told.episode_id}: {arm.finding}")
+                return arm.verdict
+            return is_success if settings.judge == "gripper" else None
+
+        listener = BehaviourEpisodes(
+            told,
+            lambda: make_episode_id(robot, self.now_ns()),
+            behaviour_policy=player.name,
+            object_set=settings.object_set,
+            permit_id=permit.permit_id,
+            judge=judge,
+        )
+
+        def ask_leave() -> None:
+            self._check_permit()
+            budget.spend()
+
+        self.get_logger().info(
+            f"{permit.person} allows {budget.left} of {permit.episodes} episodes of {permit.policy} "
+            f"at {permit.speed:.0%} of the arm's speed"
+        )
+        return Performance(
+            robot=robot,
+            arm=arm,
+            player=player,
+            listener=listener,
+            seed=settings.seed + permit.episodes - budget.left,
+            episodes=min(settings.episodes or budget.left, budget.left) or 1,
+            attempts=settings.attempts,
+            recorder_timeout_s=settings.recorder_timeout_s,
+            ask_leave=ask_leave,
+        )
+
+    def _check_permit(self) -> BehaviourPermit:
+        """Read anew each time, so that a permit taken away or replaced counts before the next episode."""
+        people = load_trusted_keys(self._people)
+        signed = read_signed(self._state / FILE_NAME)
+        return open_behaviour_permit(signed, people, robot=self._robot, policy=self._policy, now_ns=self.now_ns())
+
+    def _make_player(self, settings: CollectorSettings, arm: ArmSettings, episode_id: Callable[[], str]) -> Player:
+        if settings.policy == BlindGrasps.name:
+            blind = BlindSettings(margin_m=settings.margin_m, depth_m=settings.depth_m)
+            return BlindGrasps(arm.workspace, arm.bounds, blind)
+        if settings.policy == TELEOPERATION:
+            forward, left, up, turn = settings.sticks
+            close, opened, done = settings.buttons
+            return connect_person(
+                self,
+                self.held,
+                StickLayout(forward, left, up, turn, close, opened, done),
+                TeleoperationSettings(speed_m_s=settings.stick_speed_m_s),
+                self.why_to_stop,
+                joy_topic=settings.joy_topic,
+                twist_topic=settings.twist_topic,
+            )
+        name = settings.policy.removeprefix(SERVICE)
+        if not name:
+            raise ConfigError("policy service: names no service, expected service:NAME")
+        player = ServicePlayer(
+            self, name, self._robot, self.why_to_stop, timeout_s=settings.service_timeout_s, episode_id=episode_id
+        )
+        self.held.callback(player.close)
+        return player
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_node(CollectorNode, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
