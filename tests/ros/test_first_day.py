@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import rclpy
 import yaml
+from opc_interfaces.msg import GraspStep
 from opc_interfaces.srv import ChooseAction
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -21,7 +23,7 @@ from opc_ros.bringup.systems import find_system
 from opc_ros.cli.main import main
 from opc_ros.deployment.keys import create_keys, export_public_keys
 from opc_ros.grasp import GraspAction
-from opc_ros.ros import convert
+from opc_ros.ros import convert, topics
 from opc_ros.store import open_store
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, own_domain
 
@@ -159,10 +161,19 @@ def test_a_policy_of_your_own_is_asked_over_a_service(lab: Path) -> None:
 
 def test_a_person_steers_with_a_gamepad_and_labels_later(lab: Path) -> None:
     sign(lab, "teleoperation", episodes=1)
+    steps: list[GraspStep] = []
+    presses = itertools.cycle((0, 1))
+
+    def steer() -> None:
+        """Forward for two steps, then done: pressed and let go again until it is heard."""
+        is_done = len(steps) >= 2
+        buttons = [0, 0, 0, next(presses) if is_done else 0]
+        sticks.publish(Joy(axes=[0.0, 0.0 if is_done else 1.0, 0.0, 0.0, 0.0], buttons=buttons))
+
     with OwnNode() as own:
         sticks = own.node.create_publisher(Joy, "joy", 10)
-        told = iter_presses()
-        own.node.create_timer(0.05, lambda: sticks.publish(next(told)))
+        own.node.create_subscription(GraspStep, "grasp/step", steps.append, topics.RECORDED)
+        own.node.create_timer(0.05, steer)
         code, lines = bring_up(lab, policy="teleoperation", judge="person")
     assert code == 0, lines
     actions = newest_actions(lab, "teleoperation")
@@ -170,13 +181,3 @@ def test_a_person_steers_with_a_gamepad_and_labels_later(lab: Path) -> None:
     assert actions[-1].terminate
     with open_store(lab / "store") as store:
         assert not max(store.episodes(), key=lambda e: e.id).is_labelled
-
-
-def iter_presses() -> Iterator[Joy]:
-    """Forward, and the done button now and then: an episode ends when somebody hears it."""
-    tick = 0
-    while True:
-        tick += 1
-        is_done = tick % 30 > 20
-        axes = [0.0, 0.0 if is_done else 1.0, 0.0, 0.0, 0.0]
-        yield Joy(axes=axes, buttons=[0, 0, 0, int(is_done)])
