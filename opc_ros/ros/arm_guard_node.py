@@ -65,6 +65,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
 
     NAME = "arm_guard"
     SETTINGS = GuardSettings
+    IS_GUARDED = True
 
     def setup(self, settings: GuardSettings) -> None:
         self._settings = settings

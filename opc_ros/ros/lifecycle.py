@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import traceback
 import typing
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
+from rclpy.publisher import Publisher
 
 from opc_ros.config import parse_config
 from opc_ros.documents import parse_yaml, read_bytes
@@ -20,6 +23,8 @@ from opc_ros.errors import ConfigError, OpcError
 
 S = TypeVar("S")
 
+# What decides whom a node believes and where it writes: as it was started, in every node.
+TRUST_SETTINGS = frozenset({"robot", "keys", "people", "store", "state", "candidates", "allow_code", "rungs", "domain"})
 # ROS itself declares these on every node.
 _OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
 
@@ -30,10 +35,14 @@ class OpcNode(LifecycleNode, Generic[S]):
     A subclass names itself and its settings, and fills in `setup`, `start` and `pause`. What `setup` takes hold of, it
     hands to `self.held`, which lets go of it on cleanup, on shutdown and where `setup` fails half-way. An OpcError
     from `setup` or `start` refuses the transition with its one line. `finish` ends the program from inside.
+
+    A node that others' safety rests on is guarded: it goes up once and down when its process ends, its settings are
+    those it was started with, and its clock is the machine's. Nobody on the network can talk it into anything else.
     """
 
     NAME: ClassVar[str]
     SETTINGS: ClassVar[type]
+    IS_GUARDED: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__(self.NAME)
@@ -41,7 +50,12 @@ class OpcNode(LifecycleNode, Generic[S]):
         self.held = ExitStack()
         self._refusal: OpcError | None = None
         self._is_starting_itself = False
+        self._was_active = False
+        self.callback_errors = 0
+        self._diagnostics_of_errors: Publisher | None = None
         self._declare()
+        self._serve_change = self._service_change_state.callback
+        self._service_change_state.callback = self._on_change_state
         self.add_on_set_parameters_callback(self._check_change)
 
     def setup(self, settings: S) -> None:
@@ -57,8 +71,8 @@ class OpcNode(LifecycleNode, Generic[S]):
         """The program ends: let callbacks that take long come to an end; they are waited for."""
 
     def now_ns(self) -> int:
-        """Time by the node's clock, which follows /clock where use_sim_time is set."""
-        return int(self.get_clock().now().nanoseconds)
+        """Time by the node's clock, which follows /clock where use_sim_time is set; a guarded node's never does."""
+        return time.time_ns() if self.IS_GUARDED else int(self.get_clock().now().nanoseconds)
 
     @property
     def is_active(self) -> bool:
@@ -92,7 +106,10 @@ class OpcNode(LifecycleNode, Generic[S]):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         result = self._attempt(self.start)
-        return super().on_activate(state) if result == TransitionCallbackReturn.SUCCESS else result
+        if result != TransitionCallbackReturn.SUCCESS:
+            return result
+        self._was_active = True
+        return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._attempt(self.pause)
@@ -105,6 +122,33 @@ class OpcNode(LifecycleNode, Generic[S]):
         if state.label == "active":
             self._attempt(self.pause)
         return self._attempt(self.held.close)
+
+    def count_error(self, trace: str) -> None:
+        """A callback raised: say so in the log and on `/diagnostics`, and go on."""
+        self.callback_errors += 1
+        last = trace.strip().splitlines()[-1]
+        self.get_logger().error(f"a callback failed and is left out: {last}", throttle_duration_sec=1.0)
+        self.get_logger().debug(trace)
+        if self._diagnostics_of_errors is None:
+            self._diagnostics_of_errors = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        status = DiagnosticStatus(
+            level=DiagnosticStatus.ERROR,
+            name=f"{self.get_fully_qualified_name()}: callbacks",
+            message=last[:500],
+            values=[KeyValue(key="failed", value=str(self.callback_errors))],
+        )
+        self._diagnostics_of_errors.publish(DiagnosticArray(status=[status]))
+
+    def note_refused(self, what: str) -> None:
+        """Somebody on the network asked a guarded node for what it does not do."""
+        self.get_logger().warning(what)
+
+    def _on_change_state(self, request: Any, response: Any) -> Any:
+        if self.IS_GUARDED and self._was_active:
+            self.note_refused(f"transition {request.transition.id} asked for over the network: refused")
+            response.success = False
+            return response
+        return self._serve_change(request, response)
 
     def _attempt(self, act: Callable[[], None]) -> TransitionCallbackReturn:
         # rclpy swallows what a transition raises, so it is kept and told here.
@@ -122,13 +166,20 @@ class OpcNode(LifecycleNode, Generic[S]):
 
     def _declare(self) -> None:
         self.declare_parameter(
-            "autostart", True, ParameterDescriptor(description="configure and activate without a lifecycle manager")
+            "autostart",
+            True,
+            ParameterDescriptor(description="configure and activate without a lifecycle manager", read_only=True),
         )
-        self.declare_parameter("config", "", ParameterDescriptor(description="YAML file whose values go for defaults"))
+        self.declare_parameter(
+            "config", "", ParameterDescriptor(description="YAML file whose values go for defaults", read_only=True)
+        )
         path = self.get_parameter("config").value
         base = load_settings(Path(path), self.NAME, self.SETTINGS) if path else self.SETTINGS()
         for field in dataclasses.fields(self.SETTINGS):
-            self.declare_parameter(field.name, _to_parameter(getattr(base, field.name)), _describe(field))
+            is_fixed = self.IS_GUARDED or field.name in TRUST_SETTINGS
+            self.declare_parameter(
+                field.name, _to_parameter(getattr(base, field.name)), _describe(field, is_fixed=is_fixed)
+            )
         for name in self._parameter_overrides:
             if not self.has_parameter(name) and not name.startswith(_OF_ROS):
                 known = ", ".join(field.name for field in dataclasses.fields(self.SETTINGS))
@@ -144,6 +195,10 @@ class OpcNode(LifecycleNode, Generic[S]):
         return typing.cast(S, parse_config(document, self.SETTINGS, where="parameters"))
 
     def _check_change(self, parameters: list[Parameter]) -> SetParametersResult:
+        if self.IS_GUARDED and self._state_machine.current_state[1] != "unconfigured":
+            reason = f"{', '.join(each.name for each in parameters)}: fixed from this node's start on; start it anew"
+            self.note_refused(f"parameter asked for over the network: {reason}")
+            return SetParametersResult(successful=False, reason=reason)
         names = {field.name for field in dataclasses.fields(self.SETTINGS)}
         changes = {parameter.name: parameter.value for parameter in parameters if parameter.name in names}
         if not changes:
@@ -190,9 +245,11 @@ def _is_array(value: object) -> bool:
     return not isinstance(value, str | bytes) and hasattr(value, "__iter__")
 
 
-def _describe(field: dataclasses.Field) -> ParameterDescriptor:
+def _describe(field: dataclasses.Field, *, is_fixed: bool) -> ParameterDescriptor:
     """Typing is dynamic, so that 10 does for 10.0 and every complaint comes from one place, in one form."""
-    descriptor = ParameterDescriptor(description=field.metadata.get("meaning", ""), dynamic_typing=True)
+    descriptor = ParameterDescriptor(
+        description=field.metadata.get("meaning", ""), dynamic_typing=True, read_only=is_fixed
+    )
     low, high = field.metadata.get("low"), field.metadata.get("high")
     text = [f"{word} {bound:g}" for word, bound in (("from", low), ("to", high)) if bound is not None]
     descriptor.additional_constraints = " ".join(text)

@@ -71,6 +71,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
 
     NAME = "policy_runner"
     SETTINGS = PolicyRunnerSettings
+    IS_GUARDED = True
 
     def setup(self, settings: PolicyRunnerSettings) -> None:
         self._settings = settings
@@ -119,6 +120,10 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._refused = 0
         choose_device()  # loads torch, which takes seconds: better now than with a permit in hand
         self._connect()
+
+    def note_refused(self, what: str) -> None:
+        super().note_refused(what)
+        self._verifier.note_refusal(what)
 
     def start(self) -> None:
         self._is_stopping = False

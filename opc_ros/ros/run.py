@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -66,12 +67,22 @@ def _run(kind: type[OpcNode], threads: int, stopping: threading.Event) -> int:
         node.start_itself()
         executor.add_node(node)
         while not stopping.is_set() and node.exit_code is None:
-            executor.spin_once(timeout_sec=_PATIENCE_S)
+            _spin(executor, node)
         return node.exit_code or 0
     finally:
         node.hurry()
         executor.shutdown()
         node.close()
+
+
+def _spin(executor: Executor, node: OpcNode) -> None:
+    """Serve what comes; whatever a message does to its callback, the node lives, and `/diagnostics` counts it."""
+    try:
+        executor.spin_once(timeout_sec=_PATIENCE_S)
+    except _WRONG_USAGE:
+        raise
+    except Exception:
+        node.count_error(traceback.format_exc())
 
 
 def _parse_usage(kind: type[OpcNode], words: Sequence[str]) -> None:

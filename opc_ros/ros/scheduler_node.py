@@ -73,6 +73,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
 
     NAME = "scheduler"
     SETTINGS = SchedulerSettings
+    IS_GUARDED = True
 
     def setup(self, settings: SchedulerSettings) -> None:
         self._settings = settings
@@ -114,6 +115,10 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         ):
             service = create_service(self, kind, name, partial(_answer, act))
             self.held.callback(self.destroy_service, service)
+
+    def note_refused(self, what: str) -> None:
+        super().note_refused(what)
+        self._statements.note_refusal(what)
 
     def start(self) -> None:
         self._timer = create_steady_timer(self, self._settings.tick_s, self._tick)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.durable import PART
+from opc_ros.episode import check_name
 
 MCAP = ".mcap"
 JSON = ".json"
@@ -63,7 +64,8 @@ class Layout:
         return names_in(self.episodes)
 
     def robot_of(self, episode_id: str) -> str | None:
-        """Which robot committed an episode; None where nobody did."""
+        """Which robot committed an episode; None where nobody did. An id that is no name never becomes a path."""
+        check_name("episode", episode_id)
         for robot in self.robots():
             if self.sidecar(robot, episode_id).exists():
                 return robot

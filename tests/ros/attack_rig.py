@@ -73,7 +73,7 @@ class Rig:
         node.create_subscription(RobotStatus, "robot/status", self.statuses.append, topics.LATEST)
         node.create_subscription(EpisodeEvent, "episode/event", self.episode_events.append, topics.RECORDED)
         self._clock = node.create_publisher(Clock, "/clock", 10)
-        node.create_timer(0.05, self._tell_time)
+        node.create_timer(0.05, self.tell_time)
         self._client = ActionClient(node, RunEpisodes, "run_episodes")
         self.watcher.wait_until(self._client.server_is_ready)
         self.watcher.wait_until(lambda: bool(self.watcher.joints))
@@ -164,7 +164,7 @@ class Rig:
     def _now_ns(self) -> int:
         return time.time_ns() + self.clock_offset_ns
 
-    def _tell_time(self) -> None:
+    def tell_time(self) -> None:
         now_ns = self._now_ns()
         self._clock.publish(Clock(clock=Time(sec=now_ns // SECOND, nanosec=now_ns % SECOND)))
 

@@ -277,7 +277,7 @@ def test_a_lifecycle_manager_can_drive_it_and_parameters_only_change_before(
 
     from opc_ros.ros import topics
 
-    start("recorder", "/arm1", autostart=False)
+    start("recorder", "/arm1", autostart=False, store=tmp_path / "store")
     statuses = probe.listen(RecorderStatus, "/arm1/recorder/status", topics.LATEST)
 
     def change(transition: int) -> bool:
@@ -294,11 +294,9 @@ def test_a_lifecycle_manager_can_drive_it_and_parameters_only_change_before(
     assert description.description == "steps that may wait for the disk before one is dropped"
     assert description.additional_constraints == "from 1"
     assert set_parameter("queue_capacity", 0) == (False, "parameters: queue_capacity: got 0, expected from 1")
-    not_a_folder = tmp_path / "file"
-    not_a_folder.write_text("")
-    assert set_parameter("store", str(not_a_folder)) == (True, "")
-    assert not change(Transition.TRANSITION_CONFIGURE)
-    assert set_parameter("store", str(tmp_path / "store")) == (True, "")
+    # Where it writes and whom it believes is as it was started.
+    for name in ("store", "keys", "robot"):
+        assert set_parameter(name, str(tmp_path / "elsewhere"))[0] is False
     assert change(Transition.TRANSITION_CONFIGURE)
     assert set_parameter("max_steps", 3) == (
         False,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opc_ros.episode import Label, LabelSource
-from opc_ros.errors import EpisodeNotFound
+from opc_ros.errors import EpisodeNotFound, OpcError
 from opc_ros.store import Store, open_store
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
 
@@ -58,3 +58,14 @@ def test_processes_labelling_at_once_each_get_numbers_of_their_own(store: Store)
         process.join(30)
     assert sorted(given) == list(range(1, 33))
     assert store.find("e1").label_revision == 32
+
+
+@pytest.mark.parametrize("episode_id", ["../../x", "/etc/passwd", "", ".", "a/b", "a\0b"])
+def test_an_id_that_is_no_name_never_becomes_a_path(tmp_path: Path, episode_id: str) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    with open_store(tmp_path / "store", create=True) as store:
+        store.append(make_episode("e0"))
+        before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+        with pytest.raises(OpcError, match="expected up to 120 letters"):
+            store.label(episode_id, SUCCESS)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
