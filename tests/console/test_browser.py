@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from opc_ros.console.app import Console
 from opc_ros.console.server import ConsoleServer
+from opc_ros.deployment.people import People, Person, to_ssh_line
+from opc_ros.deployment.statement import read_statement
 from tests.console.browser import complaints, open_browser
 from tests.console.lab_on_disk import HOSTILE, CountingCommands, make_console
 
@@ -100,3 +104,68 @@ def test_nothing_is_wider_than_the_screen(browser: Any, address: str, width: int
         assert browser.execute_script(
             "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         ), page
+
+
+def choose_key(browser: Any, name: str, key: str) -> None:
+    browser.find_element("id", "identity").click()
+    browser.execute_script("document.getElementById('identity-name').value = arguments[0]", name)
+    browser.execute_script("document.getElementById('identity-key').value = arguments[0]", key)
+    browser.find_element("id", "identity-use").click()
+
+
+@pytest.mark.parametrize("form", ["openssh", "pem"])
+def test_a_click_is_signed_in_the_browser_with_the_persons_own_key(
+    browser: Any, console: Console, address: str, commands: CountingCommands, form: str
+) -> None:
+    private = Ed25519PrivateKey.generate()
+    shape = PrivateFormat.OpenSSH if form == "openssh" else PrivateFormat.PKCS8
+    key = private.private_bytes(Encoding.PEM, shape, NoEncryption()).decode()
+    people = People(people={"ada": Person((to_ssh_line(private.public_key()),), ("approver", "labeller"))})
+    asked = {
+        "request_id": "4f21c09a",
+        "candidate_id": "c" * 64,
+        "state": "waiting",
+        "rung": "twin",
+        "requested_by": HOSTILE,
+        "findings": [],
+        "real": {"successes": 0, "trials": 0},
+    }
+    console.live.set_document("deployment", {"robots": [], "requests": [asked], "champion": ""})
+    commands.submitted.clear()
+    complaints(browser)  # of the tests before
+    browser.get(address + "decisions")
+    wait(browser, "document.querySelector('#requests button') !== null")
+    assert not browser.find_element("css selector", "#requests button").is_enabled()
+    choose_key(browser, "ada", key)
+    wait(browser, "document.querySelector('#requests button').disabled === false")
+    browser.find_element("css selector", "#requests button").click()
+    wait(browser, "document.getElementById('notices').textContent === 'approved'")
+    said = read_statement(commands.submitted[0], people)
+    assert (said.kind, said.person, said.body.request_id) == ("approve", "ada", "4f21c09a")
+    assert complaints(browser) == []
+
+
+def test_a_key_that_is_none_is_refused_and_nothing_can_be_signed(browser: Any, address: str) -> None:
+    browser.get(address + "decisions")
+    choose_key(browser, "ada", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")
+    wait(browser, "document.getElementById('identity-problem').textContent.includes('Ed25519')")
+    assert browser.find_element("id", "identity").text == "No key: look only"
+
+
+def test_a_page_of_an_earlier_console_is_told_to_reload(browser: Any, tmp_path: Path) -> None:
+    first, _ = make_console(tmp_path)
+    server = ConsoleServer(first)
+    address = server.start()
+    browser.get(address + "reports")
+    server.stop()
+    again = CountingCommands()
+    restarted = Console(first.live, first.lab, again, "another token")
+    first.live.update_robot("arm1")
+    server = ConsoleServer(restarted, port=int(address.rstrip("/").rpartition(":")[2]))
+    try:
+        server.start()
+        browser.find_element("id", "stop-all").click()
+        wait(browser, "document.getElementById('notices').textContent.includes('reload')")
+        assert again.stopped == []
+    finally:
+        server.stop()

@@ -13,9 +13,16 @@ function authenticated(type, payload) {
   return whole;
 }
 
+// The server writes the statement down, but nothing is signed here that the person did not say.
+function refuseOther(said, kind, body) {
+  const isSame = said.kind === kind && said.person === person() && Object.keys(body).every((name) => said.body[name] === body[name]);
+  if (!isSame) throw new Error("the console prepared another statement than you made; nothing was signed");
+}
+
 export async function submit(kind, body) {
   const { type, payload } = await send("/api/statements/prepare", { kind, person: person(), body: JSON.stringify(body) });
   const bytes = Uint8Array.from(atob(payload), (letter) => letter.charCodeAt(0));
+  refuseOther(JSON.parse(new TextDecoder().decode(bytes)), kind, body);
   const signature = await sign(authenticated(type, bytes));
   const envelope = { payloadType: type, payload, signatures: [{ keyid: person(), sig: base64(signature) }] };
   return send("/api/statements", { envelope: JSON.stringify(envelope) });
