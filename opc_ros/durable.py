@@ -57,6 +57,17 @@ def replace_file(path: Path, data: bytes, *, is_name_synced: bool = True) -> Non
         sync_folder(path.parent)
 
 
+def swap_file(path: Path, data: bytes) -> None:
+    """For what can be made again: whole under its name for whoever looks now, but a power cut may take it."""
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}{PART}")
+    try:
+        part.write_bytes(data)
+        part.rename(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
 def create_file(path: Path, data: bytes) -> bool:
     """Like replace_file, but False where the name is already taken: of two processes exactly one gets it."""
     part = _write_beside(path, data)

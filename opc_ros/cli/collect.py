@@ -89,7 +89,7 @@ def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
 
     plan, who = _plan(arguments)
     with open_store(arguments.store, create=True) as store, progress_bar("collecting") as report:
-        there = {episode_id for _, episode_id in store.layout.sidecars()}
+        there = set(store.episode_ids())
         seeds = range(arguments.seed, arguments.seed + arguments.episodes)
         missing = [seed for seed in seeds if plan.episode_id(seed) not in there]
         added = successes = 0

@@ -32,6 +32,8 @@ STATS_EXAMPLES = """examples:
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     listing = add_verb(verbs, "list", help="list episodes, oldest first", examples=LIST_EXAMPLES)
     listing.add_argument("--unlabelled", action="store_true", help="only those that wait for a label")
+    listing.add_argument("--limit", type=int, metavar="N", help="only the newest N")
+    listing.add_argument("--skip", type=int, default=0, metavar="N", help="with --limit: leave out the newest N")
     listing.add_argument("--quarantine", action="store_true", help="what is in quarantine, and why")
     add_selection(listing)
     listing.set_defaults(run=run_list)
@@ -54,7 +56,11 @@ def run_list(arguments: argparse.Namespace) -> int:
         return _list_quarantine(store, is_json=arguments.json)
     damaged: list[StoreError] = []
     selection = read_selection(arguments)
-    episodes = [episode for episode in store.episodes(on_damage=damaged.append) if selection.matches(episode)]
+    if arguments.limit is not None:
+        damaged += store.damage()
+        episodes = store.page(selection, first=arguments.skip, count=arguments.limit)
+    else:
+        episodes = list(store.episodes(selection, on_damage=damaged.append))
     if arguments.unlabelled:
         episodes = [episode for episode in episodes if not episode.is_labelled]
     episodes.sort(key=lambda episode: (episode.began_ns, episode.id))
@@ -94,13 +100,9 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_stats(arguments: argparse.Namespace) -> int:
-    from opc_ros.store import tally_store
-
     store = open_existing(arguments)
-    damaged: list[StoreError] = []
-    selection = read_selection(arguments)
-    episodes = [episode for episode in store.episodes(on_damage=damaged.append) if selection.matches(episode)]
-    stats = tally_store(episodes)
+    stats = store.statistics(read_selection(arguments))
+    damaged: list[StoreError] = [*store.damage()]
     groups = {
         "robot": stats.by_robot,
         "policy": stats.by_policy,

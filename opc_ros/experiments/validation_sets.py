@@ -111,7 +111,7 @@ def collect_missing(
     store: Store, sets: Sequence[ValidationSet], *, workers: int, report: Report = ignore_progress
 ) -> int:
     """Play what the store lacks and say how much that was; an interrupted collection goes on where it was."""
-    there = {episode_id for _, episode_id in store.layout.sidecars()}
+    there = set(store.episode_ids())
     parts = {part.label: part for validation_set in sets for part in validation_set.parts}.values()
     missing = [(part, [s for s in part.seeds if part.plan.episode_id(s) not in there]) for part in parts]
     total = sum(len(part.seeds) for part in parts)

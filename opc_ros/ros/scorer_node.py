@@ -212,7 +212,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
     def _fingerprint(self) -> tuple[object, ...]:
         folders = tuple(path.name for path in CandidateRegistry(self._settings.candidates).folders())
         with open_store(self._settings.store) as store:
-            return (store.take_snapshot().id, folders)
+            return (store.snapshot_id_now(), folders)
 
     def _register(self, request: Any, response: Any) -> Any:
         try:

@@ -1,10 +1,12 @@
-"""Validated grasp episodes: append, label, snapshot, read back exactly what was written."""
+"""Validated episodes: append, label, snapshot, read back exactly what was written."""
 
 from opc_ros.store.quarantine import Quarantined
 from opc_ros.store.records import CommittedEpisode
 from opc_ros.store.recovery import Recovery, recover
-from opc_ros.store.snapshots import Selection, Snapshot, SnapshotEntry
-from opc_ros.store.statistics import Statistics, Tally, tally_store
+from opc_ros.store.selection import Selection
+from opc_ros.store.snapshot_groups import SnapshotEntry
+from opc_ros.store.snapshots import Snapshot
+from opc_ros.store.statistics import Statistics, Tally
 from opc_ros.store.store import Store, open_store
 from opc_ros.store.verification import Verification, verify
 from opc_ros.store.writer import EpisodeWriter
@@ -23,6 +25,5 @@ __all__ = [
     "Verification",
     "open_store",
     "recover",
-    "tally_store",
     "verify",
 ]

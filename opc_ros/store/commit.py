@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from opc_ros.durable import (
 )
 from opc_ros.episode import EpisodeHeader, Label
 from opc_ros.errors import EpisodeDamaged, StoreError
+from opc_ros.store import labels
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
-from opc_ros.store.layout import Layout
+from opc_ros.store.layout import Home, Layout, Place, day_of
 from opc_ros.store.records import CommittedEpisode, Sidecar
 from opc_ros.store.sealed import encode_document
 from opc_ros.task import GRASPING
@@ -72,10 +74,16 @@ class FileSink:
         self.close()
 
 
-def claim(layout: Layout, header: EpisodeHeader) -> FileSink:
+def place_for(header: EpisodeHeader) -> Place:
+    """Where a new episode goes: with the others of its robot and day."""
+    return Place(Home(header.robot, day_of(header.began_ns)), header.id)
+
+
+def claim(layout: Layout, header: EpisodeHeader, find_committed: Callable[[str], Place | None]) -> FileSink:
     """Take the episode's name and hold its file, so that nobody mistakes it for a dead writer's."""
-    make_folder(layout.episodes / header.robot)
-    part = layout.file_part(header.robot, header.id)
+    place = place_for(header)
+    make_folder(layout.home_folder(place.home))
+    part = layout.file_part(place)
     while True:
         try:
             sink = FileSink(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
@@ -87,7 +95,11 @@ def claim(layout: Layout, header: EpisodeHeader) -> FileSink:
         if is_same_file(part, sink.descriptor):
             break
         sink.close()
-    taken = _find_taken(layout, header)
+    try:
+        taken = _find_taken(layout, place, find_committed)
+    except BaseException:
+        part.unlink()
+        raise
     if taken is not None:
         part.unlink()
         sink.close()
@@ -95,7 +107,7 @@ def claim(layout: Layout, header: EpisodeHeader) -> FileSink:
     return sink
 
 
-def commit_file(layout: Layout, sidecar: Sidecar, sink: FileSink) -> CommittedEpisode:
+def commit_file(layout: Layout, place: Place, sidecar: Sidecar, sink: FileSink) -> CommittedEpisode:
     """Check the finished `.part` file and commit it.
 
     The file's bytes are written to the disk before it gets its final name, and the sidecar gets its name last. One
@@ -104,9 +116,8 @@ def commit_file(layout: Layout, sidecar: Sidecar, sink: FileSink) -> CommittedEp
     `recover` writes anew from the file, or, where a file system reorders even so, with a file that does not match
     its sidecar's hash, which `recover` puts into quarantine.
     """
-    robot, episode_id = sidecar.robot, sidecar.id
-    part, file = layout.file_part(robot, episode_id), layout.file(robot, episode_id)
-    sidecar_part, sidecar_file = layout.sidecar_part(robot, episode_id), layout.sidecar(robot, episode_id)
+    part, file = layout.file_part(place), layout.file(place)
+    sidecar_part, sidecar_file = layout.sidecar_part(place), layout.sidecar(place)
     with contextlib.ExitStack() as closing:
         try:
             descriptor = os.open(sidecar_part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -203,15 +214,18 @@ def _take_back(part: Path, file: Path, sidecar_part: Path, sidecar_file: Path) -
         file.rename(part)
 
 
-def _find_taken(layout: Layout, header: EpisodeHeader) -> Path | None:
+def _find_taken(layout: Layout, place: Place, find_committed: Callable[[str], Place | None]) -> Path | None:
     """Looked up after the claim, so that of two writers with one id at least one sees the other."""
-    if (layout.labels / header.id).exists():
-        return layout.labels / header.id  # left by an earlier episode of this id: its labels are not for another
+    if labels.has_labels(layout, place):
+        return layout.label_folder(place.home)  # of an earlier episode of this id: its labels are not for another
     for robot in layout.robots():
-        paths = [layout.file(robot, header.id), layout.sidecar(robot, header.id)]
-        if robot != header.robot:
-            paths.append(layout.file_part(robot, header.id))
-        for path in paths:
-            if path.exists():
-                return path
-    return None
+        for home in (Home(robot), Home(robot, place.home.day)):
+            other = Place(home, place.episode_id)
+            paths = [layout.file(other), layout.sidecar(other)]
+            if home != place.home:
+                paths.append(layout.file_part(other))
+            for path in paths:
+                if path.exists():
+                    return path
+    known = find_committed(place.episode_id)
+    return layout.sidecar(known) if known is not None else None

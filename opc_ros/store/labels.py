@@ -1,7 +1,12 @@
-"""Append-only relabelling: each new label is a new numbered file, and no episode file ever changes."""
+"""Append-only relabelling: each new label is a new numbered file, and no episode file ever changes.
+
+A revision lies in labels/<robot>/<day>/<id>.<n>.json, beside those of other episodes of that day, so that looking for
+news costs one look at each folder. Older stores have labels/<id>/<n>.json, which stay and are read as well.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -9,7 +14,7 @@ from opc_ros.config import parse_config
 from opc_ros.durable import create_file, make_folder
 from opc_ros.episode import Label
 from opc_ros.errors import EpisodeDamaged, StoreError
-from opc_ros.store.layout import JSON, Layout, names_in
+from opc_ros.store.layout import FLAT, JSON, Layout, Place, is_day, names_in
 from opc_ros.store.sealed import encode_document, read_document
 
 DAMAGED = ".damaged"  # `recover` renames unreadable revisions so; their numbers stay taken
@@ -26,20 +31,35 @@ class LabelRevision:
     note: str
 
 
-def append_label(layout: Layout, episode_id: str, label: Label, *, note: str, now_ns: int) -> int:
+@dataclass(frozen=True, slots=True)
+class LabelFile:
+    """A file below labels/, by its name."""
+
+    path: Path
+    episode_id: str
+    revision: int
+    is_damaged: bool
+
+
+def append_label(layout: Layout, place: Place, label: Label, *, note: str, now_ns: int) -> int:
     """Write the next revision; of two processes labelling at once, each gets a number of its own."""
-    folder = layout.labels / episode_id
-    make_folder(folder)
-    revision = max(taken_revisions(folder), default=0)
+    make_folder(layout.label_folder(place.home))
+    revision = max((file.revision for file in _files_of(layout, place)), default=0)
     while True:
         revision += 1
-        entry = LabelRevision(episode_id=episode_id, revision=revision, label=label, labelled_ns=now_ns, note=note)
-        if create_file(folder / f"{revision}{JSON}", encode_document("label", asdict(entry))):
+        entry = LabelRevision(
+            episode_id=place.episode_id, revision=revision, label=label, labelled_ns=now_ns, note=note
+        )
+        if create_file(_path(layout, place, revision), encode_document("label", asdict(entry))):
             return revision
 
 
-def read_revision(layout: Layout, episode_id: str, revision: int) -> LabelRevision:
-    path = layout.labels / episode_id / f"{revision}{JSON}"
+def read_revision(layout: Layout, place: Place, revision: int) -> LabelRevision:
+    path = _path(layout, place, revision)
+    return read_label(path if path.exists() else _older_path(layout, place, revision), place.episode_id, revision)
+
+
+def read_label(path: Path, episode_id: str, revision: int) -> LabelRevision:
     try:
         entry = parse_config(read_document(path, "label"), LabelRevision, where=str(path), error=StoreError)
     except StoreError as error:
@@ -49,19 +69,55 @@ def read_revision(layout: Layout, episode_id: str, revision: int) -> LabelRevisi
     return entry
 
 
-def revisions(layout: Layout, episode_id: str) -> list[int]:
-    """Numbers of the readable relabellings, oldest first."""
-    return sorted(_numbers(layout.labels / episode_id, (JSON,)))
+def revisions(layout: Layout, place: Place) -> list[int]:
+    """Numbers of the relabellings that are not set aside, oldest first."""
+    return sorted({file.revision for file in _files_of(layout, place) if not file.is_damaged})
 
 
-def taken_revisions(folder: Path) -> list[int]:
-    return _numbers(folder, (JSON, DAMAGED))
+def has_labels(layout: Layout, place: Place) -> bool:
+    """Whether anything is left of labels for this id: they are not for another episode."""
+    return any(_files_of(layout, place))
 
 
-def _numbers(folder: Path, suffixes: tuple[str, ...]) -> list[int]:
-    found = []
+def label_files(folder: Path) -> Iterator[LabelFile]:
+    """Of one folder in which labels of many episodes lie: <id>.<n>.json."""
     for name in names_in(folder):
         stem, dot, ending = name.rpartition(".")
-        if dot + ending in suffixes and stem.isascii() and stem.isdigit() and stem == str(int(stem)):
-            found.append(int(stem))
-    return found
+        episode_id, _, number = stem.rpartition(".")
+        if dot + ending in (JSON, DAMAGED) and episode_id and _is_number(number):
+            yield LabelFile(folder / name, episode_id, int(number), dot + ending == DAMAGED)
+
+
+def older_label_files(folder: Path) -> Iterator[LabelFile]:
+    """Of one older folder, which bears its episode's id: <n>.json."""
+    for name in names_in(folder):
+        number, dot, ending = name.rpartition(".")
+        if dot + ending in (JSON, DAMAGED) and _is_number(number):
+            yield LabelFile(folder / name, folder.name, int(number), dot + ending == DAMAGED)
+
+
+def all_label_files(layout: Layout) -> Iterator[LabelFile]:
+    for name in names_in(layout.labels):
+        yield from older_label_files(layout.labels / name)
+        for day in names_in(layout.labels / name):
+            if day == FLAT or is_day(day):
+                yield from label_files(layout.labels / name / day)
+
+
+def _files_of(layout: Layout, place: Place) -> Iterator[LabelFile]:
+    yield from older_label_files(layout.labels / place.episode_id)
+    for file in label_files(layout.label_folder(place.home)):
+        if file.episode_id == place.episode_id:
+            yield file
+
+
+def _path(layout: Layout, place: Place, revision: int) -> Path:
+    return layout.label_folder(place.home) / f"{place.episode_id}.{revision}{JSON}"
+
+
+def _older_path(layout: Layout, place: Place, revision: int) -> Path:
+    return layout.labels / place.episode_id / f"{revision}{JSON}"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and text == str(int(text))

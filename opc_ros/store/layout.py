@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from opc_ros.durable import PART
-from opc_ros.episode import check_name
+from opc_ros.errors import StoreError
 
 MCAP = ".mcap"
 JSON = ".json"
+FLAT = "flat"  # the label folder of episodes that lie directly below their robot, as those of older stores do
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Home:
+    """The folder that some of a robot's episodes lie in: those of one day, or, in older stores, all."""
+
+    robot: str
+    day: str = ""  # 2026-11-18, UTC; empty: directly below the robot's folder
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where one episode's files lie."""
+
+    home: Home
+    episode_id: str
+
+    @property
+    def robot(self) -> str:
+        return self.home.robot
+
+
+def day_of(stamp_ns: int) -> str:
+    """The UTC day that folders and snapshots sort an episode into, by its beginning."""
+    return f"{datetime.fromtimestamp(stamp_ns // 1_000_000_000, tz=UTC):%Y-%m-%d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +68,10 @@ class Layout:
         return self.root / "snapshots"
 
     @property
+    def snapshot_groups(self) -> Path:
+        return self.snapshots / "groups"
+
+    @property
     def tags(self) -> Path:
         return self.root / "tags"
 
@@ -45,43 +80,61 @@ class Layout:
         return self.root / "quarantine"
 
     @property
+    def catalogue(self) -> Path:
+        """May be deleted at any time; it is made again from the files."""
+        return self.root / "catalogue"
+
+    @property
     def folders(self) -> tuple[Path, ...]:
         return (self.episodes, self.labels, self.snapshots, self.tags, self.quarantine)
 
-    def file(self, robot: str, episode_id: str) -> Path:
-        return self.episodes / robot / f"{episode_id}{MCAP}"
+    def home_folder(self, home: Home) -> Path:
+        return self.episodes / home.robot / home.day if home.day else self.episodes / home.robot
 
-    def file_part(self, robot: str, episode_id: str) -> Path:
-        return self.episodes / robot / f"{episode_id}{MCAP}{PART}"
+    def label_folder(self, home: Home) -> Path:
+        return self.labels / home.robot / (home.day or FLAT)
 
-    def sidecar(self, robot: str, episode_id: str) -> Path:
-        return self.episodes / robot / f"{episode_id}{JSON}"
+    def file(self, place: Place) -> Path:
+        return self.home_folder(place.home) / f"{place.episode_id}{MCAP}"
 
-    def sidecar_part(self, robot: str, episode_id: str) -> Path:
-        return self.episodes / robot / f"{episode_id}{JSON}{PART}"
+    def file_part(self, place: Place) -> Path:
+        return self.home_folder(place.home) / f"{place.episode_id}{MCAP}{PART}"
+
+    def sidecar(self, place: Place) -> Path:
+        return self.home_folder(place.home) / f"{place.episode_id}{JSON}"
+
+    def sidecar_part(self, place: Place) -> Path:
+        return self.home_folder(place.home) / f"{place.episode_id}{JSON}{PART}"
 
     def robots(self) -> list[str]:
         return names_in(self.episodes)
 
-    def robot_of(self, episode_id: str) -> str | None:
-        """Which robot committed an episode; None where nobody did. An id that is no name never becomes a path."""
-        check_name("episode", episode_id)
-        for robot in self.robots():
-            if self.sidecar(robot, episode_id).exists():
-                return robot
-        return None
+    def days(self, robot: str) -> list[str]:
+        """The day folders of a robot, oldest first."""
+        try:
+            with os.scandir(self.episodes / robot) as entries:
+                return sorted(entry.name for entry in entries if is_day(entry.name) and entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StoreError(f"{self.episodes / robot}: {error.strerror or error}") from error
 
-    def sidecars(self) -> Iterator[tuple[str, str]]:
-        """(robot, episode id) of every committed episode, in order."""
+    def homes(self) -> Iterator[Home]:
+        """Every folder that episodes may lie in, in order."""
         for robot in self.robots():
-            for name in names_in(self.episodes / robot):
-                if name.endswith(JSON):
-                    yield robot, name.removesuffix(JSON)
+            yield Home(robot)
+            yield from (Home(robot, day) for day in self.days(robot))
+
+
+def is_day(name: str) -> bool:
+    return _DAY.fullmatch(name) is not None
 
 
 def names_in(folder: Path) -> list[str]:
     """Sorted names in a folder, without hidden ones; none where there is no such folder."""
     try:
-        return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise StoreError(f"{folder}: {error.strerror or error}") from error

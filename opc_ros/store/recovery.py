@@ -14,8 +14,9 @@ from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import labels, snapshots
 from opc_ros.store.commit import describe_whole, encode_sidecar
 from opc_ros.store.episode_reading import read_whole, salvage
-from opc_ros.store.layout import JSON, MCAP, names_in
+from opc_ros.store.layout import JSON, MCAP
 from opc_ros.store.quarantine import move_to_quarantine
+from opc_ros.store.sidecars import read_sidecar
 from opc_ros.store.store import Store
 from opc_ros.store.survey import Remains, held, stale_parts, survey
 
@@ -44,25 +45,33 @@ def recover(
     lie still before it counts as abandoned, where the file system cannot tell whether its writer lives.
     """
     done = Recovery()
+    refused: OSError | None = None
     try:
-        found = survey(store.layout)
-        for number, remains in enumerate(found.remains):
-            report(number, len(found.remains), remains.episode_id)
-            _recover_episode(store, remains, done, settle_s=settle_s, is_quick=is_quick)
-        report(len(found.remains), len(found.remains))
-        _set_aside_labels(store, done)
-        _set_aside_snapshots(store, done)
+        # First what frees space: on a full disk nothing else may work.
         for path in stale_parts(store.layout, settle_s=settle_s):
             path.unlink(missing_ok=True)
             done.removed.append(str(path.relative_to(store.path)))
+        found = survey(store.layout)
+        for number, remains in enumerate(found.remains):
+            report(number, len(found.remains), remains.episode_id)
+            try:
+                _recover_episode(store, remains, done, settle_s=settle_s, is_quick=is_quick)
+            except OSError as error:
+                refused = refused or error  # others may still be put right
+        report(len(found.remains), len(found.remains))
+        _set_aside_labels(store, done)
+        _set_aside_snapshots(store, done)
+        _set_aside_parts(store, done)
     except OSError as error:
-        raise store_error(f"{store.path}: cannot recover", error) from error
+        refused = refused or error
+    if refused is not None:
+        raise store_error(f"{store.path}: cannot recover", refused) from refused
     return done
 
 
 def _recover_episode(store: Store, remains: Remains, done: Recovery, *, settle_s: float, is_quick: bool) -> None:
-    layout, robot, episode_id = store.layout, remains.robot, remains.episode_id
-    file, part = layout.file(robot, episode_id), layout.file_part(robot, episode_id)
+    layout, place, episode_id = store.layout, remains.place, remains.episode_id
+    file, part = layout.file(place), layout.file_part(place)
     data_file = file if MCAP in remains.suffixes else part
     if not remains.suffixes & {MCAP, MCAP + PART}:
         _recover_lone_sidecar(store, remains, done)
@@ -73,11 +82,11 @@ def _recover_episode(store: Store, remains: Remains, done: Recovery, *, settle_s
                 done.running.append(episode_id)
             return
         # Its writer may have finished between the survey and now.
-        if layout.sidecar(robot, episode_id).exists():
+        if layout.sidecar(place).exists():
             _check_committed(store, remains, data_file, done, is_quick=is_quick)
         else:
             _recover_uncommitted(store, remains, data_file, done)
-        _remove(store, layout.sidecar_part(robot, episode_id), done)
+        _remove(store, layout.sidecar_part(place), done)
     if data_file == file and MCAP + PART in remains.suffixes:
         _recover_second_file(store, remains, part, done, settle_s=settle_s)
 
@@ -94,10 +103,10 @@ def _recover_second_file(store: Store, remains: Remains, part: Path, done: Recov
 
 
 def _check_committed(store: Store, remains: Remains, data_file: Path, done: Recovery, *, is_quick: bool) -> None:
-    robot, episode_id = remains.robot, remains.episode_id
-    sidecar = store.layout.sidecar(robot, episode_id)
+    place = remains.place
+    sidecar = store.layout.sidecar(place)
     try:
-        committed = store.read_sidecar(robot, episode_id)
+        committed = read_sidecar(store.layout, place)
     except EpisodeDamaged as error:
         _rebuild_sidecar(store, remains, data_file, str(error), done)
         return
@@ -107,15 +116,15 @@ def _check_committed(store: Store, remains: Remains, data_file: Path, done: Reco
     if found != committed.file_sha256:
         reason = f"its file has sha256 {found}, committed was {committed.file_sha256}"
         _quarantine(store, remains, (data_file, sidecar), reason, done)
-    elif data_file != store.layout.file(robot, episode_id):
-        data_file.rename(store.layout.file(robot, episode_id))
+    elif data_file != store.layout.file(place):
+        data_file.rename(store.layout.file(place))
         sync_folder(data_file.parent)
-        done.completed.append(f"{episode_id}: its file had not got its name yet")
+        done.completed.append(f"{place.episode_id}: its file had not got its name yet")
 
 
 def _rebuild_sidecar(store: Store, remains: Remains, data_file: Path, problem: str, done: Recovery) -> None:
     """The episode's own file says all that its sidecar says."""
-    sidecar = store.layout.sidecar(remains.robot, remains.episode_id)
+    sidecar = store.layout.sidecar(remains.place)
     if _find_problem(data_file, remains) is not None:
         _quarantine(store, remains, (data_file, sidecar), problem, done)
         return
@@ -135,11 +144,11 @@ def _recover_uncommitted(store: Store, remains: Remains, data_file: Path, done: 
 
 
 def _recover_lone_sidecar(store: Store, remains: Remains, done: Recovery) -> None:
-    robot, episode_id = remains.robot, remains.episode_id
-    sidecar = store.layout.sidecar(robot, episode_id)
-    if JSON in remains.suffixes and sidecar.exists() and not store.layout.file(robot, episode_id).exists():
+    place = remains.place
+    sidecar = store.layout.sidecar(place)
+    if JSON in remains.suffixes and sidecar.exists() and not store.layout.file(place).exists():
         _quarantine(store, remains, (sidecar,), "its sidecar has no file", done)
-    _remove(store, store.layout.sidecar_part(robot, episode_id), done)
+    _remove(store, store.layout.sidecar_part(place), done)
 
 
 def _find_problem(data_file: Path, remains: Remains) -> str | None:
@@ -161,10 +170,10 @@ def _complete(store: Store, remains: Remains, data_file: Path, why: str, done: R
     sidecar = dataclasses.replace(sidecar, health=(*sidecar.health, f"recovered: {why}"))
     with data_file.open("rb") as file:
         os.fsync(file.fileno())
-    file_path = store.layout.file(remains.robot, remains.episode_id)
+    file_path = store.layout.file(remains.place)
     if data_file != file_path:
         data_file.rename(file_path)
-    replace_file(store.layout.sidecar(remains.robot, remains.episode_id), encode_sidecar(sidecar))
+    replace_file(store.layout.sidecar(remains.place), encode_sidecar(sidecar))
     done.completed.append(f"{remains.episode_id}: {why}")
 
 
@@ -194,20 +203,28 @@ def _remove(store: Store, path: Path, done: Recovery) -> None:
 
 
 def _set_aside_labels(store: Store, done: Recovery) -> None:
-    for episode_id in names_in(store.layout.labels):
-        for revision in labels.revisions(store.layout, episode_id):
-            try:
-                labels.read_revision(store.layout, episode_id, revision)
-            except EpisodeDamaged:
-                _set_aside(store, store.layout.labels / episode_id / f"{revision}{JSON}", done)
+    for file in list(labels.all_label_files(store.layout)):
+        if file.is_damaged:
+            continue
+        try:
+            labels.read_label(file.path, file.episode_id, file.revision)
+        except EpisodeDamaged:
+            _set_aside(store, file.path, done)
 
 
 def _set_aside_snapshots(store: Store, done: Recovery) -> None:
     for snapshot_id in snapshots.snapshot_ids(store.layout):
         try:
-            snapshots.read_snapshot(store.layout, snapshot_id)
+            for _ in snapshots.read_snapshot(store.layout, snapshot_id).entries:
+                pass  # each part is checked as it is read
         except StoreError:
             _set_aside(store, store.layout.snapshots / f"{snapshot_id}{JSON}", done)
+
+
+def _set_aside_parts(store: Store, done: Recovery) -> None:
+    for path in sorted(store.layout.snapshot_groups.rglob(f"*{JSON}")):
+        if hashlib.sha256(path.read_bytes()).hexdigest() != path.stem:
+            _set_aside(store, path, done)
 
 
 def _set_aside(store: Store, path: Path, done: Recovery) -> None:

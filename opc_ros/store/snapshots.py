@@ -1,60 +1,87 @@
-"""Content-addressed lists of labelled episodes: what a score names, and can be computed from again."""
+"""Content-addressed lists of labelled episodes: what a score names, and can be computed from again.
+
+A snapshot is a short list of parts, one for each robot and day, each part a file named by its own digest. Snapshots
+that share episodes share parts, so one with a little more writes a little more. Version 1 was one long list; those
+that exist stay as they are and keep their ids.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, overload
+
+import numpy as np
 
 from opc_ros.documents import canonical_json, parse_json
-from opc_ros.durable import create_file, replace_file
-from opc_ros.episode import LabelSource, check_name
-from opc_ros.errors import SnapshotNotFound, StoreError
+from opc_ros.durable import create_file, make_folder, replace_file, swap_file
+from opc_ros.episode import check_name
+from opc_ros.errors import EpisodeDamaged, SnapshotNotFound, StoreError
+from opc_ros.store.catalogue import Catalogue
+from opc_ros.store.catalogue_index import FolderFacts
 from opc_ros.store.layout import JSON, Layout, names_in
-from opc_ros.store.records import CommittedEpisode
+from opc_ros.store.paging import may_match
+from opc_ros.store.selection import EVERYTHING, Selection
+from opc_ros.store.snapshot_groups import Group, SnapshotEntry, check_entries, decode_group, encode_group
 
 FORMAT = "opc_ros.snapshot"
-VERSION = 1
+VERSION = 2
 
 _DIGEST_LENGTH = 64
 _HEX = frozenset("0123456789abcdef")
+_FEW = 16  # files that are worth a wait for the disk each
+_MOST_TRIES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which episodes a snapshot takes; an empty field leaves its question open."""
+class GroupedEntries(Sequence[SnapshotEntry]):
+    """The entries of a snapshot, read part by part as they are asked for; a million do not fit a laptop well."""
 
-    robots: tuple[str, ...] = ()
-    since_ns: int | None = None  # begun at this time or later
-    until_ns: int | None = None  # begun before this time
-    object_sets: tuple[str, ...] = ()
-    behaviour_policies: tuple[str, ...] = ()
-    label_sources: tuple[LabelSource, ...] = ()
+    def __init__(self, layout: Layout, snapshot_id: str, groups: Sequence[Group]) -> None:
+        self._layout = layout
+        self._where = f"snapshot {snapshot_id}"
+        self._groups = tuple(groups)
+        self._ends = np.cumsum([group.episodes for group in self._groups])
+        self._read: tuple[int, list[SnapshotEntry]] | None = None
 
-    def matches(self, episode: CommittedEpisode) -> bool:
-        return (
-            (not self.robots or episode.robot in self.robots)
-            and (self.since_ns is None or episode.began_ns >= self.since_ns)
-            and (self.until_ns is None or episode.began_ns < self.until_ns)
-            and (not self.object_sets or episode.object_set in self.object_sets)
-            and (not self.behaviour_policies or episode.behaviour_policy in self.behaviour_policies)
-            and (not self.label_sources or episode.label.source in self.label_sources)
-        )
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
 
+    def __iter__(self) -> Iterator[SnapshotEntry]:
+        for number in range(len(self._groups)):
+            yield from self._entries_of(number)
 
-EVERYTHING = Selection()
+    @overload
+    def __getitem__(self, index: int) -> SnapshotEntry: ...
 
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[SnapshotEntry]: ...
 
-class SnapshotEntry(NamedTuple):
-    """One episode as a snapshot pins it: these bytes, with this label."""
+    def __getitem__(self, index: int | slice) -> SnapshotEntry | Sequence[SnapshotEntry]:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(index)
+        number = int(np.searchsorted(self._ends, position, side="right"))
+        return self._entries_of(number)[position - int(self._ends[number] - self._groups[number].episodes)]
 
-    episode_id: str
-    robot: str
-    file_sha256: str
-    label_revision: int
-    is_success: bool
+    def _entries_of(self, number: int) -> list[SnapshotEntry]:
+        if self._read is None or self._read[0] != number:
+            group = self._groups[number]
+            path = group_path(self._layout, group.digest)
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise StoreError(f"{self._where}: {path}: {error.strerror or error}") from error
+            entries = decode_group(data, group, where=self._where)
+            if (len(entries), sum(entry.is_success for entry in entries)) != (group.episodes, group.successes):
+                raise StoreError(f"{self._where}: its part for {group.robot}, {group.day} has {len(entries)} episodes")
+            self._read = (number, entries)
+        return self._read[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,43 +89,100 @@ class Snapshot:
     """A fixed set of episodes; its id is the sha256 of its canonical list."""
 
     id: str
-    entries: tuple[SnapshotEntry, ...]  # in canonical order: by episode id
-
-    @property
-    def successes(self) -> int:
-        return sum(entry.is_success for entry in self.entries)
+    entries: Sequence[SnapshotEntry] = field(compare=False, repr=False)  # by robot, day and id; version 1: by id
+    successes: int
 
 
-def compose_snapshot(episodes: Iterable[CommittedEpisode], selection: Selection) -> tuple[Snapshot, bytes]:
-    """The snapshot of all labelled episodes that match, and its file's bytes."""
-    entries: list[SnapshotEntry] = []
+@dataclass(frozen=True, slots=True)
+class ComposedSnapshot:
+    """A snapshot that is not written yet: its list, and the parts that may be new."""
+
+    id: str
+    document: bytes
+    groups: tuple[Group, ...]
+    parts: dict[str, bytes]  # by digest; those of whole folders are made when they turn out to be missing
+    folders: tuple[FolderFacts, ...]  # that it was made from
+
+
+def compose_snapshot(catalogue: Catalogue, selection: Selection) -> ComposedSnapshot:
+    """The snapshot of all labelled episodes that match."""
+    known: dict[tuple[str, str], list[Group | list[list[Any]]]] = {}
     unlabelled = others = 0
-    for episode in episodes:
-        if not selection.matches(episode):
-            others += 1
-        elif episode.label.is_success is None:
-            unlabelled += 1
+    folders = tuple(catalogue.folders())
+    for facts in folders:
+        if facts.damaged:
+            raise EpisodeDamaged(next(iter(catalogue.segment(facts).damaged.values())))
+        if selection == EVERYTHING:
+            for row in facts.groups:
+                group = Group(*row)
+                known.setdefault((group.robot, group.day), []).append(group)
+            unlabelled += facts.episodes - sum(row[3] for row in facts.groups)
+        elif not facts.episodes or not may_match(facts, selection):
+            others += facts.episodes
         else:
-            entries.append(
-                SnapshotEntry(
-                    episode.id, episode.robot, episode.file_sha256, episode.label_revision, episode.label.is_success
-                )
-            )
-    if not entries:
+            segment = catalogue.segment(facts)
+            mask = segment.matching(selection)
+            found = segment.groups(mask)
+            for day, rows in found.items():
+                known.setdefault((facts.robot, day), []).append(rows)
+            others += int((~mask).sum())
+            unlabelled += int(mask.sum()) - sum(map(len, found.values()))
+    groups: list[Group] = []
+    parts: dict[str, bytes] = {}
+    for (robot, day), pieces in sorted(known.items()):
+        if len(pieces) == 1 and isinstance(pieces[0], Group):
+            groups.append(pieces[0])
+            continue
+        rows = _merge(catalogue, folders, robot, day, pieces)
+        group, data = encode_group(robot, day, rows)
+        groups.append(group)
+        parts[group.digest] = data
+    if not groups:
         raise StoreError(
             f"snapshot: no labelled episode is selected, expected at least one "
             f"({unlabelled} without label, {others} outside the selection)"
         )
-    entries.sort()
-    data = _encode(entries)
-    return Snapshot(id=hashlib.sha256(data).hexdigest(), entries=tuple(entries)), data
+    document = canonical_json({"format": FORMAT, "version": VERSION, "groups": groups}).encode()
+    return ComposedSnapshot(hashlib.sha256(document).hexdigest(), document, tuple(groups), parts, folders)
 
 
-def write_snapshot(layout: Layout, snapshot: Snapshot, data: bytes) -> None:
-    """Equal content has the same name, so an existing file needs no second writing unless it was damaged."""
-    path = _path(layout, snapshot.id)
-    if not create_file(path, data) and path.read_bytes() != data:
-        replace_file(path, data)
+def take_snapshot(layout: Layout, catalogue: Catalogue, selection: Selection) -> Snapshot:
+    """Compose and write; episodes that come meanwhile may change a folder before its part is written: again then."""
+    for _ in range(_MOST_TRIES):
+        composed = compose_snapshot(catalogue, selection)
+        missing = [group for group in composed.groups if not _has_part(layout, group)]
+        # The newest day is the one that goes on changing, so its part is made first.
+        missing.sort(key=lambda group: group.day, reverse=True)
+        if _write_parts(layout, catalogue, composed, missing):
+            break
+    else:
+        raise StoreError(f"snapshot: the store changed under each of {_MOST_TRIES} attempts; take it again")
+    path = _path(layout, composed.id)
+    if not create_file(path, composed.document) and path.read_bytes() != composed.document:
+        replace_file(path, composed.document)
+    return _to_snapshot(layout, composed.id, composed.groups)
+
+
+def _write_parts(layout: Layout, catalogue: Catalogue, composed: ComposedSnapshot, missing: Sequence[Group]) -> bool:
+    """False where a folder has changed since the snapshot was composed."""
+    make_folder(layout.snapshot_groups)
+    for group in missing:
+        data = composed.parts.get(group.digest) or _part_of(catalogue, composed.folders, group)
+        if data is None:
+            return False
+        path = group_path(layout, group.digest)
+        path.parent.mkdir(exist_ok=True)
+        if len(missing) <= _FEW:
+            replace_file(path, data)
+        else:
+            swap_file(path, data)
+    if len(missing) > _FEW:
+        _sync_file_system(layout.snapshot_groups)
+    return True
+
+
+def group_path(layout: Layout, digest: str) -> Path:
+    return layout.snapshot_groups / digest[:2] / f"{digest}{JSON}"
 
 
 def write_tag(layout: Layout, tag: str, snapshot_id: str) -> None:
@@ -131,7 +215,7 @@ def read_snapshot(layout: Layout, snapshot_id: str) -> Snapshot:
     found = hashlib.sha256(data).hexdigest()
     if found != snapshot_id:
         raise StoreError(f"snapshot {snapshot_id}: its file has sha256 {found}, so it was changed or damaged")
-    return Snapshot(id=snapshot_id, entries=_decode(data, where=f"snapshot {snapshot_id}"))
+    return _decode(layout, snapshot_id, data)
 
 
 def resolve(layout: Layout, ref: str) -> str:
@@ -165,18 +249,79 @@ def _is_digest_like(tag: str) -> bool:
     return _HEX.issuperset(tag)
 
 
-def _encode(entries: list[SnapshotEntry]) -> bytes:
-    document = {"format": FORMAT, "version": VERSION, "entries": [list(entry) for entry in entries]}
-    return canonical_json(document).encode()
+def _to_snapshot(layout: Layout, snapshot_id: str, groups: Sequence[Group]) -> Snapshot:
+    entries = GroupedEntries(layout, snapshot_id, groups)
+    return Snapshot(snapshot_id, entries, sum(group.successes for group in groups))
 
 
-def _decode(data: bytes, *, where: str) -> tuple[SnapshotEntry, ...]:
+def _merge(
+    catalogue: Catalogue,
+    folders: Sequence[FolderFacts],
+    robot: str,
+    day: str,
+    pieces: Sequence[Group | list[list[Any]]],
+) -> list[list[Any]]:
+    """Episodes of one robot and day from several folders, by id."""
+    rows: list[list[Any]] = [row for piece in pieces if not isinstance(piece, Group) for row in piece]
+    if any(isinstance(piece, Group) for piece in pieces):
+        for facts in folders:
+            if facts.robot == robot and any(row[1] == day for row in facts.groups):
+                rows += catalogue.segment(facts).groups().get(day, [])
+    return sorted(rows)
+
+
+def _part_of(catalogue: Catalogue, folders: Sequence[FolderFacts], group: Group) -> bytes | None:
+    """A part that the catalogue knows by its digest; None where its folder has changed since."""
+    made, data = encode_group(group.robot, group.day, _merge(catalogue, folders, group.robot, group.day, [group]))
+    return data if made == group else None
+
+
+def _has_part(layout: Layout, group: Group) -> bool:
+    """Whether it is there; its length tells most damage, and its digest all when it is read."""
     try:
-        document: Any = parse_json(data, where=where, error=StoreError)
-        if document["format"] != FORMAT or document["version"] != VERSION:
-            raise StoreError(
-                f"{where}: format {document['format']!r} version {document['version']!r}, expected {FORMAT!r} {VERSION}"
-            )
-        return tuple(SnapshotEntry(*fields) for fields in document["entries"])
-    except (KeyError, TypeError) as error:
-        raise StoreError(f"{where}: not a snapshot: {error}") from error
+        return group_path(layout, group.digest).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _sync_file_system(folder: Path) -> None:
+    """One wait for many new files."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), "syncfs failed")
+    except AttributeError:
+        os.sync()
+    finally:
+        os.close(descriptor)
+
+
+def _decode(layout: Layout, snapshot_id: str, data: bytes) -> Snapshot:
+    where = f"snapshot {snapshot_id}"
+    document: Any = parse_json(data, where=where, error=StoreError)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise StoreError(f"{where}: not a snapshot")
+    if document.get("version") == 1:
+        rows = document.get("entries")
+        if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 5 for row in rows):
+            raise StoreError(f"{where}: not a snapshot: it lists no episodes")
+        entries = check_entries(rows, where=where)
+        return Snapshot(snapshot_id, tuple(entries), sum(entry.is_success for entry in entries))
+    if document.get("version") != VERSION:
+        raise StoreError(f"{where}: version {document.get('version')!r}, this opc_ros reads 1 and {VERSION}")
+    return _to_snapshot(layout, snapshot_id, _check_groups(document.get("groups"), where=where))
+
+
+def _check_groups(rows: Any, *, where: str) -> list[Group]:
+    if not isinstance(rows, list) or not rows:
+        raise StoreError(f"{where}: not a snapshot: it lists no parts")
+    groups = []
+    for row in rows:
+        if not isinstance(row, list) or [type(value) for value in row] != [str, str, str, int, int]:
+            raise StoreError(f"{where}: part {row!r:.200}, expected robot, day, digest, episodes, successes")
+        group = Group(*row)
+        is_digest = len(group.digest) == _DIGEST_LENGTH and _HEX.issuperset(group.digest)
+        if not is_digest or not 0 <= group.successes <= group.episodes or group.episodes < 1:
+            raise StoreError(f"{where}: part {row!r:.200} makes no sense")
+        groups.append(group)
+    return groups

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from opc_ros.store.records import CommittedEpisode
+from opc_ros.store.catalogue import Catalogue
+from opc_ros.store.catalogue_index import Count, FolderFacts, count_rows
+from opc_ros.store.paging import may_match
+from opc_ros.store.segment import UNKNOWN
+from opc_ros.store.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +48,51 @@ class Statistics:
     by_label_source: dict[str, Tally]
 
 
-def tally_store(episodes: Iterable[CommittedEpisode]) -> Statistics:
-    listed = list(episodes)
+def tally_catalogue(catalogue: Catalogue, selection: Selection) -> Statistics:
+    """Folders that are selected whole are counted without being opened."""
+    counts: list[tuple[str, Count]] = []
+    for facts in catalogue.folders():
+        if not facts.episodes or not may_match(facts, selection):
+            continue
+        if _takes_whole(facts, selection):
+            rows = [Count(*row) for row in facts.counts]
+        else:
+            segment = catalogue.segment(facts)
+            rows = count_rows(segment, segment.matching(selection))
+        counts += [(facts.robot, row) for row in rows]
     return Statistics(
-        total=_tally(listed),
-        by_robot=_group(listed, lambda episode: episode.robot),
-        by_policy=_group(listed, lambda episode: episode.behaviour_policy),
-        by_object_set=_group(listed, lambda episode: episode.object_set),
-        by_label_source=_group(listed, lambda episode: episode.label.source.value),
+        total=_tally([count for _, count in counts]),
+        by_robot=_group(counts, lambda robot, count: robot),
+        by_policy=_group(counts, lambda robot, count: count.policy),
+        by_object_set=_group(counts, lambda robot, count: count.object_set),
+        by_label_source=_group(counts, lambda robot, count: count.source),
     )
 
 
-def _group(episodes: list[CommittedEpisode], name: Callable[[CommittedEpisode], str]) -> dict[str, Tally]:
-    groups: dict[str, list[CommittedEpisode]] = {}
-    for episode in episodes:
-        groups.setdefault(name(episode), []).append(episode)
+def _takes_whole(facts: FolderFacts, selection: Selection) -> bool:
+    is_about_time_only = not (selection.object_sets or selection.behaviour_policies or selection.label_sources)
+    is_since = selection.since_ns is None or facts.first_ns >= selection.since_ns
+    is_until = selection.until_ns is None or facts.last_ns < selection.until_ns
+    return is_about_time_only and is_since and is_until
+
+
+def _group(counts: list[tuple[str, Count]], name: Callable[[str, Count], str]) -> dict[str, Tally]:
+    groups: dict[str, list[Count]] = {}
+    for robot, count in counts:
+        groups.setdefault(name(robot, count), []).append(count)
     return {key: _tally(groups[key]) for key in sorted(groups)}
 
 
-def _tally(episodes: list[CommittedEpisode]) -> Tally:
-    outcomes = [episode.label.is_success for episode in episodes]
+def _tally(counts: list[Count]) -> Tally:
+    def episodes_with(is_success: int) -> int:
+        return sum(count.episodes for count in counts if count.is_success == is_success)
+
     return Tally(
-        episodes=len(episodes),
-        successes=outcomes.count(True),
-        failures=outcomes.count(False),
-        unlabelled=outcomes.count(None),
-        steps=sum(episode.steps for episode in episodes),
-        file_bytes=sum(episode.file_bytes for episode in episodes),
-        unhealthy=sum(bool(episode.health) for episode in episodes),
+        episodes=sum(count.episodes for count in counts),
+        successes=episodes_with(1),
+        failures=episodes_with(0),
+        unlabelled=episodes_with(UNKNOWN),
+        steps=sum(count.steps for count in counts),
+        file_bytes=sum(count.file_bytes for count in counts),
+        unhealthy=sum(count.unhealthy for count in counts),
     )

@@ -10,18 +10,27 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from opc_ros.config import parse_config
+import numpy as np
+
 from opc_ros.durable import PART, make_folder, replace_file, store_error
 from opc_ros.episode import Episode, EpisodeHeader, Label, check_text
 from opc_ros.errors import EpisodeDamaged, EpisodeError, EpisodeNotFound, StoreError
 from opc_ros.store import labels, snapshots
+from opc_ros.store.catalogue import Catalogue
+from opc_ros.store.catalogue_index import FolderFacts
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
-from opc_ros.store.layout import Layout
+from opc_ros.store.layout import Layout, Place
+from opc_ros.store.paging import may_match, read_page
 from opc_ros.store.quarantine import Quarantined, list_quarantine
-from opc_ros.store.records import CommittedEpisode, Sidecar
+from opc_ros.store.records import CommittedEpisode
 from opc_ros.store.sealed import encode_document, read_document
-from opc_ros.store.snapshots import EVERYTHING, Selection, Snapshot, SnapshotEntry
+from opc_ros.store.selection import EVERYTHING, Selection
+from opc_ros.store.sidecars import read_committed, read_sidecar
+from opc_ros.store.snapshot_groups import SnapshotEntry
+from opc_ros.store.snapshots import Snapshot
+from opc_ros.store.statistics import Statistics, tally_catalogue
 from opc_ros.store.writer import EpisodeWriter
 
 READ_AHEAD = 2  # episodes
@@ -49,6 +58,7 @@ class Store:
     def __init__(self, layout: Layout, now: Callable[[], int]) -> None:
         self._layout = layout
         self._now = now
+        self._catalogue = Catalogue(layout)
 
     def __enter__(self) -> Store:
         return self
@@ -57,6 +67,10 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Nothing is held open between calls."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process makes a catalogue of its own."""
+        return Store, (self._layout, self._now)
 
     @property
     def path(self) -> Path:
@@ -70,9 +84,13 @@ class Store:
     def now(self) -> Callable[[], int]:
         return self._now
 
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
     def begin(self, header: EpisodeHeader) -> EpisodeWriter:
         """Start recording an episode; its id must be new to the store."""
-        return EpisodeWriter(self._layout, header, self._now)
+        return EpisodeWriter(self._layout, header, self._now, self._find_committed)
 
     def append(self, episode: Episode, *, health: tuple[str, ...] = ()) -> CommittedEpisode:
         """Write and commit an episode that is already whole."""
@@ -96,64 +114,77 @@ class Store:
             writer.discard()
             raise
 
-    def episodes(self, *, on_damage: Callable[[EpisodeDamaged], None] | None = None) -> Iterator[CommittedEpisode]:
-        """Every committed episode with its newest label, by robot and id.
+    def episodes(
+        self,
+        selection: Selection = EVERYTHING,
+        *,
+        on_damage: Callable[[EpisodeDamaged], None] | None = None,
+    ) -> Iterator[CommittedEpisode]:
+        """Every committed episode that is selected, with its newest label, by robot, day and id.
 
-        An unreadable sidecar or label raises EpisodeDamaged, or goes to `on_damage` and is left out.
+        One whose sidecar, file or label cannot be read raises EpisodeDamaged, or goes to `on_damage` and is left out.
         """
-        relabelled = set(self._relabelled())
-        for robot, episode_id in self._layout.sidecars():
-            try:
-                committed = self._read_committed(robot, episode_id)
-                yield self._with_newest_label(committed) if episode_id in relabelled else committed
-            except EpisodeDamaged as error:
-                if on_damage is None:
-                    raise
-                on_damage(error)
+        for facts in self._catalogue.folders():
+            if facts.damaged:
+                self._tell_damage(facts, on_damage)
+            if facts.episodes and may_match(facts, selection):
+                segment = self._catalogue.segment(facts)
+                yield from segment.episodes(np.nonzero(segment.matching(selection))[0].tolist())
+
+    def episode_ids(self) -> Iterator[str]:
+        """Of every committed episode that can be read."""
+        for segment in self._catalogue.segments():
+            yield from segment.ids
+
+    def page(
+        self, selection: Selection = EVERYTHING, *, first: int = 0, count: int = 50, is_newest_first: bool = True
+    ) -> list[CommittedEpisode]:
+        """Some of the selected episodes in the order they began; damaged ones are left out."""
+        return read_page(self._catalogue, selection, first=first, count=count, is_newest_first=is_newest_first)
+
+    def statistics(self, selection: Selection = EVERYTHING) -> Statistics:
+        """Counts of the selected episodes; damaged ones are left out."""
+        return tally_catalogue(self._catalogue, selection)
+
+    def damage(self) -> list[EpisodeDamaged]:
+        """Why some committed episodes cannot be read."""
+        found: list[EpisodeDamaged] = []
+        for facts in self._catalogue.folders():
+            if facts.damaged:
+                self._tell_damage(facts, found.append)
+        return found
 
     def find(self, episode_id: str) -> CommittedEpisode:
-        """One committed episode with its newest label."""
-        robot = self._layout.robot_of(episode_id)
-        if robot is None:
-            raise EpisodeNotFound(f"episode {episode_id}: not in {self.path}")
-        return self._with_newest_label(self._read_committed(robot, episode_id))
+        """One committed episode with its newest label, from its own files."""
+        return self.read_committed(self._require(episode_id))
 
     def read(self, episode_id: str) -> Episode:
         """An episode with its newest label, its bytes checked against what was committed."""
-        committed = self.find(episode_id)
-        whole = self._read_file(committed.robot, committed.id, committed.file_sha256)
-        if len(whole.steps) != committed.steps:
-            raise EpisodeDamaged(
-                f"episode {episode_id}: file has {len(whole.steps)} steps, sidecar says {committed.steps}"
-            )
-        if (whole.header.task, whole.header.seed) != (committed.task, committed.seed):
-            raise EpisodeDamaged(
-                f"episode {episode_id}: file is of task {whole.header.task} with seed {whole.header.seed}, "
-                f"sidecar says {committed.task} with {committed.seed}"
-            )
-        return _to_episode(whole, committed.label)
+        return self.read_place(self._require(episode_id))
 
     def label(self, episode_id: str, label: Label, *, note: str = "") -> int:
         """Give an episode a newer label; returns its revision. An unlabelled Label withdraws the one before."""
-        if self._layout.robot_of(episode_id) is None:
-            raise EpisodeNotFound(f"episode {episode_id}: not in {self.path}")
+        place = self._require(episode_id)
         for text in (note, label.labeller):
             check_text(f"episode {episode_id}", text)
         try:
-            return labels.append_label(self._layout, episode_id, label, note=note, now_ns=self._now())
+            return labels.append_label(self._layout, place, label, note=note, now_ns=self._now())
         except OSError as error:
             raise store_error(f"episode {episode_id}: cannot label", error) from error
 
     def take_snapshot(self, selection: Selection = EVERYTHING, *, tag: str = "") -> Snapshot:
         """Fix which labelled episodes match now; the same set always has the same id."""
-        snapshot, data = snapshots.compose_snapshot(self.episodes(), selection)
         try:
-            snapshots.write_snapshot(self._layout, snapshot, data)
+            snapshot = snapshots.take_snapshot(self._layout, self._catalogue, selection)
             if tag:
                 snapshots.write_tag(self._layout, tag, snapshot.id)
         except OSError as error:
-            raise store_error(f"snapshot {snapshot.id}: cannot write", error) from error
+            raise store_error(f"{self.path}: cannot write a snapshot", error) from error
         return snapshot
+
+    def snapshot_id_now(self, selection: Selection = EVERYTHING) -> str:
+        """The id that `take_snapshot` would give, without writing anything: what pollers ask."""
+        return snapshots.compose_snapshot(self._catalogue, selection).id
 
     def snapshot(self, ref: str) -> Snapshot:
         """By digest, unique beginning of a digest, or tag."""
@@ -169,13 +200,16 @@ class Store:
 
     def read_entry(self, entry: SnapshotEntry) -> Episode:
         """One episode of a snapshot: exactly the pinned bytes, with the pinned label."""
-        label = self._pinned_label(entry)
+        place = self._catalogue.locate(entry.episode_id, is_fresh=False) or self._catalogue.locate(entry.episode_id)
+        if place is None or place.robot != entry.robot:
+            raise EpisodeNotFound(f"episode {entry.episode_id} of robot {entry.robot}: not in {self.path}")
+        label = self._pinned_label(place, entry)
         if label.is_success is not entry.is_success:
             raise EpisodeDamaged(
                 f"episode {entry.episode_id}: label revision {entry.label_revision} says {label.is_success}, "
                 f"the snapshot {entry.is_success}"
             )
-        return _to_episode(self._read_file(entry.robot, entry.episode_id, entry.file_sha256), label)
+        return _to_episode(self._read_file(place, entry.file_sha256), label)
 
     def read_snapshot(self, snapshot: Snapshot) -> Iterator[Episode]:
         """All episodes of a snapshot in canonical order; the first that cannot be read raises."""
@@ -200,62 +234,57 @@ class Store:
         """What is in quarantine and why, and what there cannot be read."""
         return list_quarantine(self._layout)
 
+    def read_committed(self, place: Place) -> CommittedEpisode:
+        """What the files at a place say, whatever the catalogue does."""
+        committed = read_committed(self._layout, place).to_committed()
+        numbers = labels.revisions(self._layout, place)
+        if not numbers:
+            return committed
+        newest = labels.read_revision(self._layout, place, numbers[-1])
+        return dataclasses.replace(committed, label=newest.label, label_revision=newest.revision)
+
+    def read_place(self, place: Place) -> Episode:
+        committed = self.read_committed(place)
+        whole = self._read_file(place, committed.file_sha256)
+        if len(whole.steps) != committed.steps:
+            raise EpisodeDamaged(
+                f"episode {place.episode_id}: file has {len(whole.steps)} steps, sidecar says {committed.steps}"
+            )
+        if (whole.header.task, whole.header.seed) != (committed.task, committed.seed):
+            raise EpisodeDamaged(
+                f"episode {place.episode_id}: file is of task {whole.header.task} with seed {whole.header.seed}, "
+                f"sidecar says {committed.task} with {committed.seed}"
+            )
+        return _to_episode(whole, committed.label)
+
+    def _require(self, episode_id: str) -> Place:
+        place = self._catalogue.locate(episode_id, is_fresh=False) or self._catalogue.locate(episode_id)
+        if place is None:
+            raise EpisodeNotFound(f"episode {episode_id}: not in {self.path}")
+        return place
+
+    def _find_committed(self, episode_id: str) -> Place | None:
+        return self._catalogue.locate(episode_id, is_fresh=False)
+
+    def _tell_damage(self, facts: FolderFacts, on_damage: Callable[[EpisodeDamaged], None] | None) -> None:
+        for complaint in self._catalogue.segment(facts).damaged.values():
+            if on_damage is None:
+                raise EpisodeDamaged(complaint)
+            on_damage(EpisodeDamaged(complaint))
+
     def _try_entry(self, entry: SnapshotEntry) -> Episode | StoreError:
         try:
             return self.read_entry(entry)
         except StoreError as error:
             return error
 
-    def _relabelled(self) -> list[str]:
-        try:
-            return [entry.name for entry in self._layout.labels.iterdir()]
-        except FileNotFoundError:
-            return []
-
-    def read_sidecar(self, robot: str, episode_id: str) -> CommittedEpisode:
-        """A committed episode with the label it was committed with."""
-        path = self._layout.sidecar(robot, episode_id)
-        try:
-            body = read_document(path, "episode")
-            committed = parse_config(body, Sidecar, where=str(path), error=StoreError).to_committed()
-        except StoreError as error:
-            raise EpisodeDamaged(f"episode {episode_id}: {error}; `opc store recover` repairs it") from error
-        if (committed.robot, committed.id) != (robot, episode_id):
-            raise EpisodeDamaged(
-                f"episode {episode_id}: {path} is of episode {committed.id} of robot {committed.robot}"
-            )
-        return committed
-
-    def _read_committed(self, robot: str, episode_id: str) -> CommittedEpisode:
-        """Also see that the file is there in its full length: cheap, and it keeps broken episodes out of snapshots."""
-        committed = self.read_sidecar(robot, episode_id)
-        path = self._layout.file(robot, episode_id)
-        try:
-            size = path.stat().st_size
-        except OSError as error:
-            raise EpisodeDamaged(f"episode {episode_id}: its file {path}: {error.strerror or error}") from error
-        if size != committed.file_bytes:
-            raise EpisodeDamaged(
-                f"episode {episode_id}: {path} has {size} bytes, committed were {committed.file_bytes}"
-            )
-        return committed
-
-    def _with_newest_label(self, committed: CommittedEpisode) -> CommittedEpisode:
-        numbers = labels.revisions(self._layout, committed.id)
-        if not numbers:
-            return committed
-        newest = labels.read_revision(self._layout, committed.id, numbers[-1])
-        return dataclasses.replace(committed, label=newest.label, label_revision=newest.revision)
-
-    def _pinned_label(self, entry: SnapshotEntry) -> Label:
+    def _pinned_label(self, place: Place, entry: SnapshotEntry) -> Label:
         if entry.label_revision > 0:
-            return labels.read_revision(self._layout, entry.episode_id, entry.label_revision).label
-        if not self._layout.sidecar(entry.robot, entry.episode_id).exists():
-            raise EpisodeNotFound(f"episode {entry.episode_id} of robot {entry.robot}: not in {self.path}")
-        return self.read_sidecar(entry.robot, entry.episode_id).label
+            return labels.read_revision(self._layout, place, entry.label_revision).label
+        return read_sidecar(self._layout, place).label
 
-    def _read_file(self, robot: str, episode_id: str, file_sha256: str) -> WholeEpisode:
-        path = self._layout.file(robot, episode_id)
+    def _read_file(self, place: Place, file_sha256: str) -> WholeEpisode:
+        path, episode_id = self._layout.file(place), place.episode_id
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -266,14 +295,14 @@ class Store:
         if found != file_sha256:
             raise EpisodeDamaged(f"episode {episode_id}: {path} has sha256 {found}, committed was {file_sha256}")
         whole = read_whole(data, where=f"episode {episode_id}", are_crcs_checked=False)
-        if (whole.header.robot, whole.header.id) != (robot, episode_id):
+        if (whole.header.robot, whole.header.id) != (place.robot, episode_id):
             raise EpisodeDamaged(f"episode {episode_id}: {path} holds episode {whole.header.id}")
         return whole
 
 
 def _create(layout: Layout) -> None:
     """The marker comes first, so that two processes creating at once do not take each other for a stranger."""
-    own = {layout.marker.name, *(folder.name for folder in layout.folders)}
+    own = {layout.marker.name, layout.catalogue.name, *(folder.name for folder in layout.folders)}
     if layout.root.is_dir():
         foreign = [entry.name for entry in layout.root.iterdir() if entry.name not in own]
         foreign = [name for name in foreign if not (name.startswith(".") and name.endswith(PART))]

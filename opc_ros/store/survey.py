@@ -11,18 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.durable import PART, is_same_file, try_lock
-from opc_ros.store.layout import JSON, MCAP, Layout, names_in
+from opc_ros.store.layout import JSON, MCAP, Layout, Place, is_day, names_in
 
 _NETWORK_KINDS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse", "glusterfs", "lustre", "ocfs2", "gfs", "virtiofs")
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """The files of one episode id below one robot's folder."""
+    """The files of one episode id in one folder."""
 
-    robot: str
-    episode_id: str
+    place: Place
     suffixes: frozenset[str]
+
+    @property
+    def robot(self) -> str:
+        return self.place.robot
+
+    @property
+    def episode_id(self) -> str:
+        return self.place.episode_id
 
     @property
     def is_committed(self) -> bool:
@@ -39,20 +46,17 @@ class Survey:
 
 def survey(layout: Layout) -> Survey:
     remains: list[Remains] = []
-    strays: list[Path] = []
-    for robot in names_in(layout.episodes):
-        folder = layout.episodes / robot
-        if not folder.is_dir():
-            strays.append(folder)
-            continue
+    strays = [layout.episodes / name for name in layout.robots() if not (layout.episodes / name).is_dir()]
+    for home in layout.homes():
+        folder = layout.home_folder(home)
         found: dict[str, set[str]] = {}
         for name in names_in(folder):
             stem, suffix = _split(name)
             if suffix:
                 found.setdefault(stem, set()).add(suffix)
-            else:
+            elif home.day or not (is_day(name) and (folder / name).is_dir()):
                 strays.append(folder / name)
-        remains += [Remains(robot, stem, frozenset(found[stem])) for stem in sorted(found)]
+        remains += [Remains(Place(home, stem), frozenset(found[stem])) for stem in sorted(found)]
     return Survey(tuple(remains), tuple(strays))
 
 

@@ -10,7 +10,8 @@ from opc_ros.durable import PART
 from opc_ros.errors import OpcError, SnapshotNotFound, StoreError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import labels, snapshots
-from opc_ros.store.layout import JSON, MCAP, names_in
+from opc_ros.store.layout import MCAP, Place
+from opc_ros.store.records import CommittedEpisode
 from opc_ros.store.store import Store
 from opc_ros.store.survey import Remains, held, survey
 
@@ -31,6 +32,7 @@ def verify(store: Store, *, is_decoding: bool = False, report: Report = ignore_p
     found = survey(store.layout)
     problems = [f"{path.relative_to(store.path)}: does not belong here" for path in found.strays]
     episodes = bytes_read = frames = running = 0
+    read: dict[Place, CommittedEpisode] = {}
     for number, remains in enumerate(found.remains):
         report(number, len(found.remains), remains.episode_id)
         if not remains.is_committed and _is_running(store, remains):
@@ -40,25 +42,37 @@ def verify(store: Store, *, is_decoding: bool = False, report: Report = ignore_p
         try:
             if not remains.is_committed:
                 raise StoreError(_describe_remains(remains))
-            bytes_read += store.find(remains.episode_id).file_bytes
-            for step in store.read(remains.episode_id).steps:
+            committed = store.read_committed(remains.place)
+            bytes_read += committed.file_bytes
+            for step in store.read_place(remains.place).steps:
                 frames += is_decoding and step.frame.decode() is not None
+            read[remains.place] = committed
         except OpcError as error:
             problems.append(str(error))
     report(len(found.remains), len(found.remains))
     ids = Counter(remains.episode_id for remains in found.remains)
-    problems += [f"episode {name}: {times} robots have one of this id" for name, times in ids.items() if times > 1]
-    problems += _check_labels(store, set(ids)) + _check_snapshots(store)
+    problems += [f"episode {name}: {times} places have one of this id" for name, times in ids.items() if times > 1]
+    problems += _check_catalogue(store, read) + _check_labels(store, set(ids)) + _check_snapshots(store, set(ids))
     return Verification(episodes, bytes_read, frames, running, tuple(problems))
+
+
+def _check_catalogue(store: Store, read: dict[Place, CommittedEpisode]) -> list[str]:
+    """What the files say is right; the catalogue only has to say the same."""
+    return [
+        f"catalogue: episode {episode.id} is not as its files are: remove {store.layout.catalogue}, it is made again"
+        for segment in store.catalogue.segments()
+        for episode in segment
+        if read.get(Place(segment.home, episode.id), episode) != episode
+    ]
 
 
 def _is_running(store: Store, remains: Remains) -> bool:
     layout = store.layout
     paths: list[Path] = []
     if MCAP in remains.suffixes:
-        paths.append(layout.file(remains.robot, remains.episode_id))
+        paths.append(layout.file(remains.place))
     if MCAP + PART in remains.suffixes:
-        paths.append(layout.file_part(remains.robot, remains.episode_id))
+        paths.append(layout.file_part(remains.place))
     for path in paths:
         with held(path, settle_s=60.0) as is_ours:
             # Gone by now: its writer has just renamed it.
@@ -75,35 +89,33 @@ def _describe_remains(remains: Remains) -> str:
 def _check_labels(store: Store, known: set[str]) -> list[str]:
     problems = []
     quarantined = {entry.episode_id for entry in store.quarantined()[0]}
-    for episode_id in names_in(store.layout.labels):
-        if episode_id not in known and episode_id not in quarantined:
-            problems.append(f"labels/{episode_id}: no such episode")
-        for revision in labels.revisions(store.layout, episode_id)[:-1]:  # the newest was read with its episode
-            try:
-                labels.read_revision(store.layout, episode_id, revision)
-            except StoreError as error:
-                problems.append(str(error))
-        problems += [
-            f"labels/{episode_id}/{name}: set aside as unreadable"
-            for name in names_in(store.layout.labels / episode_id)
-            if not name.endswith(JSON)
-        ]
+    told: set[str] = set()
+    for file in labels.all_label_files(store.layout):
+        name = file.path.relative_to(store.path)
+        if file.episode_id not in known | quarantined | told:
+            told.add(file.episode_id)
+            problems.append(f"{name}: no such episode")
+        if file.is_damaged:
+            problems.append(f"{name}: set aside as unreadable")
+            continue
+        try:
+            labels.read_label(file.path, file.episode_id, file.revision)
+        except StoreError as error:
+            problems.append(str(error))
     return problems
 
 
-def _check_snapshots(store: Store) -> list[str]:
+def _check_snapshots(store: Store, known: set[str]) -> list[str]:
     problems = []
     for snapshot_id in store.snapshots():
         try:
-            snapshot = snapshots.read_snapshot(store.layout, snapshot_id)
+            problems += [
+                f"snapshot {snapshot_id[:12]}: episode {entry.episode_id} is not in the store any more"
+                for entry in snapshots.read_snapshot(store.layout, snapshot_id).entries
+                if entry.episode_id not in known
+            ]
         except StoreError as error:
             problems.append(str(error))
-            continue
-        problems += [
-            f"snapshot {snapshot_id[:12]}: episode {entry.episode_id} is not in the store any more"
-            for entry in snapshot.entries
-            if not store.layout.sidecar(entry.robot, entry.episode_id).exists()
-        ]
     for tag in snapshots.tag_names(store.layout):
         try:
             digest = snapshots.read_tag(store.layout, tag)

@@ -9,9 +9,9 @@ from pathlib import Path
 from opc_ros.durable import store_error
 from opc_ros.episode import EpisodeHeader, Label, Step, check_stamp, check_text
 from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
-from opc_ros.store.commit import claim, commit_file, describe
+from opc_ros.store.commit import claim, commit_file, describe, place_for
 from opc_ros.store.episode_writing import EpisodeFileWriter
-from opc_ros.store.layout import Layout
+from opc_ros.store.layout import Layout, Place
 from opc_ros.store.quarantine import move_to_quarantine
 from opc_ros.store.records import CommittedEpisode
 
@@ -23,17 +23,30 @@ class EpisodeWriter:
     a `.part` file that `recover` puts into quarantine.
     """
 
-    def __init__(self, layout: Layout, header: EpisodeHeader, now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        header: EpisodeHeader,
+        now: Callable[[], int],
+        find_committed: Callable[[str], Place | None],
+    ) -> None:
         self._layout = layout
+        self._place = place_for(header)
         self._header = header
         self._now = now
         self._problem: str | None = None
         self._is_done = False
         try:
-            self._sink = claim(layout, header)
+            self._sink = claim(layout, header, find_committed)
+        except OSError as error:
+            raise store_error(f"episode {header.id}: cannot begin", error) from error
+        try:
             self._file = EpisodeFileWriter(self._sink, header)
             self._sink.flush()
         except OSError as error:
+            # Nothing was recorded, so nothing may keep the id from the next attempt.
+            self._part.unlink(missing_ok=True)
+            self._sink.close()
             raise store_error(f"episode {header.id}: cannot begin", error) from error
 
     @property
@@ -77,7 +90,7 @@ class EpisodeWriter:
                 file_bytes=self._sink.tell(),
                 committed_ns=self._now(),
             )
-            committed = commit_file(self._layout, sidecar, self._sink)
+            committed = commit_file(self._layout, self._place, sidecar, self._sink)
         except OSError as error:
             raise self._break("cannot commit", error) from error
         except EpisodeDamaged as error:
@@ -125,7 +138,7 @@ class EpisodeWriter:
 
     @property
     def _part(self) -> Path:
-        return self._layout.file_part(self._header.robot, self._header.id)
+        return self._layout.file_part(self._place)
 
     def _break(self, what: str, error: OSError) -> StoreError:
         broken = store_error(f"episode {self._header.id}: {what}", error)

@@ -58,7 +58,7 @@ def test_list_filters_and_speaks_json(opc: Run) -> None:
 
 
 def test_list_names_damage_and_goes_on(opc: Run, store: Store) -> None:
-    (store.path / "episodes" / "left" / "a.json").write_text("{}")
+    (store.path / "episodes" / "left" / "1970-01-01" / "a.json").write_text("{}")
     assert "episode a" in opc("list", expected=1)
 
 
@@ -100,7 +100,7 @@ def test_stats_count_by_robot_and_policy(opc: Run) -> None:
 
 def test_verify_says_whether_all_is_as_committed(opc: Run, store: Store) -> None:
     assert opc("verify").endswith(": all as committed\n")
-    path = store.path / "episodes" / "left" / "a.mcap"
+    path = store.path / "episodes" / "left" / "1970-01-01" / "a.mcap"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     opc("verify", expected=1)
     assert opc("recover").startswith("quarantined: a: its file has sha256")

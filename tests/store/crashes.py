@@ -6,6 +6,7 @@ Run many moments with `python -m tests.store.crashes --kills 200`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import random
@@ -18,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from opc_ros.episode import Episode, EpisodeHeader
+from opc_ros.errors import StoreError
 from opc_ros.store import open_store, recover, verify
 from tests.store.grasps import SUCCESS, make_episode
 
@@ -82,6 +84,9 @@ def _write_forever(root: Path, robot: str, generation: int, pattern: Episode, ac
         committed = writer.commit(SUCCESS)
         os.write(acknowledge, f"{committed.id} {committed.file_sha256}\n".encode())
         number += 1
+        if number % 3 == 0:  # so that kills also meet a catalogue and a snapshot on their way to the disk
+            with contextlib.suppress(StoreError):  # an episode of another writer may be half gone just now
+                store.take_snapshot()
 
 
 def crash_writers(root: Path, *, kills: int, robots: int, seed: int, image_size: int = 472) -> CrashOutcome:
@@ -122,7 +127,7 @@ def crash_writers(root: Path, *, kills: int, robots: int, seed: int, image_size:
 
 def _remains(root: Path, robot: str, generation: int) -> list[str]:
     """Which uncommitted files the killed writer left."""
-    folder = root / "episodes" / robot
+    folder = root / "episodes" / robot / "1970-01-01"
     names = {path.name for path in folder.glob(f"{robot}-{generation}-*")}
     parts = [name.partition(".")[2] for name in names if name.endswith(".part")]
     alone = [name for name in names if name.endswith(".mcap") and name.replace(".mcap", ".json") not in names]

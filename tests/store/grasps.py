@@ -5,6 +5,7 @@ from __future__ import annotations
 from opc_ros.arms.arm import ScriptedArm
 from opc_ros.episode import Episode, Frame, Label, LabelSource
 from opc_ros.grasp import GraspAction, GraspStep
+from opc_ros.store import Store
 
 SUCCESS = Label(is_success=True, source=LabelSource.PERSON, labeller="ada")
 FAILURE = Label(is_success=False, source=LabelSource.GRIPPER_WIDTH, labeller="width rule")
@@ -47,3 +48,17 @@ def make_episode(
         object_set=object_set,
         permit_id="permit-7",
     )
+
+
+def flatten(store: Store) -> None:
+    """Lay a store out as older versions did: episodes below their robot, labels below their episode."""
+    for robot in (store.path / "episodes").iterdir():
+        for day in [path for path in robot.iterdir() if path.is_dir()]:
+            for path in day.iterdir():
+                path.rename(robot / path.name)
+            day.rmdir()
+    for path in list((store.path / "labels").rglob("*.json")):
+        episode_id, _, number = path.stem.rpartition(".")
+        older = store.path / "labels" / episode_id
+        older.mkdir(exist_ok=True)
+        path.rename(older / f"{number}.json")

@@ -85,7 +85,7 @@ def test_an_episode_cut_off_by_a_full_disk_can_be_quarantined_once_there_is_spac
     with pytest.raises(StoreError, match=r"stays at .*e1\.mcap\.part"):
         writer.quarantine("disk full")
     del writer
-    part = small_disk / "store" / "episodes" / "left" / "e1.mcap.part"
+    part = small_disk / "store" / "episodes" / "left" / "1970-01-01" / "e1.mcap.part"
     os.truncate(part, 200_000)  # make room
     assert len(recover(store).quarantined) == 1
     assert verify(store).problems == ()
@@ -100,7 +100,7 @@ def test_a_disk_that_fills_up_at_the_very_commit_leaves_no_half_episode(small_di
     with pytest.raises(StoreError, match="cannot commit: No space left on device"):
         writer.commit(SUCCESS)
     assert list(store.episodes()) == []
-    assert not list((store.path / "episodes" / "left").glob("e1.json*"))
+    assert not list((store.path / "episodes" / "left" / "1970-01-01").glob("e1.json*"))
     filler.unlink()
     writer.quarantine("disk full")
     assert "No space left" in store.quarantined()[0][0].reason
@@ -113,7 +113,7 @@ def test_labels_and_snapshots_on_a_full_disk_fail_in_one_line(small_disk: Path) 
     fill_up(small_disk)
     with pytest.raises(StoreError, match="cannot label: No space"):
         store.label("e1", SUCCESS)
-    with pytest.raises(StoreError, match="cannot write: No space"):
+    with pytest.raises(StoreError, match="cannot write a snapshot: No space"):
         store.take_snapshot()
     assert store.find("e1").label_revision == 0
     assert store.snapshots() == []

@@ -25,13 +25,13 @@ def stamp_ns(stamp: object) -> int:
 @pytest.fixture
 def path(store: Store) -> Path:
     store.append(make_episode(label=FAILURE))
-    return store.path / "episodes" / "left" / "e1.mcap"
+    return store.path / "episodes" / "left" / "1970-01-01" / "e1.mcap"
 
 
 @pytest.fixture
 def raw_path(store: Store) -> Path:
     store.append(make_episode("raw", encoding="rgb8"))
-    return store.path / "episodes" / "left" / "raw.mcap"
+    return store.path / "episodes" / "left" / "1970-01-01" / "raw.mcap"
 
 
 def check_messages(found: list[tuple[str, object]]) -> None:

@@ -36,7 +36,7 @@ JSON_VALUES = st.recursive(
 def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     store = open_store(tmp_path_factory.mktemp("fuzz") / "store", create=True)
     store.append(make_episode(image_size=32))
-    return (store.path / "episodes" / "left" / "e1.mcap").read_bytes()
+    return (store.path / "episodes" / "left" / "1970-01-01" / "e1.mcap").read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_a_sealed_sidecar_with_senseless_content_is_quarantined(body: dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(Path(folder) / "store", create=True)
         store.append(make_episode(image_size=16))
-        sidecar = store.path / "episodes" / "left" / "e1.json"
+        sidecar = store.path / "episodes" / "left" / "1970-01-01" / "e1.json"
         try:
             sidecar.write_bytes(encode_document("episode", body))
         except ValueError:  # NaN and lone surrogates cannot be sealed at all
@@ -122,7 +122,7 @@ def test_a_sealed_sidecar_with_senseless_content_is_quarantined(body: dict[str, 
         assert len(store.read("e1").steps) == 3
 
 
-@pytest.mark.parametrize("name", ["episodes/left/e1.json", "labels/e1/1.json", "store.json"])
+@pytest.mark.parametrize("name", ["episodes/left/1970-01-01/e1.json", "labels/left/1970-01-01/e1.1.json", "store.json"])
 @pytest.mark.parametrize("text", [b"", b"null", b"[" * 100_000, b'{"version": 1e999}', b"\xff\xfe", b'{"a": 1' * 50])
 def test_senseless_documents_are_named(tmp_path: Path, name: str, text: bytes) -> None:
     store = open_store(tmp_path / "store", create=True)

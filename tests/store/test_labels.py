@@ -15,15 +15,18 @@ from tests.store.grasps import FAILURE, SUCCESS, make_episode
 
 def test_a_newer_label_replaces_the_older_and_keeps_it(store: Store) -> None:
     store.append(make_episode(label=Label()))
-    before = (store.path / "episodes" / "left" / "e1.mcap").read_bytes()
+    before = (store.path / "episodes" / "left" / "1970-01-01" / "e1.mcap").read_bytes()
     assert store.label("e1", FAILURE, note="slipped") == 1
     assert store.label("e1", SUCCESS) == 2
     committed = store.find("e1")
     assert (committed.label, committed.label_revision) == (SUCCESS, 2)
     assert store.read("e1").label == SUCCESS
     assert [committed.label for committed in store.episodes()] == [SUCCESS]
-    assert sorted(path.name for path in (store.path / "labels" / "e1").iterdir()) == ["1.json", "2.json"]
-    assert (store.path / "episodes" / "left" / "e1.mcap").read_bytes() == before
+    assert sorted(path.name for path in (store.path / "labels" / "left" / "1970-01-01").iterdir()) == [
+        "e1.1.json",
+        "e1.2.json",
+    ]
+    assert (store.path / "episodes" / "left" / "1970-01-01" / "e1.mcap").read_bytes() == before
 
 
 def test_a_label_can_be_withdrawn(store: Store) -> None:

@@ -17,7 +17,7 @@ from tests.store.grasps import FAILURE, SUCCESS, make_episode
 
 
 def episode_path(store: Store, name: str, robot: str = "left") -> Path:
-    return store.path / "episodes" / robot / name
+    return store.path / "episodes" / robot / "1970-01-01" / name
 
 
 def flip_bit(path: Path, offset: int) -> None:
@@ -106,7 +106,7 @@ def test_labels_of_a_quarantined_episode_do_not_pass_to_another_of_its_id(store:
     store.label("e1", FAILURE)
     episode_path(store, "e1.mcap").unlink()
     recover(store)
-    with pytest.raises(StoreError, match="labels/e1 exists, expected an id that no episode"):
+    with pytest.raises(StoreError, match="labels/left/1970-01-01 exists, expected an id that no episode"):
         store.append(make_episode(seed=5))
 
 
@@ -129,7 +129,7 @@ def test_a_finished_part_file_is_completed(store: Store) -> None:
     episode_path(store, "e1.mcap").rename(episode_path(store, "e1.mcap.part"))
     done = recover(store)
     assert len(done.completed) == 1
-    assert done.removed == ["episodes/left/e1.json.part"]
+    assert done.removed == ["episodes/left/1970-01-01/e1.json.part"]
     assert store.read("e1").label == SUCCESS
     assert verify(store).problems == ()
 
@@ -206,10 +206,10 @@ def test_a_damaged_label_is_set_aside_and_its_number_not_given_again(store: Stor
     store.append(make_episode())
     store.label("e1", FAILURE)
     store.label("e1", SUCCESS)
-    (store.path / "labels" / "e1" / "2.json").write_text("not json")
+    (store.path / "labels" / "left" / "1970-01-01" / "e1.2.json").write_text("not json")
     with pytest.raises(EpisodeDamaged, match="label revision 2"):
         store.read("e1")
-    assert recover(store).set_aside == ["labels/e1/2.json"]
+    assert recover(store).set_aside == ["labels/left/1970-01-01/e1.2.json"]
     assert store.find("e1").label_revision == 1
     assert store.label("e1", SUCCESS) == 3
 
@@ -218,7 +218,7 @@ def test_a_damaged_snapshot_is_set_aside(store: Store) -> None:
     store.append(make_episode())
     snapshot = store.take_snapshot(tag="week-1")
     path = store.path / "snapshots" / f"{snapshot.id}.json"
-    path.write_text(path.read_text().replace("true", "false"))
+    path.write_text(path.read_text().replace(",1,1]", ",1,0]"))
     with pytest.raises(StoreError, match="changed or damaged"):
         store.snapshot("week-1")
     assert recover(store).set_aside == [f"snapshots/{snapshot.id}.json"]
@@ -227,10 +227,24 @@ def test_a_damaged_snapshot_is_set_aside(store: Store) -> None:
     assert verify(store).problems == ()
 
 
+def test_a_damaged_part_of_a_snapshot_is_set_aside_and_written_anew(store: Store) -> None:
+    store.append(make_episode())
+    snapshot = store.take_snapshot()
+    (part,) = (store.path / "snapshots" / "groups").rglob("*.json")
+    part.write_text(part.read_text().replace("true", "false"))
+    with pytest.raises(StoreError, match="its part for left, 1970-01-01 was changed or damaged"):
+        list(store.snapshot(snapshot.id).entries)
+    assert len(verify(store).problems) == 1
+    assert len(recover(store).set_aside) == 2
+    assert store.take_snapshot().id == snapshot.id
+    assert [entry.episode_id for entry in store.snapshot(snapshot.id).entries] == ["e1"]
+    assert verify(store).problems == ()
+
+
 def test_files_that_do_not_belong_are_named_and_kept(store: Store) -> None:
     store.append(make_episode())
     stray = episode_path(store, "notes.txt")
     stray.write_text("mine")
-    assert verify(store).problems == ("episodes/left/notes.txt: does not belong here",)
+    assert verify(store).problems == ("episodes/left/1970-01-01/notes.txt: does not belong here",)
     recover(store)
     assert stray.read_text() == "mine"

@@ -10,7 +10,7 @@ import pytest
 from opc_ros.episode import EpisodeHeader, Label, LabelSource
 from opc_ros.errors import EpisodeDamaged, EpisodeError, EpisodeNotFound, SnapshotNotFound, StoreError
 from opc_ros.store import Selection, Store, open_store
-from tests.store.grasps import FAILURE, SUCCESS, make_episode
+from tests.store.grasps import FAILURE, SUCCESS, flatten, make_episode
 
 
 def ids(store: Store, selection: Selection) -> list[str]:
@@ -28,8 +28,59 @@ def test_a_snapshot_is_the_sha256_of_its_file(store: Store) -> None:
     snapshot = store.take_snapshot()
     data = (store.path / "snapshots" / f"{snapshot.id}.json").read_bytes()
     assert hashlib.sha256(data).hexdigest() == snapshot.id
+    (part,) = (store.path / "snapshots" / "groups").rglob("*.json")
+    digest = hashlib.sha256(part.read_bytes()).hexdigest()
+    assert part.stem == digest
+    assert data.decode() == (
+        f'{{"format":"opc_ros.snapshot","groups":[["left","1970-01-01","{digest}",1,1]],"version":2}}'
+    )
     sha = store.find("e1").file_sha256
-    assert data.decode() == f'{{"entries":[["e1","left","{sha}",0,true]],"format":"opc_ros.snapshot","version":1}}'
+    assert part.read_text() == (
+        f'{{"day":"1970-01-01","entries":[["e1","{sha}",0,true]],'
+        '"format":"opc_ros.snapshot_group","robot":"left","version":1}'
+    )
+
+
+def test_a_snapshot_of_before_keeps_its_id_and_is_read(store: Store) -> None:
+    sha = store.append(make_episode()).file_sha256
+    text = f'{{"entries":[["e1","left","{sha}",0,true]],"format":"opc_ros.snapshot","version":1}}'
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    (store.path / "snapshots" / f"{digest}.json").write_text(text)
+    snapshot = store.snapshot(digest)
+    assert (snapshot.id, snapshot.successes) == (digest, 1)
+    assert list(snapshot.entries) == [("e1", "left", sha, 0, True)]
+    assert [episode.id for episode in store.read_snapshot(snapshot)] == ["e1"]
+
+
+def test_a_snapshot_of_one_more_day_writes_one_more_part(store: Store) -> None:
+    day_ns = 86_400_000_000_000
+    for day in range(5):
+        append_at(store, f"e{day}", day * day_ns)
+    parts = store.path / "snapshots" / "groups"
+    first = store.take_snapshot()
+    before = {path: path.stat().st_mtime_ns for path in parts.rglob("*.json")}
+    append_at(store, "e5", 5 * day_ns)
+    second = store.take_snapshot()
+    after = {path: path.stat().st_mtime_ns for path in parts.rglob("*.json")}
+    assert (len(before), len(after)) == (5, 6)
+    assert before.items() <= after.items()
+    assert (len(first.entries), len(second.entries)) == (5, 6)
+    assert second.entries[5].episode_id == second.entries[-1].episode_id == "e5"
+    assert [entry.episode_id for entry in second.entries[1:3]] == ["e1", "e2"]
+    assert store.snapshot_id_now() == second.id
+
+
+def test_the_same_episodes_have_one_snapshot_whether_their_store_is_flat_or_not(tmp_path: Path) -> None:
+    stores = [open_store(tmp_path / name, create=True) for name in ("flat", "fanned")]
+    for store in stores:
+        for number in range(3):
+            append_at(store, f"e{number}", number * 40_000_000_000_000)
+    flatten(stores[0])
+    first, second = (store.take_snapshot() for store in stores)
+    assert first.id == second.id
+    append_at(stores[0], "e3", 0)  # lies in a folder of its day now, beside older ones of that day
+    append_at(stores[1], "e3", 0)
+    assert stores[0].take_snapshot().id == stores[1].take_snapshot().id != first.id
 
 
 def test_equal_content_has_the_same_id_in_any_order_of_arrival(tmp_path: Path) -> None:
@@ -63,7 +114,7 @@ def test_each_filter_selects(store: Store) -> None:
     store.append(make_episode("c", robot="right", behaviour_policy="random"))
     store.append(make_episode("d", robot="middle", object_set="bottles"))
     assert ids(store, Selection(robots=("right",))) == ["b", "c"]
-    assert ids(store, Selection(robots=("right", "middle"))) == ["b", "c", "d"]
+    assert ids(store, Selection(robots=("right", "middle"))) == ["d", "b", "c"]
     assert ids(store, Selection(behaviour_policies=("random",))) == ["c"]
     assert ids(store, Selection(object_sets=("bottles",))) == ["d"]
     assert ids(store, Selection(label_sources=(LabelSource.GRIPPER_WIDTH,))) == ["b"]
@@ -132,7 +183,7 @@ def test_reading_goes_on_behind_an_episode_that_cannot_be_read(store: Store) -> 
     for name in ("a", "b", "c", "d", "e"):
         store.append(make_episode(name))
     snapshot = store.take_snapshot()
-    path = store.path / "episodes" / "left" / "b.mcap"
+    path = store.path / "episodes" / "left" / "1970-01-01" / "b.mcap"
     path.write_bytes(path.read_bytes()[::-1])
     found = list(store.read_each(snapshot.entries))
     assert [entry.episode_id for entry, _ in found] == ["a", "b", "c", "d", "e"]

@@ -38,7 +38,7 @@ def test_an_episode_of_pong_reads_back_as_it_was(store: Store) -> None:
 
 def test_a_lost_sidecar_of_pong_is_written_anew_from_its_file(store: Store) -> None:
     committed = store.append(make_point())
-    (store.path / "episodes" / "emulator" / "p1.json").unlink()
+    (store.path / "episodes" / "emulator" / "1970-01-01" / "p1.json").unlink()
     assert len(recover(store).completed) == 1
     again = store.find("p1")
     assert (again.task, again.seed, again.file_sha256) == ("pong", 7, committed.file_sha256)
@@ -64,7 +64,10 @@ def test_a_step_that_does_not_fit_the_task_is_refused_in_one_line(store: Store) 
 def test_an_episode_that_says_nothing_new_is_committed_in_the_words_of_before(store: Store) -> None:
     store.append(make_episode("e1"))
     store.append(dataclasses.replace(make_episode("e2"), seed=3))
-    old, new = (json.loads((store.path / "episodes" / "left" / f"{name}.json").read_text()) for name in ("e1", "e2"))
+    old, new = (
+        json.loads((store.path / "episodes" / "left" / "1970-01-01" / f"{name}.json").read_text())
+        for name in ("e1", "e2")
+    )
     assert (old["version"], "task" in old, "seed" in old) == (1, False, False)
     assert (new["version"], new["task"], new["seed"]) == (2, "grasping", 3)
     assert (store.read("e1").seed, store.read("e2").seed) == (None, 3)
@@ -87,7 +90,7 @@ def test_a_sidecar_that_names_another_task_than_its_file_is_noticed(store: Store
 
     committed = store.append(make_point())
     fields = {field.name: getattr(committed, field.name) for field in dataclasses.fields(Sidecar)}
-    path = store.path / "episodes" / "emulator" / "p1.json"
+    path = store.path / "episodes" / "emulator" / "1970-01-01" / "p1.json"
     path.write_bytes(encode_sidecar(Sidecar(**{**fields, "task": "grasping"})))
     with pytest.raises(EpisodeDamaged, match="task"):
         store.read("p1")

@@ -1,0 +1,140 @@
+"""The list of a catalogue's segments: one small file that says of each folder how it stood and what it holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opc_ros.documents import canonical_json, read_bytes
+from opc_ros.durable import swap_file
+from opc_ros.errors import StoreError
+from opc_ros.store.layout import Home
+from opc_ros.store.segment import SOURCES, Segment
+from opc_ros.store.snapshot_groups import encode_group
+
+FORMAT = "opc_ros.catalogue/1"
+
+
+class Count(NamedTuple):
+    """How many episodes of a folder share a policy, an object set, a label source and an outcome."""
+
+    policy: str
+    object_set: str
+    source: str
+    is_success: int  # UNKNOWN, 0, 1
+    episodes: int
+    steps: int
+    file_bytes: int
+    unhealthy: int
+
+
+class FolderFacts(NamedTuple):
+    """One folder of episodes as it was when it was last looked through."""
+
+    robot: str
+    day: str
+    mark_ns: int  # when the folder last changed; 0: too lately to be sure that nothing follows under the same time
+    label_mark_ns: int  # of its labels' folder; -1: there is none
+    segment: str  # digest
+    episodes: int
+    damaged: int
+    first_ns: int  # earliest and latest beginning
+    last_ns: int
+    counts: Sequence[Sequence[Any]]  # each the fields of a Count: thousands are read, few are looked at
+    groups: Sequence[Sequence[Any]]  # each the fields of a Group: what a snapshot of everything takes from here
+
+    @property
+    def home(self) -> Home:
+        return Home(self.robot, self.day)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """All folders, and the labels that older stores keep apart."""
+
+    folders: dict[Home, FolderFacts] = field(default_factory=dict)
+    days: dict[str, tuple[int, list[str]]] = field(default_factory=dict)  # robot -> its folder's mark, its day folders
+    older_labels: dict[str, tuple[int, int]] = field(default_factory=dict)  # id -> its folder's mark, newest revision
+
+
+def describe_segment(segment: Segment, digest: str, *, mark_ns: int, label_mark_ns: int) -> FolderFacts:
+    began = segment.rows["began_ns"]
+    return FolderFacts(
+        robot=segment.home.robot,
+        day=segment.home.day,
+        mark_ns=mark_ns,
+        label_mark_ns=label_mark_ns,
+        segment=digest,
+        episodes=len(segment),
+        damaged=len(segment.damaged),
+        first_ns=int(began.min()) if len(segment) else 0,
+        last_ns=int(began.max()) if len(segment) else 0,
+        counts=count_rows(segment),
+        groups=[encode_group(segment.home.robot, day, rows)[0] for day, rows in sorted(segment.groups().items())],
+    )
+
+
+def count_rows(segment: Segment, mask: np.ndarray | None = None) -> list[Count]:
+    """Counts of all rows, or of those in a mask."""
+    rows = segment.rows if mask is None else segment.rows[mask]
+    if not len(rows):
+        return []
+    columns = ("policy", "object_set", "source", "is_success")
+    keys = np.stack([rows[name].astype(np.int64) for name in columns], axis=1)
+    kinds, which = np.unique(keys, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    is_unhealthy = np.array([word != "[]" for word in segment.words], dtype=bool)[rows["health"]]
+    episodes = np.bincount(which)
+    steps = np.bincount(which, weights=rows["steps"])
+    file_bytes = np.bincount(which, weights=rows["file_bytes"])
+    unhealthy = np.bincount(which, weights=is_unhealthy)
+    return [
+        Count(
+            policy=segment.words[policy],
+            object_set=segment.words[object_set],
+            source=SOURCES[source].value,
+            is_success=is_success,
+            episodes=int(episodes[kind]),
+            steps=int(steps[kind]),
+            file_bytes=int(file_bytes[kind]),
+            unhealthy=int(unhealthy[kind]),
+        )
+        for kind, (policy, object_set, source, is_success) in enumerate(kinds.tolist())
+    ]
+
+
+def write_index(path: Path, index: Index) -> None:
+    """A cache: what a power cut takes is made again."""
+    document = {
+        "format": FORMAT,
+        "folders": list(index.folders.values()),
+        "days": index.days,
+        "older_labels": index.older_labels,
+    }
+    text = canonical_json(document).encode()
+    swap_file(path, text + b"\n" + hashlib.sha256(text).hexdigest().encode() + b"\n")
+
+
+def read_index(path: Path) -> Index:
+    """StoreError where it is not exactly what was written."""
+    text, _, digest = read_bytes(path, error=StoreError).rstrip(b"\n").rpartition(b"\n")
+    if hashlib.sha256(text).hexdigest().encode() != digest:
+        raise StoreError(f"{path}: was changed or damaged")
+    try:
+        document: Any = json.loads(text)  # our own bytes, by their digest
+        if document["format"] != FORMAT:
+            raise StoreError(f"{path}: of another format")
+        folders = [FolderFacts(*entry) for entry in document["folders"]]
+        return Index(
+            folders={facts.home: facts for facts in folders},
+            days={robot: (mark, days) for robot, (mark, days) in document["days"].items()},
+            older_labels={name: (mark, newest) for name, (mark, newest) in document["older_labels"].items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise StoreError(f"{path}: no catalogue: {error}") from error
