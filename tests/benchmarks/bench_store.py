@@ -71,7 +71,7 @@ def measure_commit(store: Store, episodes: list[Episode], folder: Path) -> None:
         writer.commit(SUCCESS)
         steps_s.append(recorded - begin)
         commit_s.append(time.perf_counter() - recorded)
-        records = read_records(store.path / "episodes" / "bench" / f"{episode.id}.mcap")
+        records = read_records(next((store.path / "episodes" / "bench").rglob(f"{episode.id}.mcap")))
         begin = time.perf_counter()
         write_bare(folder / f"bare{number}.mcap", records)
         bare_s.append(time.perf_counter() - begin)
