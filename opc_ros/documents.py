@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -28,7 +30,10 @@ _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
 def read_bytes(path: Path, *, limit: int = MAX_JSON_BYTES, error: type[OpcError] = ConfigError) -> bytes:
     """A file's bytes; one that cannot be read, or is larger than any honest one, fails."""
     try:
-        with path.open("rb") as file:
+        # Not to wait for ever where the name is a pipe's or a device's.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise error(f"{path}: no regular file, expected one")
             data = file.read(limit + 1)
     except (OSError, ValueError) as problem:  # ValueError: a name with a NUL in it
         raise error(f"{path}: {getattr(problem, 'strerror', None) or problem}") from problem

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 
 from opc_ros.errors import EpisodeError
+from opc_ros.image_header import refuse_large_image
 from opc_ros.task import GRASPING, find_task
 
 MAX_STAMP_NS = 2**31 * 1_000_000_000  # a ROS time has 32 bits of seconds
@@ -34,6 +35,7 @@ class Frame:
     def decode(self) -> np.ndarray:
         """The image as (H, W, 3) RGB bytes."""
         if self.encoding in ("jpeg", "png"):
+            refuse_large_image(self.data, f"frame at {self.stamp_ns} ns")
             decoded = cv2.imdecode(np.frombuffer(self.data, dtype=np.uint8), cv2.IMREAD_COLOR) if self.data else None
             if decoded is None:
                 raise EpisodeError(f"frame at {self.stamp_ns} ns: {len(self.data)} bytes are no {self.encoding} image")

@@ -28,6 +28,7 @@ from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 from opc_ros.ros.services import create_service
+from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 from sim_bridge.camera import CameraModel
 from sim_bridge.camera_process import CameraProcess
@@ -108,7 +109,7 @@ class TwinNode(OpcNode[TwinSettings]):
             self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10),
         ]
         self._service = create_service(self, LayOutBin, "lay_out", self._on_lay_out)
-        self._timer = self.create_timer(1.0 / self._settings.joint_state_hz, self._on_timer)
+        self._timer = create_steady_timer(self, 1.0 / self._settings.joint_state_hz, self._on_timer)
 
     def pause(self) -> None:
         self._driver.hold()

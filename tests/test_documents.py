@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -138,3 +139,9 @@ def test_noise_is_a_value_or_one_line(data: bytes) -> None:
         except OpcError as error:
             complaint = str(error)
         assert "\n" not in complaint
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "candidate.yaml")
+    with pytest.raises(ConfigError, match="no regular file"):
+        read_bytes(tmp_path / "candidate.yaml")

@@ -94,7 +94,7 @@ def test_raw_frames_come_out_as_rgb() -> None:
 @pytest.mark.parametrize(
     ("frame", "complaint"),
     [
-        (Frame(5, "jpeg", b"no image"), "frame at 5 ns: 8 bytes are no jpeg"),
+        (Frame(5, "jpeg", b"no image"), "frame at 5 ns: 8 bytes are no JPEG or PNG image"),
         (Frame(5, "jpeg", b""), "0 bytes"),
         (Frame(5, "rgb8", bytes(5), 2, 1), "5 bytes, expected 2x1x3"),
         (Frame(5, "yuv422", bytes(4), 2, 1), "'yuv422', expected jpeg"),

@@ -19,6 +19,7 @@ GROUND = {
     "durable",
     "task",
     "episode",
+    "image_header",
     "workers",
     "arms",
     "playing",

@@ -15,14 +15,15 @@ class GuardState(StrEnum):
     WATCHING = "watching"  # it hears a commander: if that falls silent, the arm is held
     HOLDING = "holding"
     STOPPED = "stopped"
-    BLIND = "blind"  # without joint states it could not hold the arm where it is
+    BLIND = "blind"  # without joint states that can be believed it could not hold the arm where it is
 
 
 class Guard:
     """Watches heartbeats and joint states of one arm.
 
-    The arm is held while it is stopped, once heartbeats cease, and when it moves though no heartbeat was ever heard:
-    then the commander is unheard or somebody else's, and its death would go unnoticed.
+    The arm is held while it is stopped, once heartbeats cease, while its measurements cannot be believed, and when it
+    moves though no heartbeat was ever heard: then the commander is unheard or somebody else's, and its death would go
+    unnoticed.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class Guard:
         self._now = now
         self._moving_since_s: float | None = None  # unheard
         self._has_told = False
+        self._trouble = ""
+        self._has_told_trouble = False
 
     @property
     def state(self) -> GuardState:
@@ -50,7 +53,7 @@ class Guard:
     @property
     def must_hold(self) -> bool:
         is_unheard = self._moves_unheard() and self._holds_unheard
-        return self._switch.reason is not None or self._heartbeats.is_expired or is_unheard
+        return self._switch.reason is not None or self._heartbeats.is_expired or is_unheard or bool(self._trouble)
 
     def hear(self, *, is_goodbye: bool) -> None:
         """A heartbeat came."""
@@ -60,8 +63,14 @@ class Guard:
             self._heartbeats.feed()
             self._forget_motion()
 
+    def doubt(self, trouble: str) -> None:
+        """Measurements cannot be believed, for this reason; empty: they can again."""
+        if trouble != self._trouble:
+            self._has_told_trouble = False
+        self._trouble = trouble
+
     def see(self, *, is_moving: bool) -> None:
-        """Joint states came."""
+        """Joint states came that can be believed."""
         self._measurements.feed()
         if self._heartbeats.is_awake or not is_moving:
             self._forget_motion()
@@ -70,6 +79,11 @@ class Guard:
 
     def look(self) -> str:
         """The line to report when something is wrong, once for each time it is; otherwise empty."""
+        if (self._trouble or self._measurements.is_expired) and not self._has_told_trouble:
+            self._has_told_trouble = True
+            return f"{self._trouble or self._measurements.describe()}; the arm cannot be held by what is measured"
+        if not self._trouble and not self._measurements.is_expired:
+            self._has_told_trouble = False
         if silence := self._heartbeats.bark():
             return f"{silence}; holding"
         if self._moves_unheard() and not self._has_told:
@@ -81,6 +95,8 @@ class Guard:
         """The state, and why; without reason while it watches."""
         if self._switch.reason is not None:
             return GuardState.STOPPED, self._switch.reason
+        if self._trouble:
+            return GuardState.BLIND, self._trouble
         if not self._measurements.is_awake or self._measurements.is_expired:
             return GuardState.BLIND, self._measurements.describe()
         if self._heartbeats.is_expired:

@@ -131,6 +131,10 @@ class ArmSettings:
     motion: MotionSettings = field(default=MotionSettings())
     gripper: GripperSettings = field(default=GripperSettings())
     camera: CameraSettings = field(default=CameraSettings())
+    guard_timeout_s: float = described(
+        0.5, "no motion unless the guard said so much recently that it watches", low=0.05
+    )
+    stamp_tolerance_s: float = described(1.0, "joint states and images older than this by their stamp do not count")
     measurement_timeout_s: float = described(0.5, "joint states older than this: the arm is lost", low=0.02)
     connect_timeout_s: float = described(10.0, "how long to wait for driver, gripper and camera", low=0.1)
     heartbeat_hz: float = described(20.0, "how often the driver hears that we are alive", low=1.0, high=200.0)

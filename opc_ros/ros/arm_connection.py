@@ -27,6 +27,7 @@ class ArmConnection:
         image_size: int,
         now: Callable[[], int],
         episode: Callable[[], str],
+        why_to_stop: Callable[[], str | None],
     ) -> None:
         self._robot = robot
         self._kind = kind
@@ -35,6 +36,7 @@ class ArmConnection:
         self._image_size = image_size
         self._now = now
         self._episode = episode
+        self._why_to_stop = why_to_stop
         self._taken: tuple[Rung, Arm] | None = None
 
     def take(self, rung: Rung) -> Arm:
@@ -45,7 +47,7 @@ class ArmConnection:
             made: Arm = ScriptedArm(self._robot, image_size=self._image_size, now=self._now)
         else:
             settings = scale_speed(load_arm(self._config, self._robot), self._share(rung))
-            made = RosArm(settings, episode=self._episode)
+            made = RosArm(settings, episode=self._episode, why_to_stop=self._why_to_stop)
         self._taken = (rung, made)
         return made
 

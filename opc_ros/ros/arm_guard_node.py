@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
@@ -15,6 +14,8 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
 from opc_ros.arms.guard import Guard, GuardState
+from opc_ros.arms.joint_watch import JointWatch
+from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.safety import StopSwitch
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import plan_hold
@@ -22,15 +23,18 @@ from opc_ros.bringup.lab import load_arm
 from opc_ros.config import described
 from opc_ros.errors import ArmError
 from opc_ros.ros import convert, topics
-from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
+from opc_ros.ros.joint_messages import reading_from_msg, trajectory_to_msg
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
+from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 
 CHECK_HZ = 50.0
 HOLD_AGAIN_S = 0.2  # an arm that moves although it is held is held again, but not faster than it can obey
-STATUS_S = 0.5
+STATUS_S = 0.1  # whoever commands the arm moves it only within half a second of hearing this
+COUNT_S = 0.5
+MOST_DOUBTS = 3  # readings in a row that are not believed
 
 STATES = {
     GuardState.WAITING: RobotStatus.IDLE,
@@ -58,6 +62,8 @@ class GuardSettings:
     measurement_timeout_s: float = described(0.5, "without joint states the guard is blind", low=0.02, high=60)
     hold_unheard: bool = described(True, "hold an arm that moves though no heartbeats are heard; false: only report it")
     rest_rad_s: float = described(0.02, "a joint slower than this is at rest", low=1e-4, high=0.5)
+    hold_age_s: float = described(0.1, "an arm is told to stay only where it was measured this recently", low=0.01)
+    stamp_tolerance_s: float = described(1.0, "joint states older than this by their stamp are not believed", low=0.01)
 
 
 class ArmGuardNode(OpcNode[GuardSettings]):
@@ -80,8 +86,17 @@ class ArmGuardNode(OpcNode[GuardSettings]):
             holds_unheard=settings.hold_unheard,
             now=time.monotonic,
         )
-        self._reading: JointReading | None = None
-        self._held_s = self._status_s = 0.0
+        self._joints = JointWatch(
+            JointLimits(arm.load_model()),
+            rest_rad_s=settings.rest_rad_s,
+            oldest_s=settings.stamp_tolerance_s,
+            now=time.monotonic,
+        )
+        self._joint_topic = arm.joint_states
+        self._doubts, self._doubted = 0, ""
+        self._owes_hold = False
+        self._held_s = self._status_s = self._counted_s = 0.0
+        self._rivals = 0
         self._shown: GuardState | None = None
         self._commands = self.create_publisher(JointTrajectory, f"{arm.controller}/joint_trajectory", 10)
         self.held.callback(self.destroy_publisher, self._commands)
@@ -97,7 +112,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
 
     def start(self) -> None:
         self._stop = StopChannel(self, self._switch, self._reporter, self._hold)
-        self._timer = self.create_timer(1.0 / CHECK_HZ, self._on_timer)
+        self._timer = create_steady_timer(self, 1.0 / CHECK_HZ, self._on_timer)
 
     def pause(self) -> None:
         self.destroy_timer(self._timer)
@@ -107,23 +122,45 @@ class ArmGuardNode(OpcNode[GuardSettings]):
         try:
             reading = reading_from_msg(msg, self._joint_names)
         except ArmError as error:
-            self.get_logger().error(str(error), throttle_duration_sec=5.0)
+            self._doubt(str(error))
             return
-        if reading is not None:
-            self._reading = reading
-            self._guard.see(is_moving=self._is_moving())
+        if reading is None:
+            return
+        age_s = (self.now_ns() - reading.stamp_ns) * 1e-9
+        if self._joints.see(reading.positions_rad, reading.velocities_rad_s, age_s):
+            self._doubts = 0
+            self._guard.see(is_moving=self._joints.is_moving)
+        else:
+            self._doubt(f"joint states: {self._joints.doubt}")
+
+    def _doubt(self, why: str) -> None:
+        self._doubts += 1
+        self._doubted = why
+        self.get_logger().warning(f"not believed: {why}", throttle_duration_sec=1.0)
 
     def _on_heartbeat(self, msg: Header) -> None:
         self._guard.hear(is_goodbye=not convert.stamp_to_ns(msg.stamp))
 
     def _on_timer(self) -> None:
+        now_s = time.monotonic()
+        self._look_for_rivals(now_s)
         if line := self._guard.look():
             self._reporter.report(SafetyEvent.WATCHDOG, line)
-            if self._guard.must_hold:
+            self._owes_hold = self._guard.must_hold
+        if self._guard.must_hold:
+            is_due = now_s - self._held_s > HOLD_AGAIN_S and self._joints.is_moving
+            if self._owes_hold or is_due:
                 self._hold()
-        elif self._guard.must_hold and self._is_moving() and time.monotonic() - self._held_s > HOLD_AGAIN_S:
-            self._hold()
-        self._tell_state(time.monotonic())
+        self._tell_state(now_s)
+
+    def _look_for_rivals(self, now_s: float) -> None:
+        """Where two drivers tell joint states, none can be believed; one stray message is not yet a trouble."""
+        if now_s - self._counted_s > COUNT_S:
+            self._counted_s, self._rivals = now_s, self.count_publishers(self._joint_topic)
+        trouble = self._doubted if self._doubts >= MOST_DOUBTS else ""
+        if self._rivals > 1:
+            trouble = f"{self._rivals} publishers of {self._joint_topic}, expected one"
+        self._guard.doubt(trouble)
 
     def _tell_state(self, now_s: float) -> None:
         state, reason = self._guard.explain()
@@ -134,17 +171,17 @@ class ArmGuardNode(OpcNode[GuardSettings]):
             RobotStatus(header=convert.header(self.now_ns()), robot=self._robot, state=STATES[state], reason=reason)
         )
 
-    def _is_moving(self) -> bool:
-        if self._reading is None or self._reading.velocities_rad_s is None:
-            return False
-        return bool(np.abs(self._reading.velocities_rad_s).max() > self._settings.rest_rad_s)
-
     def _hold(self) -> None:
-        if self._reading is None:
-            self.get_logger().error("cannot hold: no joint states have come yet")
+        """Where no fresh position can be believed, nothing is sent: a hold must never be a motion."""
+        here = self._joints.holdable(self._settings.hold_age_s)
+        self._owes_hold = here is None
+        if here is None:
+            self.get_logger().error(
+                "cannot hold: no fresh joint states that can be believed", throttle_duration_sec=1.0
+            )
             return
         self._held_s = time.monotonic()
-        self._commands.publish(trajectory_to_msg(plan_hold(self._reading.positions_rad), self._joint_names))
+        self._commands.publish(trajectory_to_msg(plan_hold(here), self._joint_names))
 
 
 def read_arm(settings: GuardSettings, robot: str) -> ArmSettings:

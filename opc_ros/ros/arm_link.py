@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import rclpy
-from opc_interfaces.msg import RobotStatus, SafetyEvent
+from opc_interfaces.msg import SafetyEvent
 from opc_interfaces.srv import LayOutBin
 from rclpy.context import Context
 from rclpy.duration import Duration
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
+from opc_ros.arms.frozen_camera import FrozenCamera
 from opc_ros.arms.safety import StopSwitch, Watchdog
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory, plan_hold
 from opc_ros.episode import Frame
-from opc_ros.errors import ArmError, ArmLost, EpisodeError, OutOfReach, SetupError
+from opc_ros.errors import ArmError, ArmLost, EpisodeError, EpisodeStopped, OutOfReach, SetupError
 from opc_ros.ros import convert, topics
 from opc_ros.ros.gripper import make_gripper
+from opc_ros.ros.guard_word import GuardWord
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
+from opc_ros.ros.node_health import NodeHealth, spin_until_closed
+from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 
 T = TypeVar("T")
 
 HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when an image was taken
 FAREWELL = Duration(seconds=0.5)  # what was said last must not die with this process
-GUARD_S = 2.0  # a guard tells its state twice a second
 FEWEST = 3  # measurements by which stillness is told
 PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
 
@@ -54,7 +57,13 @@ class Received:
 class ArmLink:
     """A node of its own, spun by a thread of its own, so that callers may block wherever they are."""
 
-    def __init__(self, settings: ArmSettings, episode: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: ArmSettings,
+        episode: Callable[[], str] | None = None,
+        why_to_stop: Callable[[], str | None] | None = None,
+    ) -> None:
+        """`why_to_stop` is asked all through every motion: with a reason the arm holds and the motion is broken off."""
         settings = self.settings = settings.with_full_names()
         self.switch = StopSwitch(settings.robot)
         self._limits = settings.joint_limits()
@@ -63,8 +72,8 @@ class ArmLink:
         self._apertures: deque[tuple[float, float]] = deque(maxlen=HISTORY)
         self._newest: Received | None = None
         self._watchdog = Watchdog("joint states", settings.measurement_timeout_s, time.monotonic)
-        self._guard_watchdog = Watchdog("word of the arm's guard", GUARD_S, time.monotonic)
-        self._guard: RobotStatus | None = None
+        self._why_to_stop = why_to_stop or (lambda: None)
+        self._eye = FrozenCamera()
         self._lost = ""
         self._fault = ""
         self._context = Context()
@@ -88,7 +97,9 @@ class ArmLink:
         self._is_closing = threading.Event()
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, name=f"{settings.robot} arm link", daemon=True)
+        # Not spin(): shutting an executor down while another thread spins it is a race in rclpy.
+        spin = partial(spin_until_closed, self._executor, NodeHealth(self._node), self._is_closing)
+        self._thread = threading.Thread(target=spin, name=f"{settings.robot} arm link", daemon=True)
         self._thread.start()
         # A program that ends without closing would be aborted by the threads of ROS.
         atexit.register(self.close)
@@ -125,23 +136,35 @@ class ArmLink:
                 self._changed.wait(PULSE_S)
             self._lost = ""
 
-    def wait_for(self, is_done: Callable[[], bool], *, timeout_s: float, may_be_stopped: bool = False) -> bool:
+    def wait_for(
+        self,
+        is_done: Callable[[], bool],
+        *,
+        timeout_s: float,
+        may_be_stopped: bool = False,
+        may_be_unguarded: bool = False,
+    ) -> bool:
         """Wait until something measured makes it true; tells whether it came true in time."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:
-                self.refuse_if_unfit(may_be_stopped=may_be_stopped)
+                self.refuse_if_unfit(may_be_stopped=may_be_stopped, may_be_unguarded=may_be_unguarded)
                 if is_done():
                     return True
+                if not may_be_stopped and (reason := self._why_to_stop()):
+                    self.hold()
+                    raise EpisodeStopped(reason)
                 left_s = deadline - time.monotonic()
                 if left_s <= 0.0:
                     return False
                 self._changed.wait(min(left_s, PULSE_S))
 
-    def refuse_if_unfit(self, *, may_be_stopped: bool = False) -> None:
+    def refuse_if_unfit(self, *, may_be_stopped: bool = False, may_be_unguarded: bool = False) -> None:
         if not may_be_stopped:
             self.switch.refuse_if_pressed()
         self._look_after_driver()
+        if not (may_be_stopped or may_be_unguarded):
+            self._look_after_guard()
         if self._lost:
             raise ArmLost(f"arm {self.settings.robot}: {self._lost}; see to the driver, then begin a new episode")
 
@@ -235,8 +258,12 @@ class ArmLink:
         if not answer.success:
             raise ArmError(f"arm {self.settings.robot}: {name}: {answer.message}")
         laid_out_ns = self.now_ns()
-        if not self.wait_for(lambda: self.reading().stamp_ns > laid_out_ns, timeout_s=timeout_s):
+        is_back = self.wait_for(
+            lambda: self.reading().stamp_ns > laid_out_ns, timeout_s=timeout_s, may_be_unguarded=True
+        )
+        if not is_back:
             raise ArmLost(f"arm {self.settings.robot}: no joint states after {name}: is the twin running?")
+        self.connect()  # a guard that saw the twin leap has to believe it first
 
     def _connect_topics(self) -> None:
         node, settings = self._node, self.settings
@@ -247,10 +274,9 @@ class ArmLink:
         picture = CompressedImage if settings.camera.is_compressed else Image
         quality = topics.pictures(is_reliable=settings.camera.is_reliable)
         node.create_subscription(picture, settings.camera.topic, self._on_frame, quality)
-        if settings.guard:
-            node.create_subscription(RobotStatus, settings.guard, self._on_guard, topics.LATEST)
+        self._guard = GuardWord(node, settings.guard, settings.guard_timeout_s, self._wake)
         self._lay_out = node.create_client(LayOutBin, settings.lay_out or "lay_out")
-        node.create_timer(1.0 / settings.heartbeat_hz, self._on_timer)
+        create_steady_timer(node, 1.0 / settings.heartbeat_hz, self._on_timer)
 
     def _find_missing(self) -> list[str]:
         settings = self.settings
@@ -261,23 +287,14 @@ class ArmLink:
             (self.gripper.is_connected, f"nobody listens on {settings.gripper.command}"),
             (self._newest is not None, f"no images on {settings.camera.topic}"),
             (
-                not settings.guard or self._is_guarded(),
-                f"no guard on {settings.guard} that hears us{self._guard_says()}",
+                self._guard.allows_motion,
+                f"no guard on {settings.guard} that hears us{self._guard.reason}",
             ),
         )
         return [line for is_there, line in wanted if not is_there]
 
-    def _is_guarded(self) -> bool:
-        is_fresh = self._guard_watchdog.is_awake and not self._guard_watchdog.is_expired
-        return is_fresh and self._guard is not None and self._guard.state == RobotStatus.RUNNING
-
-    def _guard_says(self) -> str:
-        return f" ({self._guard.reason})" if self._guard is not None and self._guard.reason else ""
-
-    def _on_guard(self, msg: RobotStatus) -> None:
+    def _wake(self) -> None:
         with self._changed:
-            self._guard_watchdog.feed()
-            self._guard = msg
             self._changed.notify_all()
 
     def _on_joints(self, msg: JointState) -> None:
@@ -286,11 +303,15 @@ class ArmLink:
         except ArmError as error:
             self._note_fault(str(error))
             return
-        if reading is not None:
-            with self._changed:
-                self._watchdog.feed()
-                self._readings.append((time.monotonic(), reading))
-                self._changed.notify_all()
+        if reading is None:
+            return
+        if complaint := self._stale(reading.stamp_ns, self.settings.measurement_timeout_s):
+            self._note_fault(f"joint states {complaint}")
+            return
+        with self._changed:
+            self._watchdog.feed()
+            self._readings.append((time.monotonic(), reading))
+            self._changed.notify_all()
 
     def _on_gripper(self, msg: JointState) -> None:
         gripper = self.settings.gripper
@@ -306,9 +327,19 @@ class ArmLink:
         except EpisodeError as error:
             self._note_fault(str(error))
             return
+        if complaint := self._stale(frame.stamp_ns, self.settings.camera.timeout_s):
+            self._note_fault(f"images {complaint}")
+            return
         with self._changed:
             self._newest = Received(time.monotonic(), frame)
+            if self._readings and (line := self._eye.see(frame.data, self.reading_at(frame.stamp_ns).positions_rad)):
+                self._lose(line)
             self._changed.notify_all()
+
+    def _stale(self, stamp_ns: int, timeout_s: float) -> str:
+        """What comes in now may have been measured long ago: by a driver or bridge that repeats itself."""
+        age_s, allowed_s = (self.now_ns() - stamp_ns) * 1e-9, max(timeout_s, self.settings.stamp_tolerance_s)
+        return f"stamped {age_s:.2f} s ago, allowed {allowed_s:.2f}" if abs(age_s) > allowed_s else ""
 
     def _on_timer(self) -> None:
         self._beat()
@@ -319,22 +350,25 @@ class ArmLink:
 
     def _look_after_driver(self) -> None:
         with self._changed:
-            for watchdog in (self._watchdog, self._guard_watchdog):
-                if silence := watchdog.bark():
-                    self._lost = silence
-                    self.report(SafetyEvent.WATCHDOG, silence)
-                    self._changed.notify_all()
+            if silence := self._watchdog.bark():
+                self._lose(silence)
+
+    def _look_after_guard(self) -> None:
+        """The arm goes on only while its guard says that it watches: one that is blind, holds or is gone ends it."""
+        with self._changed:
+            if not self._lost and not self._guard.allows_motion:
+                self._lose(self._guard.complaint)
+
+    def _lose(self, why: str) -> None:
+        self._lost = why
+        self.hold()
+        self.report(SafetyEvent.WATCHDOG, why)
+        self._changed.notify_all()
 
     def _note_fault(self, line: str) -> None:
         if line != self._fault:
             self._fault = line
             self.report(SafetyEvent.FAULT, line)
-
-    def _spin(self) -> None:
-        # Not spin(): shutting an executor down while another thread spins it is a race in rclpy.
-        with contextlib.suppress(ExternalShutdownException):
-            while not self._is_closing.is_set():
-                self._executor.spin_once(timeout_sec=0.1)
 
 
 def _last(measured: Sequence[tuple[float, T]], seconds: float, since_s: float) -> list[tuple[float, T]]:

@@ -16,7 +16,6 @@ import cv2
 import numpy as np
 from opc_interfaces.msg import EpisodeSummary, Label, Ranking, RecorderStatus, RobotStatus, SafetyEvent
 from opc_interfaces.srv import GetDeployment
-from rclpy.clock import Clock, ClockType
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage
 
@@ -30,6 +29,7 @@ from opc_ros.ros import convert, topics
 from opc_ros.ros.console_commands import LabCommands
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.run import run_node
+from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import KINDS
 
 LOOK_S = 1.0  # how often the graph is searched for robots, and the scheduler asked
@@ -94,8 +94,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
     def start(self) -> None:
         address = self._server.start()
         self.get_logger().info(f"console: {address}")
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = self.create_timer(LOOK_S, self._look, clock=steady)
+        self._timer = create_steady_timer(self, LOOK_S, self._look)
         self._look()
 
     def pause(self) -> None:

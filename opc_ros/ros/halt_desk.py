@@ -6,10 +6,11 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from opc_interfaces.srv import HaltDeployment
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from std_msgs.msg import String
 
@@ -19,6 +20,7 @@ from opc_ros.deployment.halting import halt, obey_left_halts
 from opc_ros.deployment.revoking import revocation_list
 from opc_ros.errors import OpcError
 from opc_ros.ros import topics
+from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 from opc_ros.ros.services import create_service
 from opc_ros.ros.steady import create_steady_timer
 
@@ -43,7 +45,9 @@ class HaltDesk:
         self._executor.add_node(self._node)
         self._held.callback(self._executor.shutdown)
         self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._spin, name="halt desk", daemon=True)
+        health = NodeHealth(self._node)
+        spin = partial(spin_until_closed, self._executor, health, self._is_closing)
+        self._thread = threading.Thread(target=spin, name="halt desk", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -73,8 +77,3 @@ class HaltDesk:
                 self._said_serial = serial
         except (OpcError, sqlite3.Error) as error:
             self._node.get_logger().error(f"the queue cannot be read: {error}", throttle_duration_sec=5.0)
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            while not self._is_closing.is_set():
-                self._executor.spin_once(timeout_sec=0.1)

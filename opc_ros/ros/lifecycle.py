@@ -11,15 +11,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
-from rclpy.publisher import Publisher
 
 from opc_ros.config import parse_config
 from opc_ros.documents import parse_yaml, read_bytes
 from opc_ros.errors import ConfigError, OpcError
+from opc_ros.ros.node_health import NodeHealth
 
 S = TypeVar("S")
 
@@ -51,8 +50,7 @@ class OpcNode(LifecycleNode, Generic[S]):
         self._refusal: OpcError | None = None
         self._is_starting_itself = False
         self._was_active = False
-        self.callback_errors = 0
-        self._diagnostics_of_errors: Publisher | None = None
+        self.health = NodeHealth(self)
         self._declare()
         self._serve_change = self._service_change_state.callback
         self._service_change_state.callback = self._on_change_state
@@ -123,22 +121,6 @@ class OpcNode(LifecycleNode, Generic[S]):
             self._attempt(self.pause)
         return self._attempt(self.held.close)
 
-    def count_error(self, trace: str) -> None:
-        """A callback raised: say so in the log and on `/diagnostics`, and go on."""
-        self.callback_errors += 1
-        last = trace.strip().splitlines()[-1]
-        self.get_logger().error(f"a callback failed and is left out: {last}", throttle_duration_sec=1.0)
-        self.get_logger().debug(trace)
-        if self._diagnostics_of_errors is None:
-            self._diagnostics_of_errors = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        status = DiagnosticStatus(
-            level=DiagnosticStatus.ERROR,
-            name=f"{self.get_fully_qualified_name()}: callbacks",
-            message=last[:500],
-            values=[KeyValue(key="failed", value=str(self.callback_errors))],
-        )
-        self._diagnostics_of_errors.publish(DiagnosticArray(status=[status]))
-
     def note_refused(self, what: str) -> None:
         """Somebody on the network asked a guarded node for what it does not do."""
         self.get_logger().warning(what)
@@ -148,7 +130,12 @@ class OpcNode(LifecycleNode, Generic[S]):
             self.note_refused(f"transition {request.transition.id} asked for over the network: refused")
             response.success = False
             return response
-        return self._serve_change(request, response)
+        try:
+            return self._serve_change(request, response)
+        except Exception as error:  # rclpy raises where the transition does not exist, and leaves the client waiting
+            self.health.note_failure(error)
+            response.success = False
+            return response
 
     def _attempt(self, act: Callable[[], None]) -> TransitionCallbackReturn:
         # rclpy swallows what a transition raises, so it is kept and told here.

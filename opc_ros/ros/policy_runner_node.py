@@ -39,6 +39,7 @@ from opc_ros.ros.permit_messages import permit_from_msg, rung_of
 from opc_ros.ros.recorder_watch import RecorderWatch
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
+from opc_ros.ros.steady import create_steady_timer
 
 ENDS = {
     End.DONE: RunEpisodes.Result.DONE,
@@ -109,6 +110,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             settings.image_size,
             self.now_ns,
             lambda: self._sink.episode_id,
+            lambda: self._runner.why_to_stop(self._permit) if self._permit else self._why_to_stop(),
         )
         self.held.callback(self._arm.close)
         self._goal: ServerGoalHandle | None = None
@@ -127,7 +129,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
 
     def start(self) -> None:
         self._is_stopping = False
-        self._timer = self.create_timer(0.2, self._publish_status, callback_group=self._group)
+        self._timer = create_steady_timer(self, 0.2, self._publish_status, self._group)
 
     def pause(self) -> None:
         """Let the episode under way end at its next step."""

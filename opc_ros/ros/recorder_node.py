@@ -18,7 +18,6 @@ from opc_interfaces.msg import GraspAction as GraspActionMsg
 from opc_interfaces.msg import GraspStep as GraspStepMsg
 from opc_interfaces.msg import Label as LabelMsg
 from opc_interfaces.msg import ToolState as ToolStateMsg
-from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.publisher import Publisher
@@ -42,6 +41,7 @@ from opc_ros.ros.recorder_messages import diagnostics_to_msg, status_to_msg, sum
 from opc_ros.ros.recorder_services import RecorderServices
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
+from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.store_sink import StoreSink
 from opc_ros.store import open_store
 from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels
@@ -83,7 +83,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         )
         services.offer(self.held)
         for period_s, callback in ((TICK_S, self._tick), (STATUS_S, self._publish_state)):
-            timer = self.create_timer(period_s, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
+            timer = create_steady_timer(self, period_s, callback)
             self.held.callback(self.destroy_timer, timer)
 
     def start(self) -> None:

@@ -36,13 +36,22 @@ class RosArm:
     present one. After a loss only `begin` starts anew. An instance is for one thread; `stop` may come from any.
     """
 
-    def __init__(self, settings: ArmSettings, *, episode: Callable[[], str] | None = None) -> None:
-        """`episode` names the running one in safety events; without it, what `episode/event` tells does."""
+    def __init__(
+        self,
+        settings: ArmSettings,
+        *,
+        episode: Callable[[], str] | None = None,
+        why_to_stop: Callable[[], str | None] | None = None,
+    ) -> None:
+        """`episode` names the running one in safety events; without it, what `episode/event` tells does.
+
+        `why_to_stop` is asked all through every motion; a reason holds the arm at once and raises EpisodeStopped.
+        """
         self._settings = settings
         self._kinematics = settings.kinematics()
         self._limits = settings.joint_limits()
         self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
-        self._link = ArmLink(settings, episode)
+        self._link = ArmLink(settings, episode, why_to_stop)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
         self._has_closed = False  # the gripper, since it was last opened
         self._looked_ns = 0  # images up to here show what was before

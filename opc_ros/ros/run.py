@@ -6,7 +6,6 @@ import argparse
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -27,6 +26,7 @@ from rclpy.utilities import remove_ros_args
 from opc_ros.bringup.shared_memory import sweep_shared_memory
 from opc_ros.errors import OpcError
 from opc_ros.ros.lifecycle import OpcNode, describe_settings
+from opc_ros.ros.node_health import spin_some
 
 # How long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run.
 _PATIENCE_S = 0.1
@@ -67,22 +67,12 @@ def _run(kind: type[OpcNode], threads: int, stopping: threading.Event) -> int:
         node.start_itself()
         executor.add_node(node)
         while not stopping.is_set() and node.exit_code is None:
-            _spin(executor, node)
+            spin_some(executor, node.health, _PATIENCE_S)
         return node.exit_code or 0
     finally:
         node.hurry()
         executor.shutdown()
         node.close()
-
-
-def _spin(executor: Executor, node: OpcNode) -> None:
-    """Serve what comes; whatever a message does to its callback, the node lives, and `/diagnostics` counts it."""
-    try:
-        executor.spin_once(timeout_sec=_PATIENCE_S)
-    except _WRONG_USAGE:
-        raise
-    except Exception:
-        node.count_error(traceback.format_exc())
 
 
 def _parse_usage(kind: type[OpcNode], words: Sequence[str]) -> None:

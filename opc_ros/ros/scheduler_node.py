@@ -113,7 +113,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             (SubmitStatement, "/deployment/statement", self._on_statement),
             (GetDeployment, "/deployment/status", self._on_status),
         ):
-            service = create_service(self, kind, name, partial(_answer, act))
+            service = create_service(self, kind, name, partial(self._answer, act))
             self.held.callback(self.destroy_service, service)
 
     def note_refused(self, what: str) -> None:
@@ -121,6 +121,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._statements.note_refusal(what)
 
     def start(self) -> None:
+        self._ticked_s = time.monotonic()
         self._timer = create_steady_timer(self, self._settings.tick_s, self._tick)
 
     def pause(self) -> None:
@@ -150,6 +151,9 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         """A scheduler that was shut out, or whose audit log is damaged, must not go on: robots hold by themselves."""
         if not self.is_active:
             return
+        now_s = time.monotonic()
+        self.health.note_pause(max(0.0, now_s - self._ticked_s - self._settings.tick_s))
+        self._ticked_s = now_s
         try:
             self._follow(self._scheduler.tick())
         except DeploymentError as error:
@@ -239,19 +243,20 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
                 response.decision = decision_to_msg(outcome.decision, filed.id, self.now_ns())
         self._tick()
 
+    def _answer(self, act: Callable[[Any, Any], None], request: Any, response: Any) -> Any:
+        """Fill in a response, or say in one line why not; whoever asks is answered, whatever was asked."""
+        try:
+            act(request, response)
+            response.success = True
+        except Exception as error:
+            if not isinstance(error, OpcError):
+                self.health.note_failure(error)
+            response.success = False
+            response.message = " ".join(str(error).split())
+        return response
+
     def _on_status(self, request: Any, response: Any) -> None:
         response.status_json = json.dumps(describe_deployment(self._queue, self.now_ns(), request.request_id))
-
-
-def _answer(act: Callable[[Any, Any], None], request: Any, response: Any) -> Any:
-    """Fill in a response, or say in one line why not."""
-    try:
-        act(request, response)
-        response.success = True
-    except OpcError as error:
-        response.success = False
-        response.message = str(error)
-    return response
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,7 +17,6 @@ from opc_interfaces.srv import RegisterCandidate
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 
 from opc_ros.errors import OpcError
@@ -31,6 +30,7 @@ from opc_ros.ros.ranking_messages import run_to_msg
 from opc_ros.ros.run import run_node
 from opc_ros.ros.scorer_settings import ScorerSettings
 from opc_ros.ros.services import create_service
+from opc_ros.ros.steady import create_steady_timer
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.metrics import find_ranking_metric
 from opc_ros.store import open_store
@@ -77,12 +77,8 @@ class ScorerNode(OpcNode[ScorerSettings]):
         service = create_service(self, RegisterCandidate, "register_candidate", self._register)
         self.held.callback(self.destroy_service, service)
         if settings.rescore_s > 0:
-            timer = self.create_timer(
-                settings.rescore_s,
-                self._look_for_news,
-                callback_group=MutuallyExclusiveCallbackGroup(),
-                clock=Clock(clock_type=ClockType.STEADY_TIME),
-            )
+            group = MutuallyExclusiveCallbackGroup()
+            timer = create_steady_timer(self, settings.rescore_s, self._look_for_news, group)
             self.held.callback(self.destroy_timer, timer)
 
     def start(self) -> None:

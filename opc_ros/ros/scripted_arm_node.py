@@ -26,6 +26,7 @@ from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.recorder_watch import RecorderWatch
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
+from opc_ros.ros.steady import create_steady_timer
 
 POLICY = "scripted"
 
@@ -187,7 +188,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
     def start(self) -> None:
         self._stopping.clear()
         self._arm.release()
-        self._timer = self.create_timer(1.0 / self._settings.rate_hz, self._tick)
+        self._timer = create_steady_timer(self, 1.0 / self._settings.rate_hz, self._tick)
         self._thread = threading.Thread(target=self._work)
         self._thread.start()
 

@@ -83,4 +83,5 @@ class RestlessDriver:
         self._fingers.publish(reading_to_msg([LEANING.gripper.joint], [LEANING.gripper.open_m], [], self._now_ns()))
 
     def _picture(self) -> None:
+        self._frame = Frame.from_image(np.full((16, 16, 3), time.monotonic_ns() >> 24 & 255, np.uint8), 1)
         self._pictures.publish(convert.frame_to_msg(dataclasses.replace(self._frame, stamp_ns=self._now_ns())))

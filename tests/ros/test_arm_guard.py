@@ -59,7 +59,8 @@ class GuardProcess:
 
     def __init__(self) -> None:
         words = ["--ros-args", "-r", f"__ns:=/{ROBOT}", "-p", "arm_config:=arm_twin.yaml"]
-        words += ["-p", f"heartbeat_timeout_s:={TIMEOUT_S}", "-p", f"measurement_timeout_s:={TIMEOUT_S}"]
+        for name in ("heartbeat_timeout_s", "measurement_timeout_s", "hold_age_s", "stamp_tolerance_s"):
+            words += ["-p", f"{name}:={TIMEOUT_S}"]
         self._child = subprocess.Popen([sys.executable, "-m", "opc_ros.ros.arm_guard_node", *words], cwd=ROOT)
 
     def end(self) -> int:

@@ -36,6 +36,7 @@ _FILE = load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings)
 SETTINGS = dataclasses.replace(
     _FILE,
     measurement_timeout_s=20.0,
+    guard_timeout_s=3.0,
     connect_timeout_s=PATIENCE_S,
     camera=dataclasses.replace(_FILE.camera, timeout_s=PATIENCE_S),
     motion=dataclasses.replace(_FILE.motion, patience=20.0),

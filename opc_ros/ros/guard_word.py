@@ -1,0 +1,57 @@
+"""What an arm's guard said last, and whether the arm may move on its word."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from opc_interfaces.msg import RobotStatus
+from rclpy.node import Node
+
+from opc_ros.arms.safety import Watchdog
+from opc_ros.ros import topics
+
+STATES = {
+    RobotStatus.OFFLINE: "offline",
+    RobotStatus.IDLE: "idle",
+    RobotStatus.RUNNING: "watching",
+    RobotStatus.HOLDING: "holding",
+    RobotStatus.STOPPED: "stopped",
+    RobotStatus.FAULT: "in fault",
+}
+
+
+class GuardWord:
+    """Listens to one guard; without a topic there is no guard to ask, and the arm may move."""
+
+    def __init__(self, node: Node, topic: str, timeout_s: float, on_news: Callable[[], None]) -> None:
+        self._topic = topic
+        self._watchdog = Watchdog("word of the arm's guard", timeout_s, time.monotonic)
+        self._on_news = on_news
+        self._said: RobotStatus | None = None
+        if topic:
+            node.create_subscription(RobotStatus, topic, self._hear, topics.LATEST)
+
+    @property
+    def allows_motion(self) -> bool:
+        """Whether it has said within its timeout that it hears us and can hold the arm."""
+        if not self._topic:
+            return True
+        is_fresh = self._watchdog.is_awake and not self._watchdog.is_expired
+        return is_fresh and self._said is not None and self._said.state == RobotStatus.RUNNING
+
+    @property
+    def reason(self) -> str:
+        return f" ({self._said.reason})" if self._said is not None and self._said.reason else ""
+
+    @property
+    def complaint(self) -> str:
+        """Why the arm may not move now."""
+        if self._said is None or self._watchdog.is_expired:
+            return self._watchdog.describe()
+        return f"the arm's guard is {STATES.get(self._said.state, 'in no known state')}{self.reason}"
+
+    def _hear(self, status: RobotStatus) -> None:
+        self._watchdog.feed()
+        self._said = status
+        self._on_news()

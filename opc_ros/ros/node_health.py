@@ -1,0 +1,92 @@
+"""What a node tells of itself on /diagnostics: callbacks that failed, and its longest pause."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections import deque
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.executors import Executor, ExternalShutdownException
+from rclpy.node import Node
+
+from opc_ros.ros import convert, topics
+from opc_ros.ros.steady import create_steady_timer
+
+TELL_S = 1.0
+KEPT = 60  # of the seconds over which the longest pause is told
+
+
+class NodeHealth:
+    """Counts what went wrong inside a node that goes on in spite of it, and tells it once a second."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._failures = 0
+        self._last = ""
+        self._pause_s = 0.0
+        self._pauses_s: deque[float] = deque(maxlen=KEPT)  # the longest of each second
+        self._longest_s = 0.0
+        name = f"{node.get_namespace().rstrip('/')}/{node.get_name()}"
+        self._name = f"{name}: callbacks".lstrip("/")
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", topics.RECORDED)
+        self._timer = create_steady_timer(node, TELL_S, self._tell)
+
+    @property
+    def failures(self) -> int:
+        return self._failures
+
+    @property
+    def longest_pause_s(self) -> float:
+        """Since the node started."""
+        return self._longest_s
+
+    def note_failure(self, error: BaseException) -> None:
+        """A callback raised: no message may end a node, but nobody may miss it either."""
+        self._failures += 1
+        self._last = f"{type(error).__name__}: {error}"[:300]
+        trace = "".join(traceback.format_exception(error))
+        self._node.get_logger().error(f"a callback failed, and the node goes on: {trace}", throttle_duration_sec=1.0)
+
+    def note_pause(self, seconds: float) -> None:
+        """How late something came that should have come at its time."""
+        self._pause_s = max(self._pause_s, seconds)
+        self._longest_s = max(self._longest_s, seconds)
+
+    def _tell(self) -> None:
+        self._pauses_s.append(self._pause_s)
+        self._pause_s = 0.0
+        values = {
+            "callbacks failed": str(self._failures),
+            "last failure": self._last,
+            "longest pause of the last minute, s": f"{max(self._pauses_s):.3f}",
+            "longest pause, s": f"{self._longest_s:.3f}",
+        }
+        status = DiagnosticStatus(
+            level=DiagnosticStatus.WARN if self._failures else DiagnosticStatus.OK,
+            name=self._name,
+            message=f"{self._failures} callbacks failed" if self._failures else "no callback has failed",
+            hardware_id=self._node.get_namespace().strip("/"),
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+        stamp_ns = int(self._node.get_clock().now().nanoseconds)
+        self._publisher.publish(DiagnosticArray(header=convert.header(stamp_ns, ""), status=[status]))
+
+
+def spin_some(executor: Executor, health: NodeHealth, timeout_s: float) -> None:
+    """Deal with what has come; a callback that raises is counted, and the node lives on."""
+    try:
+        executor.spin_once(timeout_sec=timeout_s)
+    except ExternalShutdownException:
+        raise
+    except Exception as error:
+        health.note_failure(error)
+
+
+def spin_until_closed(executor: Executor, health: NodeHealth, is_closing: threading.Event) -> None:
+    """The same for a thread, until it is told to end or ROS is shut down."""
+    try:
+        while not is_closing.is_set():
+            spin_some(executor, health, 0.1)
+    except ExternalShutdownException:
+        return

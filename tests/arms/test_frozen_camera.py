@@ -1,0 +1,31 @@
+"""A camera that shows one image for ever, however fresh its stamps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opc_ros.arms.frozen_camera import FrozenCamera
+
+HOME = np.zeros(7)
+
+
+def test_the_same_image_is_fine_while_the_arm_stands_still() -> None:
+    eye = FrozenCamera()
+    assert [eye.see(b"image", HOME + 0.01 * n) for n in range(3)] == ["", "", ""]
+
+
+def test_the_same_image_although_the_arm_has_moved_is_reported() -> None:
+    eye = FrozenCamera()
+    eye.see(b"image", HOME)
+    moved = HOME.copy()
+    moved[2] = np.radians(12.0)
+    assert eye.see(b"image", moved) == ""  # may have been taken just before the arm moved
+    assert eye.see(b"image", moved) == "camera: the same image again although a joint has turned by 12 deg"
+    assert eye.see(b"another", moved) == ""
+
+
+def test_a_slow_arm_does_not_hide_it() -> None:
+    eye = FrozenCamera()
+    lines = [eye.see(b"image", HOME + 0.02 * n) for n in range(10)]
+    assert lines[:6] == [""] * 6
+    assert all(lines[6:])
