@@ -152,7 +152,7 @@ def _collecting_side(arguments: Mapping[str, str], lab: Lab, robot: str) -> list
         "arm_config": _arm_file(arguments),
         "policy": arguments["policy"],
         "state": str(state),
-        "people": str(state / "people"),
+        "keys": str(state / "keys"),
         "judge": arguments["judge"],
         "object_set": arguments["object_set"],
         "episodes": read_integer(arguments, "episodes"),

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 EXAMPLES = """examples:
-  opc keys create people/ada                                  # once; the private part stays with ada
-  opc keys export people/ada robots/arm1/people               # whose leave arm1 takes
-  opc permit --key people/ada --person ada --robot arm1 --policy blind_grasps --episodes 200
-  opc permit --key people/ada --person ada --robot arm1 --policy teleoperation --episodes 20 --hours 2
-  opc up hardware robots:=arm1 mode:=collect                  # records under the permit in robots/arm1
+  opc people add ada --key ~/.ssh/id_ed25519.pub --role operator     # once: whose leave counts
+  opc keys export deployment/keys robots/arm1/keys                   # and for which robots
+  opc permit --robot arm1 --policy blind_grasps --episodes 200
+  opc permit --robot arm1 --policy teleoperation --episodes 20 --hours 2 --key ada
+  opc up hardware robots:=arm1 mode:=collect                         # records under the permit in robots/arm1
 
 policies: blind_grasps, teleoperation, or service:NAME for one of your own behind the ROS service NAME"""
 
@@ -24,8 +24,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--key", type=Path, required=True, metavar="FOLDER", help="with your private key")
-    parser.add_argument("--person", required=True, help="your name")
+    parser.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
+    parser.add_argument("--person", default="", help="sign as this person, where you have keys of several")
+    parser.add_argument("--state", type=Path, default=Path("deployment"), help="the deployment's folder, with its keys")
     parser.add_argument("--robot", required=True)
     parser.add_argument("--policy", required=True, help="what may play")
     parser.add_argument("--episodes", type=int, required=True, metavar="N", help="how many may be begun")
@@ -39,12 +40,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run(arguments: argparse.Namespace) -> int:
     """Sign, and put it where the robot looks."""
     from opc_ros.deployment.behaviour_permit import FILE_NAME, issue_behaviour_permit, write_signed
-    from opc_ros.deployment.keys import load_signer
+    from opc_ros.deployment.folder import DeploymentFolder
+    from opc_ros.deployment.signing import find_signer
     from opc_ros.durable import make_folder
 
+    signs = find_signer(DeploymentFolder(arguments.state).keys, arguments.key, arguments.person)
     signed = issue_behaviour_permit(
-        load_signer(arguments.key),
-        person=arguments.person,
+        signs.signer,
+        person=signs.person,
         robot=arguments.robot,
         policy=arguments.policy,
         episodes=arguments.episodes,
@@ -60,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"path": str(path), **content}))
     else:
         print(
-            f"{path}: {arguments.person} allows {arguments.policy} {arguments.episodes} episodes on {arguments.robot} "
+            f"{path}: {signs.person} allows {arguments.policy} {arguments.episodes} episodes on {arguments.robot} "
             f"at {arguments.speed:.0%} of its speed, for {arguments.hours:g} hours"
         )
     return 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.config import parse_config
 from opc_ros.deployment.dsse import Signed, from_text, to_text
-from opc_ros.deployment.keys import Signer, TrustedKeys
+from opc_ros.deployment.keys import TextSigner
+from opc_ros.deployment.people import People
 from opc_ros.deployment.permit import open_document, sign_document
 from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.durable import replace_file
@@ -17,6 +19,7 @@ from opc_ros.errors import PermitRefused
 
 KIND = "behaviour-permit"
 FILE_NAME = "behaviour.permit"
+ID = re.compile(r"behaviour-[0-9a-f]{16}")  # it names a file
 LARGEST_SPEED = 0.5  # nobody has scored what runs under it
 
 
@@ -41,7 +44,7 @@ class _Payload:
 
 
 def issue_behaviour_permit(
-    signer: Signer,
+    signer: TextSigner,
     *,
     person: str,
     robot: str,
@@ -66,12 +69,16 @@ def issue_behaviour_permit(
     return sign_document(KIND, dataclasses.asdict(permit), signer)
 
 
-def open_behaviour_permit(
-    signed: Signed, people: TrustedKeys, *, robot: str, policy: str, now_ns: int
-) -> BehaviourPermit:
-    """The permit inside, if a person whose key is known signed it for this robot and policy, and it still counts."""
-    permit: BehaviourPermit = open_document(signed, people, KIND, _Payload).content
+def open_behaviour_permit(signed: Signed, people: People, *, robot: str, policy: str, now_ns: int) -> BehaviourPermit:
+    """The permit inside, if an operator signed it for this robot and policy, and it still counts."""
+    operators = {name: each.public_keys() for name, each in people.people.items() if "operator" in each.roles}
+    if not operators:
+        raise PermitRefused("behaviour permit: nobody is an operator here; `opc people add NAME --role operator`")
+    known = {key_id: key for keys in operators.values() for key_id, key in keys.items()}
+    permit: BehaviourPermit = open_document(signed, known, KIND, _Payload).content
     _refuse_nonsense(permit)
+    # Whoever it names must be who signed it, not just any operator.
+    open_document(signed, operators.get(permit.person, {}), KIND, _Payload)
     for what, got, expected in (("robot", permit.robot, robot), ("policy", permit.policy, policy)):
         if got != expected:
             raise PermitRefused(f"{permit.permit_id}: is for {what} {got}, expected {expected}")
@@ -125,6 +132,8 @@ def _refuse_nonsense(permit: BehaviourPermit) -> None:
         raise PermitRefused(f"{permit.permit_id}: {permit.episodes} episodes, and ends before it begins")
     if not 0.0 < permit.speed <= LARGEST_SPEED:
         raise PermitRefused(f"{permit.permit_id}: speed {permit.speed:g}, expected above 0 and at most {LARGEST_SPEED}")
+    if not ID.fullmatch(permit.permit_id):
+        raise PermitRefused(f"behaviour permit: id {permit.permit_id!r}, expected behaviour- and 16 hexadecimal digits")
     if not permit.person or not permit.robot or not permit.policy:
         raise PermitRefused(f"{permit.permit_id}: expected a person, a robot and a policy")
 

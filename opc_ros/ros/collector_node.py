@@ -22,7 +22,7 @@ from opc_ros.deployment.behaviour_permit import (
     open_behaviour_permit,
     read_signed,
 )
-from opc_ros.deployment.keys import load_trusted_keys
+from opc_ros.deployment.people import load_people
 from opc_ros.errors import ConfigError
 from opc_ros.playing import Player
 from opc_ros.recording.episode_id import make_episode_id
@@ -46,7 +46,7 @@ class CollectorSettings:
     arm_config: str = described("config/arm.yaml", "arm or lab file that says how the arm is reached")
     policy: str = described("blind_grasps", "blind_grasps, teleoperation, or service:NAME for one of your own")
     state: str = described("runner", "folder with behaviour.permit, in which played episodes are counted too")
-    people: str = described("people", "folder with the public keys of those whose permits count")
+    keys: str = described("keys", "folder with people.yaml: an operator's permits count")
     judge: Literal["images", "gripper", "person"] = described(
         "images", "who labels: gripper and images, and a person where they disagree; the gripper alone; a person"
     )
@@ -81,7 +81,7 @@ class CollectorNode(BehaviourRunner[CollectorSettings]):
 
     def perform(self, settings: CollectorSettings) -> Performance:
         robot = robot_name(self, settings.robot)
-        self._people, self._robot, self._policy = Path(settings.people), robot, settings.policy
+        self._keys, self._robot, self._policy = Path(settings.keys), robot, settings.policy
         self._state = Path(settings.state)
         permit = self._check_permit()
         budget = EpisodeBudget(self._state, permit)
@@ -131,7 +131,7 @@ class CollectorNode(BehaviourRunner[CollectorSettings]):
 
     def _check_permit(self) -> BehaviourPermit:
         """Read anew each time, so that a permit taken away or replaced counts before the next episode."""
-        people = load_trusted_keys(self._people)
+        people = load_people(self._keys)
         signed = read_signed(self._state / FILE_NAME)
         return open_behaviour_permit(signed, people, robot=self._robot, policy=self._policy, now_ns=self.now_ns())
 

@@ -13,7 +13,8 @@ from opc_ros.deployment.behaviour_permit import (
     read_signed,
 )
 from opc_ros.deployment.dsse import Signed
-from opc_ros.deployment.keys import create_keys, load_trusted_keys
+from opc_ros.deployment.keys import PRIVATE_NAME, create_keys
+from opc_ros.deployment.people import add_person, load_people
 from opc_ros.errors import PermitRefused
 
 HOUR_NS = 3_600_000_000_000
@@ -27,7 +28,9 @@ def ada(tmp_path):
 
 @pytest.fixture
 def people(ada, tmp_path):
-    return load_trusted_keys(tmp_path / "ada")
+    folder = tmp_path / "deployment" / "keys"
+    add_person(folder, "ada", ada.private_key.public_key(), ["operator"])
+    return load_people(folder)
 
 
 def sign(signer, **changes: object) -> Signed:
@@ -91,12 +94,24 @@ def test_a_restart_does_not_give_episodes_back(ada, people, tmp_path):
         EpisodeBudget(tmp_path, permit).spend()
 
 
-def test_the_command_signs_where_the_robot_looks(ada, tmp_path, monkeypatch, capsys):
+def test_an_operator_cannot_sign_for_another_and_who_is_no_operator_not_at_all(ada, people, tmp_path):
+    bob = create_keys(tmp_path / "bob")
+    folder = tmp_path / "deployment" / "keys"
+    add_person(folder, "bob", bob.private_key.public_key(), ["requester", "approver", "labeller"])
+    with pytest.raises(PermitRefused, match="does not trust"):
+        check(sign(bob, person="bob"), load_people(folder))
+    add_person(folder, "bob", bob.private_key.public_key(), ["operator"])
+    assert check(sign(bob, person="bob"), load_people(folder)).person == "bob"
+    with pytest.raises(PermitRefused, match="does not trust"):
+        check(sign(bob, person="ada"), load_people(folder))
+
+
+def test_the_command_signs_where_the_robot_looks(ada, people, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    words = ["permit", "--key", "ada", "--person", "ada", "--robot", "arm1", "--policy", "blind_grasps"]
+    words = ["permit", "--key", f"ada/{PRIVATE_NAME}", "--robot", "arm1", "--policy", "blind_grasps"]
     assert main([*words, "--episodes", "200", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["path"], told["episodes"]) == ("robots/arm1/behaviour.permit", 200)
+    assert (told["path"], told["person"], told["episodes"]) == ("robots/arm1/behaviour.permit", "ada", 200)
     assert read_signed(tmp_path / told["path"]).key_id == ada.key_id
     assert main([*words, "--episodes", "200", "--speed", "2"]) == 1
     assert "expected above 0 and at most 0.5" in capsys.readouterr().err

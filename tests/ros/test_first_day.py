@@ -22,6 +22,7 @@ from opc_ros.bringup.supervisor import Supervisor
 from opc_ros.bringup.systems import find_system
 from opc_ros.cli.main import main
 from opc_ros.deployment.keys import create_keys, export_public_keys
+from opc_ros.deployment.signing import make_person_key
 from opc_ros.grasp import GraspAction
 from opc_ros.ros import convert, topics
 from opc_ros.store import open_store
@@ -40,8 +41,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "arm.yaml").write_text(yaml.safe_dump(arm))
     robots = {ROBOT: {"arm": "arm.yaml", "rungs": ["reduced", "full"]}}
     (folder / "lab.yaml").write_text(yaml.safe_dump({"store": str(folder / "store"), "robots": robots}))
-    create_keys(folder / "ada")
-    export_public_keys(folder / "ada", folder / "robots" / ROBOT / "people")
+    create_keys(folder / "deployment" / "keys")
+    make_person_key(folder / "deployment" / "keys", "ada")
+    export_public_keys(folder / "deployment" / "keys", folder / "robots" / ROBOT / "keys")
     with own_domain():
         twin = TwinProcess(arm_config=folder / "arm.yaml")
         yield folder
@@ -49,7 +51,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def sign(lab: Path, policy: str, episodes: int) -> None:
-    words = ["--key", str(lab / "ada"), "--person", "ada", "--robot", ROBOT, "--policy", policy, "--speed", "0.5"]
+    words = ["--state", str(lab / "deployment"), "--robot", ROBOT, "--policy", policy, "--speed", "0.5"]
     out = lab / "robots" / ROBOT / "behaviour.permit"
     assert main(["permit", *words, "--episodes", str(episodes), "--out", str(out)]) == 0
 
