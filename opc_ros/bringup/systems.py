@@ -110,7 +110,7 @@ def _store(arguments: Mapping[str, str], lab: Lab) -> str:
 
 
 def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ...]:
-    """What runs once for all robots: who scores, by what the gate asks for, and who lends robots."""
+    """What runs once for all robots: who scores, by what the gate asks for, who lends robots, and the live page."""
     from opc_ros.deployment.gate import GateRules
 
     rules = load_config(Path(read_config(arguments, "gate_config")), GateRules)
@@ -127,7 +127,12 @@ def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ..
     }
     scorer: dict[str, Parameter] = {"store": store, "candidates": candidates, "scores": str(scores)}
     scorer |= {"metric": rules.metric, "top_k": rules.top_k, "rescore_s": read_number(arguments, "rescore_s")}
-    return (NodeSpec("scorer", "", scorer), NodeSpec("scheduler", "", scheduler))
+    nodes = [NodeSpec("scorer", "", scorer), NodeSpec("scheduler", "", scheduler)]
+    if port := read_integer(arguments, "console"):
+        console: dict[str, Parameter] = {"store": store, "candidates": candidates, "port": port}
+        console |= {"scores": str(scores / "published"), "deployment": read_folder(arguments, "deployment")}
+        nodes.append(NodeSpec("console", "", console))
+    return tuple(nodes)
 
 
 def _robot_side(
@@ -224,6 +229,7 @@ LOOP = (
     Argument("deployment", "deployment", "folder of keys, queue and audit log, where the scheduler runs"),
     Argument("state", "robots", "folder with one folder for each robot: its public keys and journal"),
     Argument("rescore_s", "0", "how often the scorer looks for new episodes and candidates; 0: only when asked"),
+    Argument("console", "8640", "port of the live page, or one of the next few if it is taken; 0: no page"),
 )
 POLICY = Argument("policy", "better", "behaviour policy that collects; sim_bridge/behaviour.py names them")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ from opc_ros.console.guarding import is_loopback
 from opc_ros.errors import SetupError
 
 START_S = 10.0
+PORTS_TRIED = 20
 
 
 class ConsoleServer:
@@ -22,14 +24,7 @@ class ConsoleServer:
         is_open = not is_loopback(host)
         hosts = frozenset({host, *LOOPBACK, *((socket.gethostname(), *_addresses()) if is_open else ())})
         app = build_app(console, hosts=hosts, needs_token_to_read=is_open)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-        except OSError as error:
-            self._socket.close()
-            raise SetupError(f"console: cannot listen on {host}:{port}: {error.strerror or error}") from error
+        self._socket = _listen(host, port)
         # Streams never end by themselves, so whoever still looks is cut off after a second.
         config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, lifespan="off")
         self._server = uvicorn.Server(config)
@@ -58,6 +53,24 @@ class ConsoleServer:
         # Signals belong to whoever started this program.
         self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         self._server.run(sockets=[self._socket])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The port asked for, or one of the next few: two labs on one machine each get a page."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    ports = range(port, min(port + PORTS_TRIED, 65536)) if port else (0,)
+    for tried in ports:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, tried))
+            listening.listen()
+            return listening
+        except OSError as error:
+            listening.close()
+            if error.errno != errno.EADDRINUSE or tried == ports[-1]:
+                raise SetupError(f"console: cannot listen on {host}:{tried}: {error.strerror or error}") from error
+    raise SetupError(f"console: no port to listen on from {port} on")
 
 
 def _addresses() -> list[str]:

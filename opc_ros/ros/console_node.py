@@ -63,7 +63,9 @@ class ConsoleSettings:
     """Parameters of the console."""
 
     host: str = described("127.0.0.1", "address to listen on; anything but loopback asks every visitor for a token")
-    port: int = described(8640, "port to listen on; 0: any free one", low=0, high=65535)
+    port: int = described(
+        8640, "port to listen on, or one of the next few if it is taken; 0: any free one", low=0, high=65535
+    )
     store: str = described("store", "folder of the validation store")
     scores: str = described("scores/published", "folder of the ranking that the gate reads")
     deployment: str = described("deployment", "folder of the scheduler's keys, queue and audit log")

@@ -9,6 +9,8 @@ from starlette.testclient import TestClient
 
 from opc_ros.console.app import Console, build_app
 from opc_ros.console.guarding import BURST, Guarded
+from opc_ros.console.server import ConsoleServer
+from opc_ros.errors import SetupError
 from tests.console.lab_on_disk import HOSTILE, Clock, CountingCommands, make_console
 
 ORIGIN = "http://localhost"
@@ -164,3 +166,16 @@ def test_images_are_wanted_only_while_somebody_looks(lab: tuple[Console, Clock],
     assert console.live.watched() == frozenset({"arm1"})
     clock.now_s += 5.1
     assert console.live.watched() == frozenset()
+
+
+def test_a_taken_port_gives_the_next_and_an_address_that_is_not_ours_is_one_line(lab: tuple[Console, Clock]) -> None:
+    first = ConsoleServer(lab[0])
+    port = int(first.start().rstrip("/").rpartition(":")[2])
+    second = ConsoleServer(lab[0], port=port)
+    try:
+        assert second.address != first.address
+        with pytest.raises(SetupError, match=r"cannot listen on 192\.0\.2\.1"):
+            ConsoleServer(lab[0], host="192.0.2.1")
+    finally:
+        second.stop()
+        first.stop()
