@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opc_ros.cli.candidate_making import add_tasks
+
 if TYPE_CHECKING:
     from opc_ros.policies.candidate import Candidate
     from opc_ros.policies.check import Finding
@@ -18,6 +20,9 @@ EXAMPLES = """examples:
   opc candidate list
   opc candidate show randomised-40k
   opc candidate check randomised-40k --store ./store
+  opc candidate export my_policy.py:build --name mine
+  opc candidate new policy.onnx --name mine
+  opc candidate diff mine randomised-40k
   opc candidate migrate candidates/*
   opc candidate average three-of-us first-00600 second-00700 third-00800
 
@@ -47,6 +52,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     migrate = _add_task(tasks, "migrate", "bring candidate folders of an earlier format to this one", _migrate)
     migrate.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="default: all of the registry")
     migrate.add_argument("--outcomes", type=Path, help="`opc evaluate`'s cache, to carry over to the new ids")
+    add_tasks(tasks, _add_task)
     average = _add_task(tasks, "average", "make one candidate whose Q is the mean of several", _average)
     average.add_argument("name", help="of the new candidate; its folder below --candidates")
     average.add_argument("members", nargs="+", metavar="CANDIDATE", help="name, folder or beginning of an id")
@@ -64,10 +70,14 @@ def _add_task(tasks: Any, name: str, what: str, run: Any) -> argparse.ArgumentPa
 
 def _add(arguments: argparse.Namespace) -> int:
     from opc_ros.policies.candidate import read_candidate
+    from opc_ros.policies.loading import try_candidate
     from opc_ros.policies.registry import CandidateRegistry
 
     registry = CandidateRegistry(arguments.candidates)
-    added = [registry.add(read_candidate(folder)) for folder in arguments.folders]
+    found = [read_candidate(folder) for folder in arguments.folders]
+    for candidate in found:
+        try_candidate(candidate)
+    added = [registry.add(candidate) for candidate in found]
     if arguments.json:
         print(json.dumps([_describe(candidate) for candidate in added]))
     else:
@@ -77,19 +87,18 @@ def _add(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    from opc_ros.cli.table import format_table
     from opc_ros.policies.registry import CandidateRegistry
 
     found, unreadable = CandidateRegistry(arguments.candidates).find_each(())
     if arguments.json:
         print(json.dumps([_describe(candidate) for candidate in found]))
     else:
-        width = max((len(candidate.name) for candidate in found), default=0)
-        for candidate in found:
-            manifest = candidate.manifest
-            note = ", ".join(
-                part for part in (manifest.architecture or manifest.format, manifest.provenance.family) if part
-            )
-            print(f"{candidate.id[:12]}  {candidate.name:<{width}}  {note}")
+        rows = [
+            (one.id[:12], one.name, one.manifest.architecture or one.manifest.format, one.manifest.provenance.family)
+            for one in found
+        ]
+        print(format_table(("id", "name", "network", "family"), rows))
     for folder, error in unreadable:
         print(f"opc: {folder} cannot be read: {error}", file=sys.stderr)
     return 1 if unreadable else 0

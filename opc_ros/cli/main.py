@@ -31,6 +31,7 @@ VERBS: tuple[str, ...] = (
     "audit",
     "console",
     "reproduce",
+    "completion",
 )
 
 
@@ -50,12 +51,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+class _Version(argparse.Action):
+    """Looked up only when asked for: reading a package's metadata takes a while."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"opc_ros {version('opc-ros')}, Python {sys.version.split()[0]}")
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """One module in this package for each verb; it adds its parser and names its `run`."""
     parser = argparse.ArgumentParser(
         prog="opc",
         description="Record grasp episodes, score candidate policies offline, let only the best onto robots.",
     )
+    parser.add_argument("--version", action=_Version, help="print the version and what it runs on")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:
         importlib.import_module(f"opc_ros.cli.{verb}").add_parser(verbs)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opc_ros.errors import CandidateError
+from opc_ros.errors import CandidateError, OpcError
 from opc_ros.grasp import ACTION_SIZE
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import choose_device
@@ -45,6 +45,19 @@ def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: s
     return ProgramQFunction(_load_program(candidate, where, device), manifest.input, device)
 
 
+def try_candidate(candidate: Candidate) -> None:
+    """Refuse one that cannot be loaded or cannot answer; formats that can run code are not touched."""
+    if candidate.manifest.format in CODE_FORMATS:
+        return
+    try:
+        probe(load_q_function(candidate), candidate.manifest.input)
+    except OpcError:
+        raise
+    except Exception as error:  # a candidate may raise anything
+        reason = " ".join(str(error).split())[:300]
+        raise CandidateError(f"candidate {candidate.name}: raised {type(error).__name__}: {reason}") from error
+
+
 def check_values(values: np.ndarray, count: int) -> np.ndarray:
     """Q values as (count,) float32; (count, 1) passes too. Raises what is wrong with them otherwise."""
     values = np.asarray(values)
@@ -68,7 +81,24 @@ def probe(q_function: QFunction, spec: InputSpec) -> None:
     )
     actions = np.zeros((2, ACTION_SIZE), dtype=np.float32)
     actions[:, 4] = 1.0
-    check_values(q_function.q(observations, actions), 2)
+    try:
+        values = q_function.q(observations, actions)
+    except Exception as error:  # a candidate may raise anything
+        if _answers_one(q_function, observations.rows(0, 1), actions[:1]):
+            raise CandidateError(
+                "takes exactly 1 row, expected any number: export it with a dynamic batch, or let "
+                "`opc candidate export` do it"
+            ) from error
+        raise
+    check_values(values, 2)
+
+
+def _answers_one(q_function: QFunction, observation: Observations, action: np.ndarray) -> bool:
+    try:
+        check_values(q_function.q(observation, action), 1)
+    except Exception:  # then the number of rows was not the trouble
+        return False
+    return True
 
 
 def _load_program(candidate: Candidate, where: str, device: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opc_ros.errors import CandidateError, SetupError
+from opc_ros.policies.artifact_signature import fixed_batch
 from opc_ros.policies.exported import network_arguments
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.q_function import Observations
@@ -29,6 +30,9 @@ class OnnxQFunction:
             raise CandidateError(f"{where}: onnxruntime cannot load it: {reason}") from error
         self._names = [argument.name for argument in self._session.get_inputs()]
         self._spec = spec
+        for argument in self._session.get_inputs():
+            if argument.shape and isinstance(argument.shape[0], int):
+                raise CandidateError(fixed_batch(f"{where}: input {argument.name}", argument.shape[0]))
         if len(self._names) != len(spec.arguments):
             raise CandidateError(
                 f"{where}: the graph takes {len(self._names)} inputs ({', '.join(self._names)}), "

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from opc_ros.errors import CandidateError, OpcError
-from opc_ros.policies.candidate import Candidate, copy_candidate, read_candidate
+from opc_ros.policies.candidate import Candidate, copy_candidate, read_candidate, write_candidate
 from opc_ros.policies.manifest import MANIFEST_NAME
 
 
@@ -33,6 +36,34 @@ class CandidateRegistry:
         if kept.id != candidate.id:
             raise CandidateError(f"{folder}: has id {kept.id[:12]}, so it was changed since it was added; remove it")
         return kept
+
+    def remove(self, ref: str) -> Path:
+        """Take a candidate out of the registry, readable or not; its folder is kept below `.removed`."""
+        folder = next((path for path in self.folders() if ref and ref in (path.name, str(path))), None)
+        folder = folder or self.find(ref).folder
+        if folder.resolve().parent != self._path.resolve():
+            raise CandidateError(f"candidate {ref!r}: lies in {folder.parent}, not in the registry {self._path}")
+        kept = self._path / ".removed" / f"{folder.name}-{time.strftime('%Y%m%dT%H%M%S')}"
+        try:
+            kept.parent.mkdir(exist_ok=True)
+            folder.rename(kept)
+        except OSError as error:
+            raise CandidateError(f"{folder}: cannot be removed: {error.strerror or error}") from error
+        return kept
+
+    def rename(self, ref: str, name: str) -> Candidate:
+        """Register the same policy under another name, which is another id, and take the old one out."""
+        found = self.find(ref)
+        if name == found.name:
+            raise CandidateError(f"candidate {ref!r}: is already called {name!r}")
+        try:
+            manifest = dataclasses.replace(found.manifest, name=name)
+        except ValueError as error:
+            raise CandidateError(f"candidate {ref!r}: {error}") from error
+        with tempfile.TemporaryDirectory() as folder:
+            renamed = self.add(write_candidate(Path(folder), manifest, found.artifact_bytes))
+        self.remove(str(found.folder))
+        return renamed
 
     def folders(self) -> list[Path]:
         """All candidate folders, by name."""

@@ -22,6 +22,7 @@ from rclpy.duration import Duration
 from opc_ros.errors import OpcError
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.policies.compute import choose_device, give_way
+from opc_ros.policies.loading import try_candidate
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ros import topics
@@ -212,7 +213,9 @@ class ScorerNode(OpcNode[ScorerSettings]):
 
     def _register(self, request: Any, response: Any) -> Any:
         try:
-            candidate = CandidateRegistry(self._settings.candidates).add(read_candidate(request.path))
+            found = read_candidate(request.path)
+            try_candidate(found)
+            candidate = CandidateRegistry(self._settings.candidates).add(found)
         except OpcError as error:
             response.message = str(error)
             return response

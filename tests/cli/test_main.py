@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -56,3 +57,20 @@ def test_doctor_refuses_an_impossible_domain(
     monkeypatch.setenv("ROS_DOMAIN_ID", "seven")
     assert main(["doctor"]) == 1
     assert "ROS_DOMAIN_ID is 'seven'" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert re.fullmatch(r"opc_ros \d+\.\d+\.\d+, Python 3\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"), [("bash", "complete"), ("zsh", "#compdef opc"), ("fish", "complete -c opc")]
+)
+def test_shells_learn_to_complete_verbs(shell: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    printed = capsys.readouterr().out
+    assert words in printed
+    assert "candidate" in printed
