@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 
 from opc_ros.cli.main import main
 from opc_ros.policies.behaviour_identity import behaviour_id
-from opc_ros.policies.candidate import read_candidate
+from opc_ros.policies.candidate import read_candidate, write_candidate
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.store import open_store
 from tests.policies.making import make_candidate, make_episodes
@@ -137,19 +139,13 @@ def test_removed_and_renamed_candidates_leave_their_folders_aside(
 
 
 def test_behaviour_is_known_again_under_another_name_and_layout_but_not_with_other_weights(tmp_path: Path) -> None:
-    import safetensors.numpy
-
-    from opc_ros.policies.candidate import write_candidate
-
     original = make_candidate(tmp_path / "a", image_size=32, **SMALL)
     tensors = safetensors.numpy.load(original.artifact_bytes)
     again = safetensors.numpy.save(tensors, metadata={"made by": "somebody else"})
-    import dataclasses
-
     copy = write_candidate(tmp_path / "b", dataclasses.replace(original.manifest, name="innocent"), again)
     assert copy.id != original.id
     assert behaviour_id(copy) == behaviour_id(original)
-    first = next(iter(tensors))
+    first = min(name for name, value in tensors.items() if value.ndim > 1)
     other = {name: value + np.float32(1e-3) if name == first else value for name, value in tensors.items()}
     changed = write_candidate(tmp_path / "c", original.manifest, safetensors.numpy.save(other))
     assert behaviour_id(changed) != behaviour_id(original)
