@@ -149,8 +149,10 @@ def test_a_candidate_that_answers_nan_is_named_the_rest_is_scored_and_the_exit_c
     sound = make_candidate(lab / "sound", seed=7, image_size=32, **SMALL)
     weights = safetensors.numpy.load(sound.artifact_bytes)
     spoilt = {k: v * np.float32(np.nan) if v.dtype == np.float32 else v for k, v in weights.items()}
-    write_candidate(lab / "spoilt", dataclasses.replace(sound.manifest, name="spoilt"), safetensors.numpy.save(spoilt))
-    assert main(["candidate", "add", "spoilt"]) == 0
+    manifest = dataclasses.replace(sound.manifest, name="spoilt")
+    write_candidate(lab / "spoilt", manifest, safetensors.numpy.save(spoilt))
+    assert main(["candidate", "add", "spoilt"]) == 1
+    write_candidate(lab / "candidates" / "spoilt", manifest, safetensors.numpy.save(spoilt))
     capsys.readouterr()
     assert main(["score"]) == 1
     printed = capsys.readouterr()
