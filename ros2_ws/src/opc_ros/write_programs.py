@@ -7,16 +7,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from opc_ros.bringup.nodes import PROGRAMS
 
-PROGRAM = """#!/usr/bin/env python3
+# Run by the Python that built the workspace, which may be that of a virtual environment. A program may start processes
+# of its own (the twin's camera), which import it again: hence the guard.
+PROGRAM = """#!{python}
 import sys
 
 from {module} import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
 """
 
 folder = Path(sys.argv[1])
 folder.mkdir(parents=True, exist_ok=True)
 for program, module in PROGRAMS.items():
-    (folder / program).write_text(PROGRAM.format(module=module))
+    path = folder / program
+    path.write_text(PROGRAM.format(python=sys.executable, module=module))
+    path.chmod(0o755)  # `colcon build --symlink-install` links to this file as it is
 print(*(folder / program for program in PROGRAMS), sep=";")
