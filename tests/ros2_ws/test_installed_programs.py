@@ -20,6 +20,8 @@ DEADLINE_S = 120.0
 SMALL = {"image_size": "32", "robots": "arm1", "collect": "9"}
 # Started by people and by no system.
 ALONE = {"console": NodeSpec("console", "", {"port": 0})}
+# Comes up only under a permit that a person signed.
+UNDER_PERMIT = "collector"
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_every_installed_program_comes_up_and_stops_on_ctrl_c(
     workspace: Any, probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     specs = find_specs(tmp_path, monkeypatch)
-    assert set(specs) == set(PROGRAMS), "a program that no system starts: say in ALONE how it is started"
+    assert {*specs, UNDER_PERMIT} == set(PROGRAMS), "a program that no system starts: say in ALONE how it is started"
     running = {
         name: Running(workspace, command(workspace, spec), tmp_path / f"{name}.log") for name, spec in specs.items()
     }
@@ -101,7 +103,16 @@ def test_every_installed_program_comes_up_and_stops_on_ctrl_c(
         for process in running.values():
             process.interrupt()
         codes = {name: process.wait() for name, process in running.items()}
-    assert codes == dict.fromkeys(PROGRAMS, 0)
+    assert codes == dict.fromkeys(specs, 0)
+
+
+def test_the_installed_collector_says_in_one_line_that_nobody_has_permitted_it(
+    workspace: Any, ros_domain: int, tmp_path: Path
+) -> None:
+    collector = Running(workspace, [str(workspace.program(UNDER_PERMIT))], tmp_path / "collector.log")
+    assert collector.wait() == 1
+    (line,) = (line for line in collector.said.splitlines() if "RTPS_" not in line)
+    assert line.startswith("collector: ")
 
 
 def test_a_program_of_a_linked_workspace_starts_processes_of_its_own(
