@@ -91,6 +91,10 @@ def _check_module(name: str, module: str) -> SystemCheck:
 
 def _check_store(store: Path) -> SystemCheck:
     if store.is_dir():
+        is_store = (store / "episodes").is_dir()
+        if not is_store and any(store.iterdir()):
+            remedy = "give --store a validation store, an empty folder or one that does not exist yet"
+            return SystemCheck("store", "missing", f"{store} holds other things than episodes", remedy)
         if os.access(store, os.W_OK):
             return SystemCheck("store", "ok", f"{store} can be written")
         return SystemCheck("store", "missing", f"{store} cannot be written", f"chown or chmod {store}, or give --store")

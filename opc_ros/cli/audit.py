@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from opc_ros.cli.argument_types import whole_number
+
 EXAMPLES = """examples:
   opc audit verify
   opc audit verify deployment/ledger.jsonl --keys deployment/keys --witness arm1/journal.db
@@ -35,7 +37,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     show = actions.add_parser("show", help="print entries")
     show.add_argument("audit_log", metavar="AUDIT_LOG", type=Path, nargs="?", default=Path("deployment/ledger.jsonl"))
     show.add_argument("--kind", help="only entries of this kind")
-    show.add_argument("--last", type=int, default=0, metavar="N", help="only the last N")
+    show.add_argument("--last", type=whole_number(0), default=0, metavar="N", help="only the last N")
     show.add_argument("--json", action="store_true", help="one JSON object a line")
     show.set_defaults(run=run_show)
 
@@ -65,8 +67,13 @@ def run_show(arguments: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from opc_ros.deployment.audit_check import read_audit_log
+    from opc_ros.errors import DeploymentError
 
-    entries = [entry for entry in read_audit_log(arguments.audit_log) if arguments.kind in (None, entry.kind)]
+    everything = list(read_audit_log(arguments.audit_log))
+    entries = [entry for entry in everything if arguments.kind in (None, entry.kind)]
+    if everything and not entries:
+        kinds = ", ".join(sorted({entry.kind for entry in everything}))
+        raise DeploymentError(f"{arguments.audit_log}: has no entry of kind {arguments.kind!r}, only of {kinds}")
     for entry in entries[-arguments.last :] if arguments.last > 0 else entries:
         if arguments.json:
             print(json.dumps(dataclasses.asdict(entry)))

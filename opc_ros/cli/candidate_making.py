@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opc_ros.cli.argument_types import number, whole_number
+
 if TYPE_CHECKING:
     from opc_ros.policies.input_spec import InputSpec
     from opc_ros.policies.manifest import CandidateManifest
@@ -48,10 +50,12 @@ def add_tasks(tasks: Any, add_task: Any) -> None:
 def _add_manifest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", required=True, help="of the new candidate")
     parser.add_argument(
-        "--image-size", type=int, metavar="PIXELS", help="side of its images (default: 96, or as found)"
+        "--image-size", type=whole_number(1), metavar="PIXELS", help="side of its images (default: 96, or as found)"
     )
     parser.add_argument("--family", default="", help="what sets it apart, for reports")
-    parser.add_argument("--think", type=float, default=1.0, metavar="S", help="longest time for an action (default: 1)")
+    parser.add_argument(
+        "--think", type=number(0.001, 600), default=1.0, metavar="S", help="longest time for an action (default: 1)"
+    )
 
 
 def _export(arguments: argparse.Namespace) -> int:

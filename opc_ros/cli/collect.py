@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opc_ros.cli.argument_types import number, whole_number
+
 if TYPE_CHECKING:
     from sim_bridge.collecting import Plan
 
@@ -43,24 +45,33 @@ def add_parser(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--store", required=True, metavar="DIR", help="made if there is none yet")
-    parser.add_argument("--episodes", type=int, required=True, metavar="N")
+    parser.add_argument("--episodes", type=whole_number(1), required=True, metavar="N")
     parser.add_argument("--world", default="train", help="default: train")
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--policy", default="scripted", help="default: scripted")
     who.add_argument("--candidate", type=Path, metavar="FOLDER", help="instead of a policy: this candidate plays")
     parser.add_argument(
-        "--epsilon", type=float, default=0.0, help="how often the candidate acts at random instead (default: 0)"
+        "--epsilon", type=number(0, 1), default=0.0, help="how often the candidate acts at random instead (default: 0)"
     )
     parser.add_argument("--allow-code", action="store_true", help="candidate: load formats that can run code")
     parser.add_argument(
-        "--image-size", type=int, metavar="PIXELS", help=f"default: {DEFAULT_SIZE}, or as the candidate looks at"
+        "--image-size",
+        type=whole_number(1, 4096),
+        metavar="PIXELS",
+        help=f"default: {DEFAULT_SIZE}, or as the candidate looks at",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the first episode; the others follow it (default: 0)")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    parser.add_argument(
+        "--seed", type=whole_number(0), default=0, help="of the first episode; the others follow it (default: 0)"
+    )
+    parser.add_argument(
+        "--workers", type=whole_number(1), default=os.cpu_count() or 1, help="processes (default: one per core)"
+    )
     parser.add_argument("--arm", metavar="FILE", help="which arm plays: a path, or a file of config/ (default: an LBR)")
     parser.add_argument("--robot", default="twin", help="name the episodes carry; through ROS several, with commas")
     parser.add_argument("--through-ros", action="store_true", help="through driver topics and recorders, in real time")
-    parser.add_argument("--real-time-factor", type=float, default=1.0, help="through ROS: simulated seconds a second")
+    parser.add_argument(
+        "--real-time-factor", type=number(0.01, 100), default=1.0, help="through ROS: simulated seconds a second"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 

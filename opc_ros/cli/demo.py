@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from opc_ros.cli.argument_types import number, whole_number
+
 EXAMPLES = """examples:
   opc demo
   opc demo --episodes 100 --candidates ./candidates --folder /tmp/opc-demo
@@ -26,14 +28,22 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--folder", type=Path, default=Path("demo"), help="where its runs go (default: ./demo)")
-    parser.add_argument("--episodes", type=int, default=48, help="recorded, on both arms together (default 48)")
+    parser.add_argument(
+        "--episodes", type=whole_number(1), default=48, help="recorded, on both arms together (default 48)"
+    )
     parser.add_argument("--candidates", type=Path, help="folders of candidates are in here (default: the shipped zoo)")
-    parser.add_argument("--most", type=int, default=17, metavar="N", help="at most so many of them (default 17)")
-    parser.add_argument("--robots", default="arm1,arm2", help="names, with commas between (default arm1,arm2)")
+    parser.add_argument(
+        "--most", type=whole_number(1), default=17, metavar="N", help="at most so many of them (default 17)"
+    )
+    parser.add_argument("--robots", default="arm1,arm2", help="comma-separated names (default arm1,arm2)")
     parser.add_argument("--policy", default="better", help="behaviour policy that collects (default better)")
-    parser.add_argument("--image-size", type=int, default=96, metavar="PIXELS", help="of the cameras (default 96)")
-    parser.add_argument("--real-time-factor", type=float, default=3.0, help="simulated seconds a second (default 3)")
-    parser.add_argument("--seed", type=int, default=0, help="of what lies in the bins (default 0)")
+    parser.add_argument(
+        "--image-size", type=whole_number(16, 4096), default=96, metavar="PIXELS", help="of the cameras (default 96)"
+    )
+    parser.add_argument(
+        "--real-time-factor", type=number(0.01, 100), default=3.0, help="simulated seconds a second (default 3)"
+    )
+    parser.add_argument("--seed", type=whole_number(0), default=0, help="of what lies in the bins (default 0)")
     parser.add_argument("--gate", default="gate_demo.yaml", help="rules of the gate (default gate_demo.yaml)")
     parser.add_argument("--scheduler", default="scheduler_demo.yaml", help="of the scheduler (scheduler_demo.yaml)")
     parser.set_defaults(run=run)
@@ -44,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from opc_ros.bringup.checks import require_ros
     from opc_ros.bringup.supervisor import heed_signals
+    from opc_ros.demo.candidates import choose_candidates
     from opc_ros.demo.plan import DemoPlan
     from opc_ros.demo.screen import Screen
 
@@ -60,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         gate_config=arguments.gate,
         scheduler_config=arguments.scheduler,
     )
+    choose_candidates(plan.zoo, plan.most_candidates)  # refused now, not after minutes of recording
     require_ros()
     heed_signals()
     plan.folder.mkdir(parents=True)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opc_ros.cli.argument_types import some_text
 from opc_ros.cli.gate import add_evidence
 from opc_ros.cli.halt import add_parsers
 
@@ -88,7 +89,10 @@ def _login() -> str:
 
 
 def _add_reason(parser: argparse.ArgumentParser, *, is_reason_required: bool) -> None:
-    parser.add_argument("--reason", default="", required=is_reason_required, help="why; kept in the audit log")
+    kind = some_text if is_reason_required else str
+    parser.add_argument(
+        "--reason", type=kind, default="", required=is_reason_required, help="why; kept in the audit log"
+    )
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
 
 

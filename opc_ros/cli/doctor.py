@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from opc_ros.cli.argument_types import number
+
 EXAMPLES = """examples:
   opc doctor
   opc doctor --store /data/store --camera-topic /arm1/camera/image/compressed
@@ -23,7 +25,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
     parser.add_argument("--camera-topic", default="", help="an image topic that must be published")
-    parser.add_argument("--wait", type=float, default=2.0, metavar="S", help="seconds to look for cameras (default 2)")
+    parser.add_argument(
+        "--wait", type=number(0, 600), default=2.0, metavar="S", help="seconds to look for cameras (default 2)"
+    )
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.set_defaults(run=run)
 

@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opc_ros.cli.argument_types import whole_number
+
 if TYPE_CHECKING:
     from opc_ros.policies.candidate import Candidate
     from sim_bridge.training.evaluation import EvaluationPlan
@@ -39,10 +41,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
     )
     parser.add_argument("--world", action="append", help=f"may be repeated (default: {', '.join(WORLDS)})")
-    parser.add_argument("--episodes", type=int, default=200, help="in each world (default: 200)")
-    parser.add_argument("--seed", type=int, default=1_000_000, help="of the first episode (default: 1000000)")
-    parser.add_argument("--image-size", type=int, default=0, help="of the twin's images (default: the candidate's)")
-    parser.add_argument("--workers", type=int, help="processes (default: one for each core)")
+    parser.add_argument("--episodes", type=whole_number(1), default=200, help="in each world (default: 200)")
+    parser.add_argument(
+        "--seed", type=whole_number(0), default=1_000_000, help="of the first episode (default: 1000000)"
+    )
+    parser.add_argument(
+        "--image-size", type=whole_number(0), default=0, help="of the twin's images (default: the candidate's)"
+    )
+    parser.add_argument("--workers", type=whole_number(1), help="processes (default: one for each core)")
     parser.add_argument("--cache", type=Path, default=Path("outcomes"), help="folder of outcomes (default: ./outcomes)")
     parser.add_argument("--known", action="store_true", help="play nothing: only what the cache has")
     parser.add_argument(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
 
@@ -43,12 +44,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OpcError as error:
         print(f"opc: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("opc: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except (OSError, sqlite3.OperationalError) as error:
+        if os.environ.get("OPC_TRACEBACK"):
+            raise
+        print(f"opc: {_describe(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("opc: interrupted", file=sys.stderr)
+        return 130
+
+
+def _describe(error: OSError | sqlite3.OperationalError) -> str:
+    """What a file system or a database refused, in a line; OPC_TRACEBACK=1 shows where it was asked."""
+    if isinstance(error, sqlite3.OperationalError):
+        return f"database: {error}; is its folder writable?"
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 class _Version(argparse.Action):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opc_ros.cli import reproduce_grasping, reproduce_pong
+from opc_ros.cli.argument_types import number, whole_number
 from opc_ros.cli.progress_bar import progress_bar
 
 if TYPE_CHECKING:
@@ -51,16 +52,24 @@ def add_parser(verbs: Any) -> None:
     tree = _add_experiment(
         experiments, "tree", "the binary tree: deterministic, stochastic, magnitudes of Q, priors", TREE_EXAMPLES
     )
-    tree.add_argument("--seeds", type=int, default=20, metavar="N", help="seeds 0 to N-1 (default 20)")
-    tree.add_argument("--decisions", type=int, default=5, metavar="D", help="from root to leaf (default 5)")
-    tree.add_argument("--functions", type=int, default=1000, metavar="K", help="random Q functions (default 1000)")
-    tree.add_argument("--episodes", type=int, default=1000, metavar="E", help="validation episodes (default 1000)")
+    tree.add_argument("--seeds", type=whole_number(1), default=20, metavar="N", help="seeds 0 to N-1 (default 20)")
+    tree.add_argument("--decisions", type=whole_number(1), default=5, metavar="D", help="from root to leaf (default 5)")
+    tree.add_argument(
+        "--functions", type=whole_number(1), default=1000, metavar="K", help="random Q functions (default 1000)"
+    )
+    tree.add_argument(
+        "--episodes", type=whole_number(1), default=1000, metavar="E", help="validation episodes (default 1000)"
+    )
     tree.set_defaults(run=run_tree)
     published = _add_experiment(
         experiments, "published", "the 15 real-world models of the paper's table", PUBLISHED_EXAMPLES
     )
     published.add_argument(
-        "--safe-percent", type=float, default=50.0, metavar="P", help="success that counts as safe (default 50)"
+        "--safe-percent",
+        type=number(0, 100),
+        default=50.0,
+        metavar="P",
+        help="success that counts as safe (default 50)",
     )
     published.set_defaults(run=run_published)
     reproduce_grasping.add_parser(experiments)

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opc_ros.cli.argument_types import number, whole_number
 from opc_ros.cli.progress_bar import progress_bar
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def add_parser(experiments: Any) -> None:
     )
     zoo = Path("sim_bridge/zoo")
     parser.add_argument(
-        "--budget", type=float, default=1.0, help="how many validation episodes (default 1: the page's)"
+        "--budget", type=number(0.01), default=1.0, help="how many validation episodes (default 1: the page's)"
     )
     parser.add_argument("--world", action="append", help="train, test or pseudo_real; may be repeated (default: all)")
     parser.add_argument("--candidates", type=Path, default=zoo / "candidates", help=f"default: {zoo}/candidates")
@@ -49,11 +50,13 @@ def add_parser(experiments: Any) -> None:
     parser.add_argument(
         "--earlier", type=Path, default=zoo / "earlier", help="candidates whose play is validation data, never ranked"
     )
-    parser.add_argument("--least-trials", type=int, default=200, help="of a candidate to be compared (default: 200)")
+    parser.add_argument(
+        "--least-trials", type=whole_number(1), default=200, help="of a candidate to be compared (default: 200)"
+    )
     parser.add_argument("--data", type=Path, default=Path("reproduced/grasping"), help="stores and Q values")
     parser.add_argument("--out", type=Path, default=Path("reproduced"), help="where plots go (default reproduced/)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write results and plots into this Markdown page")
-    parser.add_argument("--workers", type=int, help="processes that play (default: one for each core)")
+    parser.add_argument("--workers", type=whole_number(1), help="processes that play (default: one for each core)")
     parser.add_argument("--only-collect", action="store_true", help="play the validation episodes and stop")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     parser.set_defaults(run=run)

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opc_ros.cli.argument_types import number, whole_number
 from opc_ros.cli.progress_bar import progress_bar
 from opc_ros.errors import ConfigError
 
@@ -34,7 +35,11 @@ two cores take.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that the experiment can be told."""
     parser.add_argument(
-        "--budget", type=float, default=10.0, metavar="MINUTES", help="about how long two cores may take (default 10)"
+        "--budget",
+        type=number(0.01),
+        default=10.0,
+        metavar="MINUTES",
+        help="about how long two cores may take (default 10)",
     )
     parser.add_argument(
         "--sticky",
@@ -44,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="how often the emulator repeats the action before (default 0 10 25)",
     )
-    parser.add_argument("--workers", type=int, help="processes that train and play (default: one for each core)")
+    parser.add_argument(
+        "--workers", type=whole_number(1), help="processes that train and play (default: one for each core)"
+    )
     parser.add_argument("--page", type=Path, metavar="FILE", help="write results and plot into this Markdown page")
     parser.set_defaults(run=run)
 

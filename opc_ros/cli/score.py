@@ -6,9 +6,11 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from opc_ros.cli.argument_types import number, whole_number
 
 if TYPE_CHECKING:
     from opc_ros.progress import Report
@@ -54,7 +56,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     work = parser.add_argument_group("how to compute")
     work.add_argument("--engine", choices=("local", "ray"), default="local", help="where to compute (default: local)")
     work.add_argument(
-        "--workers", type=_whole_number(1), help="threads of the local engine (default: one for each core)"
+        "--workers", type=whole_number(1), help="threads of the local engine (default: one for each core)"
     )
     work.add_argument("--ray-address", metavar="ADDRESS", help="the Ray cluster; default: Ray's own rules")
     work.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
@@ -78,26 +80,17 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
         default="soft_opc",
         help="what ranks: %(choices)s (default: soft_opc)",
     )
-    parser.add_argument("--prior", type=float, default=1.0, help="p(y = 1), the share of feasible actions (default: 1)")
-    parser.add_argument("--top-k", type=_whole_number(1), default=3, help="how many count as the best (default: 3)")
-    parser.add_argument("--confidence", type=float, default=0.95, help="of intervals (default: 0.95)")
-    parser.add_argument("--resamples", type=_whole_number(1), default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument("--seed", type=_whole_number(0), default=0, help="of the bootstrap (default: 0)")
+    parser.add_argument(
+        "--prior", type=number(0, 1), default=1.0, help="p(y = 1), the share of feasible actions (default: 1)"
+    )
+    parser.add_argument("--top-k", type=whole_number(1), default=3, help="how many count as the best (default: 3)")
+    parser.add_argument("--confidence", type=number(0.5, 0.9999), default=0.95, help="of intervals (default: 0.95)")
+    parser.add_argument("--resamples", type=whole_number(1), default=2000, help="of the bootstrap (default: 2000)")
+    parser.add_argument("--seed", type=whole_number(0), default=0, help="of the bootstrap (default: 0)")
     parser.add_argument("--baselines", action="store_true", help="also TD error, sum of advantages and MCC error")
     parser.add_argument("--known-success", type=Path, metavar="CSV", help="columns candidate, success, episodes")
     parser.add_argument("--mlflow", default="", metavar="URI", help="also log to MLflow: scores, snapshot, champion")
     parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _whole_number(low: int) -> Callable[[str], int]:
-    """What argparse calls to read a whole number from `low` on."""
-
-    def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < low:
-            raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from {low}")
-        return int(text)
-
-    return parse
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -117,6 +110,10 @@ def run_with(engine: Engine, arguments: argparse.Namespace, *, is_published: boo
     """Score with this engine, print what came of it; 1 where something was left out."""
     from opc_ros.cli.progress_bar import progress_bar
 
+    if arguments.mlflow:
+        from opc_ros.workflows.mlflow_sink import check_mlflow
+
+        check_mlflow(arguments.mlflow)
     with progress_bar("scoring", is_shown=not arguments.json) as report:
         result = _score(engine, arguments, is_published, report)
     print(_to_json(result) if arguments.json else _to_table(result))

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from opc_ros.cli.argument_types import some_text
 from opc_ros.cli.store_arguments import Verbs, add_selection, add_verb, open_existing, read_selection
 
 LABEL_EXAMPLES = """examples:
@@ -37,7 +38,9 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     label.set_defaults(run=run_label)
 
     snapshot = add_verb(verbs, "snapshot", help="fix which labelled episodes to score on", examples=SNAPSHOT_EXAMPLES)
-    snapshot.add_argument("--tag", default="", metavar="NAME", help="a name to find it by; moves if it exists")
+    snapshot.add_argument(
+        "--tag", type=some_text, default="", metavar="NAME", help="a name to find it by; moves if it exists"
+    )
     group = snapshot.add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="list snapshots and tags instead")
     group.add_argument("--show", metavar="REF", help="show one: a digest, its beginning, or a tag")

@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opc_ros.cli.argument_types import whole_number
+
 if TYPE_CHECKING:
     from opc_ros.progress import Report
     from opc_ros.store import Snapshot, Store
@@ -44,7 +46,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--out", type=Path, default=Path("candidates"), help="folder of the candidates (default: ./candidates)"
     )
-    parser.add_argument("--threads", type=int, help="cores to use (default: all)")
+    parser.add_argument("--threads", type=whole_number(1), help="cores to use (default: all)")
     parser.add_argument("--keys", action="store_true", help="list the keys of a recipe and stop")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
@@ -54,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     from sim_bridge.training.recipe import describe_keys
 
     if arguments.keys:
-        print("\n".join(describe_keys()))
+        lines = describe_keys()
+        print(json.dumps(lines) if arguments.json else "\n".join(lines))
         return 0
     from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.policies.compute import limit_threads_here

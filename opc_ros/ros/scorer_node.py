@@ -59,7 +59,8 @@ class ScorerNode(OpcNode[ScorerSettings]):
         self._goal_waits = threading.Event()  # a request goes before what the node does by itself
         self._seen: tuple[object, ...] = ()
         self._complaint = ""
-        open_store(settings.store)
+        if not Path(settings.store).is_dir():
+            self.get_logger().warning(f"{settings.store}: no store there yet; a recorder makes it")
         # Also loads torch, which takes seconds: better now than in the first request.
         choose_device()
         self._rankings = self.create_publisher(RankingMsg, "ranking", topics.LATEST)

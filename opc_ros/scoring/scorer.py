@@ -184,6 +184,8 @@ def _collect(
     refs = tuple(ref for ref in source.refs if ref.id not in run.failed_episodes)
     if not refs:
         raise ScoreError(f"none of {len(source.refs)} episodes can be read: {next(iter(run.failed_episodes.values()))}")
+    if not kept:
+        refs = ()  # nobody was asked, so nothing is known of the episodes either
     facts = values.facts_of(refs)
     return ScoredSet(
         snapshot_id=source.snapshot_id,

@@ -14,6 +14,19 @@ MODEL = "grasp-policy"
 CHAMPION = "champion"
 
 
+def check_mlflow(tracking_uri: str) -> None:
+    """Refuse a server that cannot be reached now, before hours of scoring."""
+    try:
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+    except ImportError as error:
+        raise SetupError("MLflow is missing; install opc-ros[mlflow] or score without --mlflow") from error
+    try:
+        MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri).get_experiment_by_name(EXPERIMENT)
+    except (MlflowException, OSError, ValueError) as error:
+        raise SetupError(f"MLflow at {tracking_uri}: {' '.join(str(error).split())[:300]}") from error
+
+
 def log_to_mlflow(run: ScoringRun, tracking_uri: str) -> None:
     """One MLflow run for each ranked candidate, the report with the best one, and the champion alias on it.
 

@@ -94,7 +94,8 @@ def score_and_rank(
     )
     if not scored.candidates:
         first = scored.failed_candidates[0]
-        raise ScoreError(f"none of {len(candidates)} candidates can be scored; {first.id[:12]}: {first.reason}")
+        name = next(candidate.name for candidate in candidates if candidate.id == first.id)
+        raise ScoreError(f"none of {len(candidates)} candidates can be scored; {name}: {first.reason}")
     names = {candidate.id: candidate.name for candidate in candidates}
     left_out = [LeftOutCandidate("", failure.id, failure.reason) for failure in unreadable]
     left_out += [

@@ -144,7 +144,15 @@ def test_new_episodes_and_candidates_are_scored_without_being_asked(start: Calla
     probe.until(lambda: len(rankings[-1].scores) == 2, "the new candidate was not scored")
 
 
-def test_a_missing_store_is_one_line(start: Callable, lab: Path) -> None:
-    process = start("scorer", "/lab", store=lab / "nowhere")
-    assert process.wait() == 1
-    assert f"scorer: {lab / 'nowhere'}: no such folder, expected a validation store" in process.log.read_text()
+def test_a_store_that_is_made_later_is_waited_for(start: Callable, probe: Any, lab: Path) -> None:
+    from opc_interfaces.msg import Ranking
+
+    from opc_ros.ros import topics
+
+    later = parameters(lab) | {"store": lab / "later", "rescore_s": 0.2}
+    process = start("scorer", "/lab", **later)
+    probe.until(lambda: "cannot score yet" in process.log.read_text(), "nothing is said of the missing store")
+    assert f"{lab / 'later'}: no store there yet; a recorder makes it" in process.log.read_text()
+    (lab / "store").rename(lab / "later")
+    rankings = probe.listen(Ranking, "/lab/ranking", topics.LATEST)
+    probe.until(lambda: rankings, "the store that came later is not scored")

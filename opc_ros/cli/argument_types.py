@@ -1,0 +1,43 @@
+"""Readers of arguments that refuse what makes no sense, before anything is begun."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+
+
+def whole_number(low: int, high: int | None = None) -> Callable[[str], int]:
+    """What argparse calls to read a whole number from `low` on, or up to `high`."""
+
+    def parse(text: str) -> int:
+        is_number = text.removeprefix("-").isdecimal()
+        if not is_number or int(text) < low or (high is not None and int(text) > high):
+            wanted = f"from {low}" if high is None else f"from {low} to {high}"
+            raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number {wanted}")
+        return int(text)
+
+    return parse
+
+
+def number(low: float, high: float = math.inf) -> Callable[[str], float]:
+    """What argparse calls to read a finite number between two others, both allowed."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and low <= value <= high):
+            wanted = f"{low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
+            raise argparse.ArgumentTypeError(f"{text!r}, expected a number {wanted}")
+        return value
+
+    return parse
+
+
+def some_text(text: str) -> str:
+    """Text that is not empty."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty, expected some text")
+    return text
