@@ -193,7 +193,6 @@ def test_a_wrong_file_of_known_success_is_refused(
         (["score", "--snapshot", "never"], "snapshot 'never'"),
         (["score", "--store", "elsewhere"], "no such folder"),
         (["score", "--candidates", "elsewhere"], "elsewhere: no such folder"),
-        (["score", "--prior", "1.5"], "prior is 1.5"),
         (["candidate", "add", "store"], "candidate.yaml: No such file"),
     ],
 )
