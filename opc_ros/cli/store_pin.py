@@ -38,9 +38,7 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     label.set_defaults(run=run_label)
 
     snapshot = add_verb(verbs, "snapshot", help="fix which labelled episodes to score on", examples=SNAPSHOT_EXAMPLES)
-    snapshot.add_argument(
-        "--tag", type=some_text, default="", metavar="NAME", help="a name to find it by; moves if it exists"
-    )
+    snapshot.add_argument("--tag", type=some_text, metavar="NAME", help="a name to find it by; moves if it exists")
     group = snapshot.add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="list snapshots and tags instead")
     group.add_argument("--show", metavar="REF", help="show one: a digest, its beginning, or a tag")
@@ -93,7 +91,7 @@ def run_snapshot(arguments: argparse.Namespace) -> int:
     if arguments.show:
         snapshot = store.snapshot(arguments.show)
     else:
-        snapshot = store.take_snapshot(read_selection(arguments), tag=arguments.tag)
+        snapshot = store.take_snapshot(read_selection(arguments), tag=arguments.tag or "")
     if arguments.json:
         entries = [entry._asdict() for entry in snapshot.entries]
         print(json.dumps({"id": snapshot.id, "successes": snapshot.successes, "entries": entries}, indent=2))
