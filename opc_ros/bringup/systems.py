@@ -111,7 +111,7 @@ def _store(arguments: Mapping[str, str], lab: Lab) -> str:
 
 def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ...]:
     """What runs once for all robots: who scores, by what the gate asks for, who lends robots, and the live page."""
-    from opc_ros.deployment.gate import GateRules
+    from opc_ros.deployment.gate_rules import GateRules
 
     rules = load_config(Path(read_config(arguments, "gate_config")), GateRules)
     store, candidates = _store(arguments, lab), read_folder(arguments, "candidates")
@@ -126,7 +126,11 @@ def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ..
         "candidates": candidates,
     }
     scorer: dict[str, Parameter] = {"store": store, "candidates": candidates, "scores": str(scores)}
-    scorer |= {"metric": rules.metric, "top_k": rules.top_k, "rescore_s": read_number(arguments, "rescore_s")}
+    scorer |= {
+        "metric": rules.metric,
+        **({"top_k": rules.top_k.k} if rules.top_k else {}),
+        "rescore_s": read_number(arguments, "rescore_s"),
+    }
     nodes = [NodeSpec("scorer", "", scorer), NodeSpec("scheduler", "", scheduler)]
     if port := read_integer(arguments, "console"):
         console: dict[str, Parameter] = {"store": store, "candidates": candidates, "port": port}

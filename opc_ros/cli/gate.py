@@ -59,10 +59,10 @@ def run_explain(arguments: argparse.Namespace) -> int:
         print(f"candidate {candidate_id[:12]}: {decision.verdict}")
         for finding in decision.findings:
             print(f"  {marks[finding.verdict]:>3}  {finding.rule:<16} {finding.sentence}")
-        if decision.verdict is Verdict.INCONCLUSIVE:
+        if decision.is_explorable:
+            print("too little is shown yet: a request gets an exploration slot at reduced speed, where there are any")
+        elif decision.verdict is Verdict.INCONCLUSIVE:
             print("a person decides: opc deploy request, then approve or reject")
-        elif decision.verdict is Verdict.FAIL and decision.is_explorable:
-            print("it is only outranked: a request would get an exploration slot at reduced speed")
     return 0 if decision.verdict is Verdict.PASS else 1
 
 
@@ -91,14 +91,16 @@ def make_gatekeeper(arguments: argparse.Namespace) -> Gatekeeper:
 
     from opc_ros.bringup.config_files import find_config
     from opc_ros.config import load_config
-    from opc_ros.deployment.gate import GateRules
+    from opc_ros.deployment.gate_rules import GateRules
     from opc_ros.deployment.gatekeeper import Gatekeeper
+    from opc_ros.deployment.history import FILE_NAME
     from opc_ros.store import open_store
 
     rules = load_config(find_config(getattr(arguments, "gate", "config/gate.yaml")), GateRules)
     store = getattr(arguments, "store", Path("store"))
     ranking = getattr(arguments, "ranking", Path("scores/published/ranking.json"))
-    return Gatekeeper(rules, ranking, lambda: open_store(store), time.time_ns)
+    history = getattr(arguments, "state", Path("deployment")) / FILE_NAME
+    return Gatekeeper(rules, ranking, lambda: open_store(store), time.time_ns, history)
 
 
 def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:

@@ -89,12 +89,12 @@ def _describe_answers(judged: Judged, best: str, tampered: str) -> list[str]:
     lines = []
     for candidate, answer in judged.answers:
         if answer.verdict is Verdict.PASS:
-            lines.append(f"  pass     {candidate.name}: {_sentence(answer, 'top_k')}")
+            lines.append(f"  pass     {candidate.name}: {_sentence(answer, 'within')}")
     lines = lines or ["  pass     nobody"]
     for word, verdict in (("a person", Verdict.INCONCLUSIVE), ("refused", Verdict.FAIL)):
         told = [(candidate, answer) for candidate, answer in judged.answers if answer.verdict is verdict]
         if told:
-            names = ", ".join(f"{candidate.name} ({candidate.top_k_probability:.2f})" for candidate, _ in told)
+            names = ", ".join(candidate.name for candidate, _ in told)
             first, answer = told[0]
             lines.append(f"  {word:<8} {names}; {first.name}: {_why_not(answer)}")
     reason = _sentence(judged.tampered, "ranked")
@@ -113,5 +113,5 @@ def _sentence(answer: GateAnswer, rule: str) -> str:
 def _why_not(answer: GateAnswer) -> str:
     """Anything but its place counts first: who cannot pass at all need not be ranked."""
     against = [finding for finding in answer.decision.findings if finding.verdict is answer.verdict]
-    others = [finding for finding in against if finding.rule != "top_k"]
+    others = [finding for finding in against if finding.rule != "within"]
     return (others or against)[0].sentence

@@ -95,8 +95,12 @@ def _describe(kind: str, body: dict[str, Any], name: str) -> str:
     if kind == "aborted":
         return f"{name} is aborted: {body['reason']}"
     if kind == "champion":
-        low, high = body["bounds"]
-        return f"{name} is the champion: {body['estimate']:.0%} expected, {low:.0%} to {high:.0%} shown; {body['why']}"
+        low, high = body["interval"]
+        return f"{name} is the champion: {body['estimate']:.0%} expected ({low:.0%} to {high:.0%}); {body['why']}"
+    if kind == "no_champion":
+        return f"no new champion: {body['why']}"
+    if kind == "admitted":
+        return f"{name} has convinced the gate at reduced speed, and goes on to full"
     if kind == "lease_ended" and body["message"]:
         return f"{body['robot']}: broke off after {body['ran']} episodes of {name}: {body['message']}"
     if kind == "gate_closed":

@@ -45,12 +45,13 @@ def submit_request(
     _check_new(queue, rules, asked)
     was_aborted = [old.reason for old in queue.requests("aborted") if old.candidate_id == asked.candidate_id]
     reasons = (*decision.reasons, *(f"was aborted before: {reason}" for reason in was_aborted))
-    has_room = decision.verdict is Verdict.FAIL and decision.is_explorable and rules.exploration_episodes > 0
+    has_room = decision.is_explorable and rules.exploration_episodes > 0
     is_exploration = has_room and not was_aborted
     if was_aborted or (decision.verdict is Verdict.FAIL and not is_exploration):
         state = "refused"
     else:
-        state = "waiting" if decision.verdict is Verdict.INCONCLUSIVE else "queued"
+        is_open = decision.verdict is Verdict.INCONCLUSIVE and not is_exploration
+        state = "waiting" if is_open else "queued"
     with queue.change("request", now_ns) as tell:
         _keep(queue, statement, request_id, now_ns)
         queue.execute(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
@@ -38,6 +40,30 @@ def is_provably_below(successes: int, trials: int, floor: float, *, confidence: 
         return False
     s, n = np.float64(successes), np.float64(trials)
     return bool(_log_mixture(s, n) - xlogy(s, floor) - xlog1py(n - s, -floor) >= -np.log1p(-confidence))
+
+
+def least_floor(trials: int, *, confidence: float = 0.95) -> float:
+    """The lowest floor, in whole percent, that failing in every one of some trials would refute; 1 where none is."""
+    for percent in range(1, 100):
+        if is_provably_below(0, trials, percent / 100, confidence=confidence):
+            return percent / 100
+    return 1.0
+
+
+def running_interval(outcomes: Sequence[bool], *, confidence: float = 0.95) -> tuple[float, float]:
+    """What is left of all intervals as they ran, from the first trial to the last.
+
+    Every one of them holds the true rate with the same guarantee, so their intersection does too; it is never wider
+    than the last alone, and it never widens again.
+    """
+    if not outcomes:
+        return 0.0, 1.0
+    trials = np.arange(1, len(outcomes) + 1)
+    lows, highs = success_interval(np.cumsum(outcomes), trials, confidence=confidence)
+    low, high = float(lows.max()), float(highs.min())
+    if low > high:  # happens with probability 1 - confidence at most; the last interval is then the honest one
+        return float(lows[-1]), float(highs[-1])
+    return low, high
 
 
 def _crossing(s: np.ndarray, n: np.ndarray, outside: np.ndarray, inside: np.ndarray, bound: float) -> np.ndarray:

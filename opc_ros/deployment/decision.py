@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 UNSIGNED_RULE = "signed"  # the queue says what nobody has signed; no approval helps against that
-PLACE_RULES = frozenset({"top_k", "champion"})
+# Findings that episodes at reduced speed can settle.
+UNPROVEN = frozenset({"within", "floor", "top_k"})
 
 
 class Verdict(StrEnum):
@@ -14,7 +15,7 @@ class Verdict(StrEnum):
 
     PASS = "pass"
     FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"  # a person has to decide
+    INCONCLUSIVE = "inconclusive"  # a person has to decide, or episodes at reduced speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict with the findings it follows from: one failure fails, one doubt leaves it to a person."""
+    """A verdict with the findings it follows from: one failure fails, one doubt leaves it open."""
 
     candidate_id: str
     ranking_id: str
@@ -54,8 +55,13 @@ class Decision:
 
     @property
     def is_explorable(self) -> bool:
-        """Nothing speaks against it but its place: such a candidate may have an exploration slot."""
-        return {finding.rule for finding in self.findings if finding.verdict is not Verdict.PASS} <= PLACE_RULES
+        """Nothing speaks against it but that too little has been shown: it may have an exploration slot.
+
+        A candidate that is probably below the floor may not: nobody wants to watch it fail.
+        """
+        open_ones = [finding for finding in self.findings if finding.verdict is not Verdict.PASS]
+        is_probably_poor = any(each.rule == "floor" and each.verdict is Verdict.FAIL for each in open_ones)
+        return bool(open_ones) and not is_probably_poor and {each.rule for each in open_ones} <= UNPROVEN
 
 
 @dataclass(frozen=True, slots=True)

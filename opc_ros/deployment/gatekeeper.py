@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
-from opc_ros.deployment.gate import GateRules, SnapshotFacts, decide
+from opc_ros.deployment.gate import SnapshotFacts, decide, predict_field
+from opc_ros.deployment.gate_rules import GateRules
+from opc_ros.deployment.history import add_results, read_history
 from opc_ros.errors import DeploymentError, OpcError
 from opc_ros.ranking import Ranking
+from opc_ros.ranking.forecast import Forecast
 
 
 def read_ranking(path: Path) -> Ranking:
@@ -94,11 +97,15 @@ class Gatekeeper:
         ranking: Path,
         open_store: Callable[[], AbstractContextManager[ValidationSource]],
         now: Callable[[], int],
+        history: Path | None = None,
     ) -> None:
+        """`history` is a file of results from before this deployment; `real` of each question is added to them."""
         self._rules = rules
         self._ranking_path = ranking
         self._open_store = open_store
         self._now = now
+        self._history_path = history
+        self._forecast: tuple[object, Forecast] | None = None
         self._mark: tuple[int, int] | None = None
         self._ranking: Ranking | None = None
         self._facts: dict[str, SnapshotFacts] = {}
@@ -108,9 +115,31 @@ class Gatekeeper:
         try:
             ranking = self.ranking()
             facts = self._snapshot(self._rules.snapshot.tag or ranking.snapshot_id)
+            results = self._add_history(real)
+            forecast = self.forecast(real)
         except OpcError as error:
             return Decision(candidate_id, "", (Finding("evidence", Verdict.FAIL, str(error)),))
-        return decide(candidate_id, ranking, facts, self._rules, now_ns=self._now(), champion_id=champion_id, real=real)
+        return decide(
+            candidate_id,
+            ranking,
+            facts,
+            self._rules,
+            now_ns=self._now(),
+            champion_id=champion_id,
+            real=results,
+            forecast=forecast,
+        )
+
+    def forecast(self, real: Mapping[str, RealResult]) -> Forecast:
+        """Predicted success of the whole field; computed anew only when ranking or results have changed."""
+        ranking, results = self.ranking(), self._add_history(real)
+        key = (ranking.ranking_id, tuple(sorted((name, each.successes, each.trials) for name, each in results.items())))
+        if self._forecast is None or self._forecast[0] != key:
+            self._forecast = (key, predict_field(ranking, results))
+        return self._forecast[1]
+
+    def _add_history(self, real: Mapping[str, RealResult]) -> dict[str, RealResult]:
+        return add_results(read_history(self._history_path) if self._history_path else {}, real)
 
     def ranking(self) -> Ranking:
         try:

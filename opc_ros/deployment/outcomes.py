@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from opc_ros.deployment.confidence import is_provably_below
+from opc_ros.deployment.confidence import is_provably_below, running_interval
+from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Request, RungTally
@@ -75,28 +76,61 @@ def serve_champion(queue: Queue, robot: str) -> str:
 
 
 def settle_race(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRules, now_ns: int) -> None:
-    """Send home whoever is provably not the best; crown the winner of a race that is over, unless below the floor."""
-    leader = int(race.standing.leader)
-    winner = race.requests[leader] if leader < len(race.requests) else None
+    """Send home whoever is surely not the best; when the race is over, crown whoever has earned it."""
     for index, request in enumerate(race.requests):
         if race.is_over:
             _finish(queue, tell, request, f"race over: {race.why}")
         elif not race.standing.is_in_race[index]:
-            _finish(queue, tell, request, "out of the race: provably not the best")
+            chance = float(race.standing.within[index])
+            near = f"within {100 * rules.race.tolerance:g} points of the best with probability {chance:.3f}"
+            _finish(queue, tell, request, f"out of the race: {near}")
+    if race.is_over:
+        _crown(queue, tell, race, rules, now_ns)
+
+
+def _crown(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRules, now_ns: int) -> None:
+    """A champion needs its episodes at full speed, success above the floor, and to be better than the one before."""
+    at_full = queue.real_results((Rung.FULL,))
     champion = queue.champion()
-    is_new = winner is not None and (champion is None or champion[0] != winner.candidate_id)
-    is_fit = race.standing.estimate[leader] >= rules.ladder.full.success_floor
-    if race.is_over and winner is not None and is_new and is_fit:
-        queue.execute(
-            "INSERT INTO champions (candidate_id, score, at_ns) VALUES (?, ?, ?)",
-            winner.candidate_id,
-            winner.score,
-            now_ns,
-        )
-        estimate = round(float(race.standing.estimate[leader]), 4)
-        bounds = [round(float(race.standing.low[leader]), 4), round(float(race.standing.high[leader]), 4)]
-        body = {"candidate_id": winner.candidate_id, "request_id": winner.id, "estimate": estimate, "bounds": bounds}
-        tell("champion", body | {"before": champion[0] if champion else "", "why": race.why})
+    ran = [at_full.get(request.candidate_id, RealResult(0, 0)).trials for request in race.requests]
+    entitled = [index for index, trials in enumerate(ran) if trials >= rules.ladder.full.episodes]
+    if not entitled:
+        why = f"nobody has run the {rules.ladder.full.episodes} episodes at full speed that a champion needs"
+        tell("no_champion", {"why": why, "champion": champion[0] if champion else ""})
+        return
+    best = max(entitled, key=lambda index: float(race.standing.mean[index]))
+    winner = race.requests[best]
+    reason = _why_not_crowned(race, best, rules, champion[0] if champion else "")
+    if reason:
+        tell("no_champion", {"candidate_id": winner.candidate_id, "why": reason})
+        return
+    if champion is not None and champion[0] == winner.candidate_id:
+        return
+    queue.execute(
+        "INSERT INTO champions (candidate_id, score, at_ns) VALUES (?, ?, ?)",
+        winner.candidate_id,
+        winner.score,
+        now_ns,
+    )
+    # The winner's own results flatter it, because it was chosen for them; what the model expects does not.
+    low, high = race.predicted.select([best]).interval()[0].tolist()
+    shown = running_interval(queue.outcomes(winner.candidate_id))
+    body = {"candidate_id": winner.candidate_id, "request_id": winner.id, "trials": ran[best]}
+    body |= {"estimate": round(float(race.standing.mean[best]), 4), "interval": [round(low, 4), round(high, 4)]}
+    body |= {"bounds": [round(end, 4) for end in shown]}
+    tell("champion", body | {"before": champion[0] if champion else "", "why": race.why})
+
+
+def _why_not_crowned(race: RaceResult, best: int, rules: SchedulerRules, champion_id: str) -> str:
+    mean, floor = float(race.standing.mean[best]), rules.ladder.full.success_floor
+    if mean < floor:
+        return f"the winner is expected to succeed in {mean:.0%}, the rules ask for {floor:.0%}"
+    if champion_id in race.rivals and champion_id != race.rivals[best]:
+        better = float(race.predicted.better_than(race.rivals.index(champion_id))[best])
+        if better < rules.race.crown_confidence:
+            asked = rules.race.crown_confidence
+            return f"the winner is better than the champion with probability {better:.2f}, the rules ask for {asked:g}"
+    return ""
 
 
 def _climb(queue: Queue, tell: Tell, request: Request, tally: RungTally, rules: SchedulerRules) -> None:
@@ -106,6 +140,11 @@ def _climb(queue: Queue, tell: Tell, request: Request, tally: RungTally, rules: 
     if following is None or (request.is_exploration and following is Rung.FULL):
         queue.set_request(request.id, state="done", reason=f"{tally.successes} of {tally.trials} succeeded")
         tell("finished", body)
+        return
+    needed = rules.ladder.of(request.rung).climb_successes
+    if tally.successes < needed:
+        reason = f"{tally.successes} of {tally.trials} succeeded on rung {request.rung}; climbing takes {needed}"
+        abort_request(queue, tell, request, reason)
         return
     queue.set_request(request.id, rung=following)
     tell("climbed", body | {"to": following})

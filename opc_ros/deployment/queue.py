@@ -233,14 +233,24 @@ class Queue:
         )[0]
         return RungTally(done[0], done[1], done[2], done[3], outstanding=lent[0])
 
-    def real_results(self) -> dict[str, RealResult]:
-        """What each candidate has done at full speed, over all its requests."""
+    def real_results(self, rungs: tuple[Rung, ...] = (Rung.REDUCED, Rung.FULL)) -> dict[str, RealResult]:
+        """What each candidate has done on real arms, at reduced speed and at full, over all its requests."""
         found = self.rows(
-            "SELECT candidate_id, sum(success), count(success) FROM results WHERE rung = ? AND success IS NOT NULL"
-            " GROUP BY candidate_id",
-            Rung.FULL,
+            "SELECT candidate_id, sum(success), count(success) FROM results"
+            f" WHERE rung IN ({', '.join('?' * len(rungs))}) AND success IS NOT NULL GROUP BY candidate_id",
+            *rungs,
         )
         return {row[0]: RealResult(int(row[1]), int(row[2])) for row in found}
+
+    def outcomes(self, candidate_id: str, rung: Rung = Rung.FULL) -> list[bool]:
+        """Successes and failures of one candidate on a rung, in the order they came."""
+        found = self.rows(
+            "SELECT success FROM results WHERE candidate_id = ? AND rung = ? AND success IS NOT NULL"
+            " ORDER BY at_ns, episode_id",
+            candidate_id,
+            rung,
+        )
+        return [bool(row[0]) for row in found]
 
     def champion(self) -> tuple[str, float] | None:
         """The present champion's id and score."""

@@ -1,6 +1,7 @@
-"""Who gets robot time next: a race for the best success rate that starts from the offline scores.
+"""Who gets robot time next: top-two Thompson sampling on predicted success, until the leader is surely good enough.
 
-Arrays end in one axis of K candidates; axes before it are independent races.
+Densities are (..., H, K, G): at H points of the model, K candidates over the grid of success rates; weights are
+(..., H). Axes before these are independent races.
 """
 
 from __future__ import annotations
@@ -9,12 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opc_ros.deployment.confidence import success_interval
-
-PRIOR_SPREAD = 0.1  # of success rates about the line through the scores, until results say otherwise
-PRIOR_SLOPE = 0.1  # success gained per standard deviation of score, likewise; both count as one candidate
-HALF_SAY = 20  # episodes after which a candidate has half its say in where the line lies
-LEAST_SPREAD = 0.02
+from opc_ros.ranking.success_model import EDGES, RATES, chance_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,77 +20,82 @@ class RaceRules:
     batch_episodes: int = 10  # given to one candidate at a time
     budget_episodes: int = 1071  # for the whole race
     tolerance: float = 0.03  # a winner this close to the best is good enough
-    confidence: float = 0.95  # that no candidate leaves the race wrongly
+    confidence: float = 0.95  # probability of that from which on the race ends
+    drop_below: float = 0.005  # whoever is that close to the best with less than this probability leaves the race
+    crown_confidence: float = 0.95  # probability of being better than the champion that replacing it takes
     explore_every: int = 10  # one batch in so many goes to whoever has run least; 0: none
-    score_episodes: float = 50.0  # the most that an offline score may count for
 
     def __post_init__(self) -> None:
         if self.batch_episodes < 1 or self.budget_episodes < self.batch_episodes:
             raise ValueError(f"batch_episodes {self.batch_episodes}, budget_episodes {self.budget_episodes}: too few")
         if not 0.0 <= self.tolerance < 1.0 or not 0.0 < self.confidence < 1.0:
             raise ValueError(f"tolerance {self.tolerance}, confidence {self.confidence}: expected between 0 and 1")
-        if self.explore_every < 0 or self.score_episodes < 0.0:
-            raise ValueError(f"explore_every {self.explore_every}, score_episodes {self.score_episodes}: negative")
+        if not 0.0 <= self.drop_below < 1.0 - self.confidence:
+            raise ValueError(f"drop_below is {self.drop_below}, expected from 0 to below {1.0 - self.confidence:g}")
+        if not 0.5 <= self.crown_confidence < 1.0:
+            raise ValueError(f"crown_confidence is {self.crown_confidence}, expected from 0.5 to below 1")
+        if self.explore_every < 0:
+            raise ValueError(f"explore_every is {self.explore_every}, expected 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where a race stands."""
 
-    estimate: np.ndarray  # (..., K) success rate expected from results and score together
-    low: np.ndarray  # (..., K) anytime-valid bounds from results alone
-    high: np.ndarray  # (..., K)
-    is_in_race: np.ndarray  # (..., K) bool: results do not yet refute that this is the best
-    leader: np.ndarray  # (...) index of the highest estimate
-    challenger: np.ndarray  # (...) the one in the race most likely to be better; the leader where nobody is left
-    next: np.ndarray  # (...) of those two, the one known less well
-    is_settled: np.ndarray  # (...) bool: nobody can be better than the leader by more than the tolerance
+    mean: np.ndarray  # (..., K) predicted success
+    within: np.ndarray  # (..., K) probability of being within the tolerance of the best
+    leader: np.ndarray  # (...) index of the highest mean
+    is_in_race: np.ndarray  # (..., K) bool
+    is_settled: np.ndarray  # (...) bool: the leader is surely good enough
 
 
-def race_interval(successes: np.ndarray, trials: np.ndarray, rivals: int, rules: RaceRules) -> tuple[np.ndarray, ...]:
-    """Bounds that hold for all rivals together at the race's confidence."""
-    return success_interval(successes, trials, confidence=1.0 - (1.0 - rules.confidence) / max(rivals, 1))
+def judge_race(weight: np.ndarray, density: np.ndarray, rules: RaceRules) -> Standing:
+    """What the model says of the race; the leader never leaves it."""
+    mean = np.einsum("...h,...hk->...k", weight, density @ RATES.astype(density.dtype))
+    within = np.einsum("...h,...hk->...k", weight, chance_within(density, rules.tolerance))
+    leader = mean.argmax(axis=-1)
+    is_in_race = within >= rules.drop_below
+    np.put_along_axis(is_in_race, leader[..., None], True, axis=-1)
+    lead = np.take_along_axis(within, leader[..., None], axis=-1)[..., 0]
+    return Standing(mean, within, leader, is_in_race, lead >= rules.confidence)
 
 
-def judge_race(
-    scores: np.ndarray,
-    successes: np.ndarray,
-    trials: np.ndarray,
-    rules: RaceRules,
-    bounds: tuple[np.ndarray, ...] | None = None,
-) -> Standing:
-    """Weigh results and offline scores; `bounds` are race_interval's, for callers who keep them up to date."""
-    low, high = bounds or race_interval(successes, trials, scores.shape[-1], rules)
-    expected, weight = _expect_from_scores(scores, successes, trials, rules)
-    total = trials + weight
-    estimate = (successes + weight * expected) / total
-    variance = estimate * (1.0 - estimate) / (total + 1.0)
-    is_in_race = high >= low.max(axis=-1, keepdims=True)
-    ahead = np.where(is_in_race, estimate, -1.0)
-    leader = ahead.argmax(axis=-1)
-    at_leader = leader[..., None]
+def choose_next(density: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Whom to run next, (...), from two points drawn by weight, (..., 2, K, G).
 
-    def of_leader(values: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(values, at_leader, axis=-1)
+    Success of everyone is drawn at the first point; whoever comes out best gets the batch half of the time. Otherwise
+    success is drawn at the second point, and the best of the others gets it. So the leader is confirmed, and whoever
+    might beat it is tried, in proportion to the chance that it does.
+    """
+    drawn = draw_rates(density, rng)
+    return _choose_of_two(drawn[..., 0, :], drawn[..., 1, :], rng)
 
-    # Evidence that the leader beats each other one: the least of it marks the challenger.
-    evidence = (of_leader(estimate) - estimate) ** 2 / (variance + of_leader(variance))
-    is_rival = is_in_race.copy()
-    np.put_along_axis(is_rival, at_leader, False, axis=-1)
-    challenger = np.where(is_rival.any(axis=-1), np.where(is_rival, evidence, np.inf).argmin(axis=-1), leader)
-    at_challenger = challenger[..., None]
-    is_leader_less_known = of_leader(variance) >= np.take_along_axis(variance, at_challenger, axis=-1)
-    best_other = np.where(is_rival, high, 0.0).max(axis=-1)
-    return Standing(
-        estimate=estimate,
-        low=low,
-        high=high,
-        is_in_race=is_in_race,
-        leader=leader,
-        challenger=challenger,
-        next=np.where(is_leader_less_known[..., 0], leader, challenger),
-        is_settled=best_other <= of_leader(low)[..., 0] + rules.tolerance,
-    )
+
+def choose_by_results(successes: np.ndarray, trials: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The same from results alone, (...), of successes and trials (..., K): no score, no line, no other candidate."""
+    first, second = (rng.beta(1.0 + successes, 1.0 + trials - successes) for _ in range(2))
+    return _choose_of_two(first, second, rng)
+
+
+def goes_by_results(batches_given: int) -> bool:
+    """Every other batch. Were the model wrong about somebody, it would not let results show it."""
+    return batches_given % 2 == 1
+
+
+def _choose_of_two(first_draw: np.ndarray, second_draw: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    first = first_draw.argmax(axis=-1)
+    others = second_draw.copy()
+    np.put_along_axis(others, first[..., None], -1.0, axis=-1)
+    second = others.argmax(axis=-1) if others.shape[-1] > 1 else first
+    return np.where(rng.random(first.shape) < 0.5, first, second)
+
+
+def draw_rates(density: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A success rate for everyone, (..., K), each from its own density (..., K, G)."""
+    cumulated = np.cumsum(density, axis=-1)
+    level = rng.random((*cumulated.shape[:-1], 1)) * cumulated[..., -1:]
+    cell = (cumulated < level).sum(axis=-1).clip(max=RATES.size - 1)
+    return np.asarray(EDGES[cell] + rng.random(cell.shape) * (EDGES[cell + 1] - EDGES[cell]))
 
 
 def is_exploration_turn(batches_given: int, rules: RaceRules) -> bool:
@@ -107,27 +108,3 @@ def least_run(scores: np.ndarray, trials: np.ndarray) -> np.ndarray:
     order = np.broadcast_to(np.argsort(-scores, axis=-1, kind="stable"), trials.shape)
     first = np.take_along_axis(trials, order, axis=-1).argmin(axis=-1)
     return np.asarray(np.take_along_axis(order, first[..., None], axis=-1)[..., 0])
-
-
-def _expect_from_scores(
-    scores: np.ndarray, successes: np.ndarray, trials: np.ndarray, rules: RaceRules
-) -> tuple[np.ndarray, np.ndarray]:
-    """The success rate each score lets one expect, and for how many episodes that expectation counts.
-
-    A line through the results so far turns scores into rates; the closer results lie to it, the more it counts. A
-    score that does not predict success thereby loses its say within the race itself.
-    """
-    spread = scores.std(axis=-1, keepdims=True)
-    z = (scores - scores.mean(axis=-1, keepdims=True)) / np.where(spread > 0.0, spread, 1.0)
-    say = trials / (trials + HALF_SAY)
-    rate = (successes + 0.5) / (trials + 1.0)
-    says = say.sum(axis=-1, keepdims=True) + 1.0
-    mean_rate = ((say * rate).sum(axis=-1, keepdims=True) + 0.5) / says
-    mean_z = (say * z).sum(axis=-1, keepdims=True) / says
-    covariance = (say * (rate - mean_rate) * (z - mean_z)).sum(axis=-1, keepdims=True) + PRIOR_SLOPE
-    slope = covariance / ((say * (z - mean_z) ** 2).sum(axis=-1, keepdims=True) + 1.0)
-    expected = np.clip(mean_rate + slope * (z - mean_z), 0.02, 0.98)
-    excess = (rate - expected) ** 2 - rate * (1.0 - rate) / (trials + 1.0)
-    squares = (PRIOR_SPREAD**2 + (say * excess).sum(axis=-1, keepdims=True)) / says
-    weight = expected * (1.0 - expected) / np.maximum(squares, LEAST_SPREAD**2)
-    return expected, np.clip(weight, min(1.0, rules.score_episodes), rules.score_episodes)

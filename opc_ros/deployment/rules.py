@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from opc_ros.deployment.confidence import is_provably_below, least_floor
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.race import RaceRules
 
@@ -19,12 +20,15 @@ class RungRules:
     success_floor: float  # success provably below this aborts
     safety_events: int  # more than these abort
     broken_episodes: int = 10  # episodes broken off; more than these abort
+    climb_successes: int = 0  # successes it takes to climb on; fewer end the attempt
 
     def __post_init__(self) -> None:
         if self.episodes < 0 or self.safety_events < 0 or self.broken_episodes < 0:
             raise ValueError("episodes, safety_events and broken_episodes must not be negative")
         if not 0.0 <= self.success_floor <= 1.0:
             raise ValueError(f"success_floor is {self.success_floor}, expected from 0 to 1")
+        if not 0 <= self.climb_successes <= max(self.episodes, 0):
+            raise ValueError(f"climb_successes is {self.climb_successes}, expected from 0 to episodes, {self.episodes}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,5 +112,21 @@ class SchedulerRules:
             raise ValueError(f"abort_confidence is {self.abort_confidence}, expected between 0 and 1")
         if self.override_people < 1:
             raise ValueError(f"override_people is {self.override_people}, expected at least 1")
+        for rung in Rung:
+            self._check_floor(rung)
         if self.request_episodes < 1 or self.exploration_episodes < 0:
             raise ValueError("request_episodes must be at least 1 and exploration_episodes not negative")
+
+    def _check_floor(self, rung: Rung) -> None:
+        """Refuse a floor that no result on the rung can trigger: it would only look like one."""
+        rules = self.ladder.of(rung)
+        most = max(rules.episodes, self.request_episodes) if rung is Rung.FULL else rules.episodes
+        if not most or not rules.success_floor:
+            return
+        if not is_provably_below(0, most, rules.success_floor, confidence=self.abort_confidence):
+            enough = least_floor(most, confidence=self.abort_confidence)
+            raise ValueError(
+                f"ladder: {rung}: not even 0 successes in {most} episodes would show less than "
+                f"{rules.success_floor:.0%}; set success_floor to {enough:.2f} or more, or to 0 and use "
+                f"climb_successes, or give the rung more episodes"
+            )

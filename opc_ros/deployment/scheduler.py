@@ -16,12 +16,14 @@ from opc_ros.deployment.outcomes import follow_up, serve_champion, settle_race
 from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Lease, Request, RobotRow
-from opc_ros.deployment.revoking import revocation_list, revoke_permit
+from opc_ros.deployment.revoking import Tell, revocation_list, revoke_permit
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.work import Work, choose_work, judge_requests
-from opc_ros.errors import AuditLogDamaged
+from opc_ros.errors import AuditLogDamaged, OpcError
+from opc_ros.ranking.forecast import Forecast
 
 Gate = Callable[[Request, Mapping[str, RealResult], str], Decision]  # request, real results, champion's id or ""
+Forecaster = Callable[[Mapping[str, RealResult]], Forecast]  # predicted success of the whole field, given real results
 
 SECOND_NS = 1_000_000_000
 CLOCK_SKEW_NS = 5 * SECOND_NS
@@ -51,14 +53,19 @@ class Scheduler:
         now: Callable[[], int],
         make_id: Callable[[], str],
         trusted: TrustedKeys | None = None,
+        forecaster: Forecaster | None = None,
     ) -> None:
-        """`trusted` are the keys that may have signed the audit log; without them, the signer's alone."""
+        """`trusted` are the keys that may have signed the audit log; without them, the signer's alone.
+
+        With a `forecaster` races start from what the whole field lets one expect.
+        """
         queue.claim(now())
         _refuse_damaged_audit_log(queue, trusted or {signer.key_id: signer.private_key.public_key()}, now())
         self._queue = queue
         self._rules = rules
         self._signer = signer
         self._gate = gate
+        self._forecaster = forecaster
         self._now = now
         self._make_id = make_id
         self._started_ns = now()
@@ -122,7 +129,8 @@ class Scheduler:
             body = {"episode_id": episode_id, "candidate_id": lease.candidate_id, "robot": lease.robot}
             tell("episode", body | {"rung": lease.rung, "success": is_success, "safety_events": safety_events})
             self._count_towards_rest(lease.robot)
-            follow_up(self._queue, tell, self._queue.request(lease.request_id), self._rules)
+            request = self._admit_explorer(tell, self._queue.request(lease.request_id))
+            follow_up(self._queue, tell, request, self._rules)
 
     def end(self, lease_id: str, message: str = "", *, is_refused: bool = False) -> None:
         """A robot is done with a lease, or would not have it; what it did not run is lent again."""
@@ -197,10 +205,31 @@ class Scheduler:
         for requests in by_priority.values():
             tallies = {request.id: self._queue.tally(request) for request in requests}
             real, champion = self._queue.real_results(), self._queue.champion()
-            race = judge_requests(requests, tallies, self._rules, real, champion)
+            race = judge_requests(requests, tallies, self._rules, real, champion, self._forecast(real))
             if race.is_over or not race.standing.is_in_race[: len(requests)].all():
                 with self._queue.change("race", self._now()) as tell:
                     settle_race(self._queue, tell, race, self._rules, self._now())
+
+    def _forecast(self, real: Mapping[str, RealResult]) -> Forecast | None:
+        """What the field lets one expect; evidence that cannot be read leaves a race to its own results."""
+        try:
+            return self._forecaster(real) if self._forecaster else None
+        except OpcError:
+            return None
+
+    def _admit_explorer(self, tell: Tell, request: Request) -> Request:
+        """An exploration slot whose results have convinced the gate goes on as any other request."""
+        if not request.is_exploration or request.state != "queued":
+            return request
+        champion = self._queue.champion()
+        decision = self._gate(request, self._queue.real_results(), champion[0] if champion else "")
+        if decision.verdict is not Verdict.PASS:
+            return request
+        reason = "passed the gate after exploration"
+        self._queue.set_request(request.id, is_exploration=False, reason=reason)
+        body = {"request_id": request.id, "candidate_id": request.candidate_id}
+        tell("admitted", body | {"reasons": decision.reasons})
+        return self._queue.request(request.id)
 
     def _is_free(self, robot: RobotRow) -> bool:
         is_able = robot.state == "ready" and not robot.halted_by and robot.rest_until_ns <= self._now()
@@ -213,7 +242,7 @@ class Scheduler:
             tallies = {request.id: self._queue.tally(request) for request in requests}
             real = self._queue.real_results()
             batches = self._queue.rows("SELECT count(*) FROM leases WHERE rung != ?", Rung.TWIN)[0][0]
-            work = choose_work(robot, requests, tallies, self._rules, real, batches)
+            work = choose_work(robot, requests, tallies, self._rules, real, batches, self._forecast(real))
             if work is None:
                 return
             champion = self._queue.champion()
@@ -282,4 +311,6 @@ def _is_allowed(request: Request, decision: Decision) -> bool:
         return True
     if decision.verdict is Verdict.INCONCLUSIVE and request.approval == "approve":
         return True
-    return request.is_exploration and decision.is_explorable
+    # Results may cast doubt on a candidate that once passed; the race, not a person, finds out.
+    is_in_doubt = decision.verdict is Verdict.INCONCLUSIVE or request.is_exploration
+    return is_in_doubt and decision.is_explorable

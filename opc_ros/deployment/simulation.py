@@ -1,4 +1,4 @@
-"""Races replayed on candidates whose success rates are known, against testing everything equally."""
+"""Races replayed on candidates whose success rates are known."""
 
 from __future__ import annotations
 
@@ -8,11 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from opc_ros.deployment.race import RaceRules, is_exploration_turn, judge_race, least_run, race_interval
+from opc_ros.deployment.race import (
+    RaceRules,
+    choose_by_results,
+    choose_next,
+    goes_by_results,
+    is_exploration_turn,
+    judge_race,
+    least_run,
+)
+from opc_ros.deployment.race_belief import RaceBelief
 from opc_ros.errors import DeploymentError
 from opc_ros.progress import Report, ignore_progress
 
 COLUMNS = ("name", "score", "success")
+_POINTS = 12  # of the model that a race is judged by
+_POINTS_TO_END = 64  # and by which it is ended
+_RACES_AT_ONCE = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +34,22 @@ class SuccessTable:
     names: tuple[str, ...]
     scores: np.ndarray  # (K,)
     rates: np.ndarray  # (K,) in [0, 1]
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
+class RaceOutcomes:
     """What came of many simulated races."""
 
-    runs: int
-    good_fraction: float  # of runs whose winner is within the tolerance of the best
-    best_fraction: float  # of runs whose winner is the best
-    mean_regret: float  # success lost by taking the winner instead of the best
-    episodes_mean: float
-    episodes_most: int
-    settled_fraction: float  # of runs that ended with proof, before the budget did
-    equal_episodes: int  # that testing everything equally needs for the same good_fraction
-    equal_is_enough: bool  # false where even equal_episodes, the search's end, does not reach it
-    wins: tuple[int, ...]  # (K,) how often each candidate won
-    episodes_by_candidate: tuple[float, ...]  # (K,) mean
+    winner: np.ndarray  # (R,)
+    regret: np.ndarray  # (R,) success lost by taking the winner instead of the best
+    estimate: np.ndarray  # (R,) predicted success of the winner
+    is_settled: np.ndarray  # (R,) ended before the budget did
+    trials: np.ndarray  # (R, K)
+
+    def good_fraction(self, tolerance: float) -> float:
+        """Share of races whose winner is within the tolerance of the best."""
+        return float((self.regret <= tolerance + 1e-12).mean())
 
 
 def read_success_table(path: Path) -> SuccessTable:
@@ -62,7 +73,7 @@ def read_success_table(path: Path) -> SuccessTable:
     return SuccessTable(tuple(row["name"] for row in rows), scores, rates)
 
 
-def simulate_races(
+def simulate_table(
     table: SuccessTable,
     rules: RaceRules,
     runs: int,
@@ -70,76 +81,76 @@ def simulate_races(
     *,
     is_score_shuffled: bool = False,
     report: Report = ignore_progress,
-) -> Simulation:
-    """Run the race many times at once; every episode is a coin with the candidate's true rate.
-
-    With shuffled scores each run begins from scores that say nothing: what the race is worth without a good metric.
-    """
+) -> RaceOutcomes:
+    """Run the race on one table many times; with shuffled scores each run begins from scores that say nothing."""
     scores = np.broadcast_to(table.scores, (runs, len(table.names)))
     if is_score_shuffled:
         scores = rng.permuted(scores, axis=1)
-    successes, trials, is_settled = _run_races(scores, table.rates, rules, rng, report)
-    winner = judge_race(scores, successes, trials, rules).leader
-    regret = table.rates.max() - table.rates[winner]
-    good = float((regret <= rules.tolerance + 1e-12).mean())
-    spent = trials.sum(axis=1)
-    equal, is_enough = _equal_testing(table, rules.tolerance, good, runs, rng)
-    return Simulation(
-        runs=runs,
-        good_fraction=good,
-        best_fraction=float((regret <= 1e-12).mean()),
-        mean_regret=float(regret.mean()),
-        episodes_mean=float(spent.mean()),
-        episodes_most=int(spent.max()),
-        settled_fraction=float(is_settled.mean()),
-        equal_episodes=equal,
-        equal_is_enough=is_enough,
-        wins=tuple(np.bincount(winner, minlength=len(table.names)).tolist()),
-        episodes_by_candidate=tuple(trials.mean(axis=0).tolist()),
+    return simulate_races(scores, np.broadcast_to(table.rates, scores.shape), rules, rng, report=report)
+
+
+def simulate_races(
+    scores: np.ndarray,
+    rates: np.ndarray,
+    rules: RaceRules,
+    rng: np.random.Generator,
+    *,
+    report: Report = ignore_progress,
+) -> RaceOutcomes:
+    """Run races (R, K); every episode is a coin with the candidate's true rate."""
+    parts = []
+    for first in range(0, len(scores), _RACES_AT_ONCE):
+        rows = slice(first, first + _RACES_AT_ONCE)
+        parts.append(_run_races(scores[rows], rates[rows], rules, rng))
+        report(min(first + _RACES_AT_ONCE, len(scores)), len(scores), "races")
+    return RaceOutcomes(
+        np.concatenate([part.winner for part in parts]),
+        np.concatenate([part.regret for part in parts]),
+        np.concatenate([part.estimate for part in parts]),
+        np.concatenate([part.is_settled for part in parts]),
+        np.concatenate([part.trials for part in parts]),
     )
 
 
-def _run_races(
-    scores: np.ndarray, rates: np.ndarray, rules: RaceRules, rng: np.random.Generator, report: Report
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    runs, rivals = scores.shape
-    successes, trials = np.zeros((runs, rivals)), np.zeros((runs, rivals))
-    low, high = np.zeros((runs, rivals)), np.ones((runs, rivals))
-    is_settled = np.zeros(runs, dtype=bool)
-    every_run = np.arange(runs)
-    batches = rules.budget_episodes // rules.batch_episodes
-    for batch in range(batches):
-        standing = judge_race(scores, successes, trials, rules, (low, high))
-        is_settled |= standing.is_settled
-        if is_settled.all():
+def _run_races(scores: np.ndarray, rates: np.ndarray, rules: RaceRules, rng: np.random.Generator) -> RaceOutcomes:
+    belief = RaceBelief(scores)
+    successes, trials = np.zeros(scores.shape), np.zeros(scores.shape)
+    is_settled = np.zeros(len(scores), dtype=bool)
+    for batch in range(rules.budget_episodes // rules.batch_episodes):
+        running = np.flatnonzero(~is_settled)
+        if not running.size:
             break
-        explores = is_exploration_turn(batch, rules)
-        pick = least_run(scores, trials) if explores else standing.next
-        running, picked = every_run[~is_settled], pick[~is_settled]
+        density = belief.densities(running, _POINTS, rng)
+        if batch:
+            is_settled[running] = _settles(belief, running, density, rules, rng)
+            density, running = density[~is_settled[running]], running[~is_settled[running]]
+        if is_exploration_turn(batch, rules):
+            picked = least_run(scores[running], trials[running])
+        elif goes_by_results(batch):
+            picked = choose_by_results(successes[running], trials[running], rng)
+        else:
+            picked = choose_next(density[:, :2], rng)
         trials[running, picked] += rules.batch_episodes
-        successes[running, picked] += rng.binomial(rules.batch_episodes, rates[picked])
-        changed = race_interval(successes[running, picked], trials[running, picked], rivals, rules)
-        low[running, picked], high[running, picked] = changed
-        report(batch + 1, batches)
-    return successes, trials, is_settled
+        successes[running, picked] += rng.binomial(rules.batch_episodes, rates[running, picked])
+        belief.learn(running, picked, successes[running, picked], trials[running, picked])
+    everyone = np.arange(len(scores))
+    density = belief.densities(everyone, _POINTS_TO_END, rng)
+    standing = judge_race(_even(density), density, rules)
+    regret = rates.max(axis=1) - rates[everyone, standing.leader]
+    return RaceOutcomes(standing.leader, regret, standing.mean[everyone, standing.leader], is_settled, trials)
 
 
-def _equal_testing(
-    table: SuccessTable, tolerance: float, goal: float, runs: int, rng: np.random.Generator, most_each: int = 20_000
-) -> tuple[int, bool]:
-    """Fewest episodes at which the best observed rate is as often good enough, the same number for everyone."""
+def _settles(
+    belief: RaceBelief, running: np.ndarray, density: np.ndarray, rules: RaceRules, rng: np.random.Generator
+) -> np.ndarray:
+    """Which races are over, (r,): a few points of the model say who may be, and more of them whether it is so."""
+    is_settled = judge_race(_even(density), density, rules).is_settled
+    if is_settled.any():
+        closer = belief.densities(running[is_settled], _POINTS_TO_END, rng)
+        is_settled[is_settled] = judge_race(_even(closer), closer, rules).is_settled
+    return is_settled
 
-    def good_fraction(each: int) -> float:
-        observed = rng.binomial(each, table.rates, size=(runs, len(table.rates)))
-        best = (observed + rng.random(observed.shape)).argmax(axis=1)  # equals draw lots
-        return float((table.rates.max() - table.rates[best] <= tolerance + 1e-12).mean())
 
-    below, above = 0, 1
-    while good_fraction(above) < goal:
-        below, above = above, above * 2
-        if above > most_each:
-            return below * len(table.names), False
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (below, middle) if good_fraction(middle) >= goal else (middle, above)
-    return above * len(table.names), True
+def _even(density: np.ndarray) -> np.ndarray:
+    """Weights of points that were drawn by weight."""
+    return np.full(density.shape[:2], 1.0 / density.shape[1], dtype=density.dtype)

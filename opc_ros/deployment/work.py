@@ -10,8 +10,20 @@ import numpy as np
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_rows import Request, RungTally
-from opc_ros.deployment.race import Standing, is_exploration_turn, judge_race, least_run
+from opc_ros.deployment.race import (
+    Standing,
+    choose_by_results,
+    choose_next,
+    goes_by_results,
+    is_exploration_turn,
+    judge_race,
+    least_run,
+)
 from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.ranking import PredictedSuccess
+from opc_ros.ranking.forecast import Forecast, forecast
+
+Rival = tuple[str, float]  # candidate id and score
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +40,9 @@ class RaceResult:
     """Where a race among requests stands."""
 
     requests: tuple[Request, ...]
-    standing: Standing  # over the requests, then the champion if it does not race itself
+    rivals: tuple[str, ...]  # candidate ids of the requests, then of the champion if it does not race itself
+    predicted: PredictedSuccess  # of the rivals
+    standing: Standing  # of the rivals
     is_over: bool
     why: str
 
@@ -51,6 +65,7 @@ def choose_work(
     rules: SchedulerRules,
     real: Mapping[str, RealResult],
     batches_given: int,
+    field: Forecast | None = None,
 ) -> Work | None:
     """The highest priority first; in it, climbing candidates as they came, then whoever the race picks."""
     serves = rules.robots[robot].serves
@@ -64,7 +79,7 @@ def choose_work(
     fitting = [request for request in fitting if not request.is_exploration]
     is_turn = is_exploration_turn(batches_given, rules.race)
     if explorers and (is_turn or not fitting):
-        return _work(explorers[0], wanted, rules, "exploration slot")
+        return _choose_explorer(explorers, wanted, rules, real, batches_given, field)
     if not fitting:
         return None
     top = max(request.priority for request in fitting)
@@ -72,7 +87,11 @@ def choose_work(
     climbing = [request for request in fitting if request.rung is not Rung.FULL]
     if climbing:
         return _work(climbing[0], wanted, rules, f"first in line for rung {climbing[0].rung}")
-    return _choose_racer(fitting, wanted, tallies, rules, real, is_turn)
+    if is_turn:
+        scores = np.array([request.score for request in fitting])
+        trials = np.array([tallies[request.id].trials + tallies[request.id].outstanding for request in fitting])
+        return _work(fitting[int(least_run(scores, trials))], wanted, rules, "has run least")
+    return _choose_racer(fitting, wanted, rules, real, batches_given, field)
 
 
 def judge_requests(
@@ -80,59 +99,84 @@ def judge_requests(
     tallies: Mapping[str, RungTally],
     rules: SchedulerRules,
     real: Mapping[str, RealResult],
-    champion: tuple[str, float] | None,
+    champion: Rival | None,
+    field: Forecast | None = None,
 ) -> RaceResult:
     """Whether the race among full-speed requests of one priority is over; the champion counts with its results."""
     rivals = [(request.candidate_id, request.score) for request in requests]
     if champion is not None and champion[0] in real and champion[0] not in {name for name, _ in rivals}:
         rivals.append(champion)
-    scores, successes, trials = _evidence(rivals, real)
-    standing = judge_race(scores, successes, trials, rules.race)
+    predicted = predict_rivals(rivals, real, field)
+    standing = judge_race(predicted.weight, predicted.density, rules.race)
+    names = tuple(name for name, _ in rivals)
+
+    def result(is_over: bool, why: str) -> RaceResult:
+        return RaceResult(tuple(requests), names, predicted, standing, is_over, why)
+
     spent = sum(tallies[request.id].trials for request in requests)
     wanted = sum(episodes_wanted(request, tallies[request.id], rules) for request in requests)
     outstanding = sum(tallies[request.id].outstanding for request in requests)
-    has_leader_run = trials[standing.leader] >= rules.ladder.full.episodes
+    leader = int(standing.leader)
+    has_leader_run = leader >= len(requests) or tallies[requests[leader].id].trials >= rules.ladder.full.episodes
     if has_leader_run and bool(standing.is_settled) and len(rivals) > 1:
-        return RaceResult(tuple(requests), standing, True, f"nobody is better by more than {rules.race.tolerance:.0%}")
+        chance = float(standing.within[leader])
+        points = f"{100 * rules.race.tolerance:g} points"
+        return result(True, f"the leader is within {points} of the best with probability {chance:.2f}")
     if spent >= rules.race.budget_episodes:
-        return RaceResult(
-            tuple(requests), standing, True, f"the race's {rules.race.budget_episodes} episodes are spent"
-        )
+        return result(True, f"the race's {rules.race.budget_episodes} episodes are spent")
     if wanted == 0 and outstanding == 0:
-        return RaceResult(tuple(requests), standing, True, "every request has had its episodes")
-    return RaceResult(tuple(requests), standing, False, "")
+        return result(True, "every request has had its episodes")
+    return result(False, "")
+
+
+def predict_rivals(rivals: Sequence[Rival], real: Mapping[str, RealResult], field: Forecast | None) -> PredictedSuccess:
+    """Success of some candidates, as the whole field lets one expect it; where there is none, as they alone do."""
+    ids = [name for name, _ in rivals]
+    if field is None or not set(ids) <= set(field.ids):
+        counts = [(result.successes, result.trials) for result in (real.get(name, RealResult(0, 0)) for name in ids)]
+        field = forecast(ids, [score for _, score in rivals], counts, ids)
+    return field.predicted.select([field.index(name) for name in ids])
 
 
 def _choose_racer(
     fitting: Sequence[Request],
     wanted: Mapping[str, int],
-    tallies: Mapping[str, RungTally],
     rules: SchedulerRules,
     real: Mapping[str, RealResult],
-    is_turn: bool,
+    batches_given: int,
+    field: Forecast | None,
 ) -> Work:
-    rivals = [(request.candidate_id, request.score) for request in fitting]
-    scores, successes, trials = _evidence(rivals, real)
-    # Episodes under way narrow what is known before they end; without that, free arms would all choose alike.
-    lent = np.array([tallies[request.id].outstanding for request in fitting], dtype=np.float64)
-    rate = (successes + 0.5) / (trials + 1.0)
-    standing = judge_race(scores, successes + lent * rate, trials + lent, rules.race)
-    if is_turn:
-        return _work(fitting[int(least_run(scores, trials + lent))], wanted, rules, "has run least")
-    pick = int(standing.next)
-    why = "leads the race" if pick == int(standing.leader) else "may yet beat the leader"
+    pick, leader = _draw(fitting, real, batches_given, field)
+    why = "leads the race" if pick == leader else "may yet beat the leader"
     return _work(fitting[pick], wanted, rules, why)
 
 
-def _evidence(
-    rivals: Sequence[tuple[str, float]], real: Mapping[str, RealResult]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    results = [real.get(name, RealResult(0, 0)) for name, _ in rivals]
-    return (
-        np.array([score for _, score in rivals], dtype=np.float64),
-        np.array([result.successes for result in results], dtype=np.float64),
-        np.array([result.trials for result in results], dtype=np.float64),
-    )
+def _choose_explorer(
+    explorers: Sequence[Request],
+    wanted: Mapping[str, int],
+    rules: SchedulerRules,
+    real: Mapping[str, RealResult],
+    batches_given: int,
+    field: Forecast | None,
+) -> Work:
+    """Exploration goes first to those who may be the best."""
+    pick, _ = _draw(explorers, real, batches_given, field)
+    return _work(explorers[pick], wanted, rules, "exploration slot")
+
+
+def _draw(
+    requests: Sequence[Request], real: Mapping[str, RealResult], batches_given: int, field: Forecast | None
+) -> tuple[int, int]:
+    """The choice of top-two Thompson sampling and the leader; the number of batches so far is the seed."""
+    predicted = predict_rivals([(request.candidate_id, request.score) for request in requests], real, field)
+    rng = np.random.default_rng(batches_given)
+    leader = int(predicted.mean().argmax())
+    if goes_by_results(batches_given):
+        results = [real.get(request.candidate_id, RealResult(0, 0)) for request in requests]
+        successes, trials = (np.array([getattr(each, name) for each in results]) for name in ("successes", "trials"))
+        return int(choose_by_results(successes, trials, rng)), leader
+    points = rng.choice(predicted.weight.size, size=2, p=predicted.weight)
+    return int(choose_next(predicted.density[points], rng)), leader
 
 
 def _work(request: Request, wanted: Mapping[str, int], rules: SchedulerRules, why: str) -> Work:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,6 +81,10 @@ class PredictedSuccess:
     slope: tuple[float, float, float]  # logits a standard deviation of score is worth: mean, low and high of 95 %
     scatter: float  # mean scatter of logits about the line
     duds: float  # expected share of candidates whose score says nothing
+
+    def select(self, index: Sequence[int] | np.ndarray) -> PredictedSuccess:
+        """The same of some candidates alone."""
+        return replace(self, density=self.density[:, np.asarray(index, dtype=np.intp)])
 
     def mean(self) -> np.ndarray:
         """Expected success rate, (K,)."""

@@ -30,6 +30,7 @@ def rank_candidates(
     snapshot_id: str,
     scope: Scope = "selection",
     left_out: Sequence[LeftOutCandidate] = (),
+    families: Mapping[str, str] | None = None,
     report: Report = ignore_progress,
 ) -> Ranking:
     """Candidates from best to worst; equal scores are ordered by candidate id.
@@ -48,6 +49,7 @@ def rank_candidates(
         snapshot_id: of the validation set that the Q values belong to.
         scope: whether these candidates, with those left out, are all there are.
         left_out: candidates that could not be scored, named so that nobody is missing silently.
+        families: which family each candidate id belongs to, where it has one.
         report: told how many resamples are done.
     """
     if not q_by_candidate:
@@ -89,6 +91,7 @@ def rank_candidates(
             # Resampling may shift a rank; an interval that left out the rank itself would only confuse.
             rank_interval=(min(best, rank), max(worst, rank)),
             top_k_probability=probability,
+            family=(families or {}).get(candidate_id, ""),
         )
         for rank, (candidate_id, (low, high), (best, worst), probability) in enumerate(
             zip(order, intervals.tolist(), ranks, probabilities, strict=True), start=1

@@ -27,6 +27,7 @@ class RankedCandidate:
     rank: int  # 1 is best; equal scores are ordered by candidate id
     rank_interval: tuple[int, int]
     top_k_probability: float
+    family: str = ""  # candidates of one family err alike; empty: it has none but itself
 
 
 @dataclass(frozen=True, slots=True)

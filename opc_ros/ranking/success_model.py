@@ -23,7 +23,8 @@ SCATTER_WEIGHTS = (0.06, 0.1, 0.18, 0.24, 0.22, 0.14, 0.06)
 DUDS = (0.0, 0.06, 0.16, 0.32)  # share of candidates
 DUD_WEIGHTS = (0.35, 0.3, 0.25, 0.1)
 DUD_RATES = (0.25, 2.0)  # Beta distribution of a dud's success
-TAIL = 12.0  # degrees of freedom of the scatter
+STRAYS = 0.03  # share of candidates that may succeed however often, whatever their score says
+TAIL = 4.0  # degrees of freedom of the scatter: now and then one is far better or worse than its score says
 _LEAST = 1e-12
 
 
@@ -46,13 +47,14 @@ SHAPES = tuple(
 def _make_kernels() -> np.ndarray:
     """(S, G, G): where success lies, for each shape and each value of the line; rows sum to one."""
     first, second = DUD_RATES
+    cells = np.diff(EDGES) / (EDGES[-1] - EDGES[0])
     dud = np.exp(first * log_expit(LOGITS) + second * log_expit(-LOGITS))
     kernels = []
     for shape in SHAPES:
         distance = (LOGITS[None, :] - LOGITS[:, None]) / shape.scatter
         density = (1.0 + distance**2 / TAIL) ** (-(TAIL + 1.0) / 2.0)
         density /= density.sum(axis=-1, keepdims=True)
-        kernels.append((1.0 - shape.duds) * density + shape.duds * dud / dud.sum())
+        kernels.append((1.0 - shape.duds - STRAYS) * density + shape.duds * dud / dud.sum() + STRAYS * cells)
     return np.stack(kernels)
 
 

@@ -26,8 +26,9 @@ from opc_ros.config import described, load_config
 from opc_ros.deployment.decision import Decision, RealResult
 from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.folder import DeploymentFolder
-from opc_ros.deployment.gate import GateRules
+from opc_ros.deployment.gate_rules import GateRules
 from opc_ros.deployment.gatekeeper import Gatekeeper
+from opc_ros.deployment.history import FILE_NAME as HISTORY_NAME
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.scheduler import Orders, Scheduler
@@ -80,7 +81,11 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._rules = load_scheduler_rules(settings.rules, settings.lab)
         gate_rules = load_config(find_config(settings.gate), GateRules)
         self._gatekeeper = Gatekeeper(
-            gate_rules, Path(settings.ranking), lambda: open_store(settings.store), self.now_ns
+            gate_rules,
+            Path(settings.ranking),
+            lambda: open_store(settings.store),
+            self.now_ns,
+            Path(settings.state) / HISTORY_NAME,
         )
         folder = DeploymentFolder(Path(settings.state))
         self._queue, signer = self.held.enter_context(folder.open())
@@ -101,6 +106,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self.now_ns,
             lambda: secrets.token_hex(8),
             load_trusted_keys(folder.keys),
+            self._gatekeeper.forecast,
         )
         self._goals: dict[str, Any] = {}  # lease id -> goal handle; None while the goal is on its way
         self._sent_s: dict[str, float] = {}  # lease id -> when its goal was sent last

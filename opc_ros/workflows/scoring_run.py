@@ -165,5 +165,11 @@ def _rank(
         snapshot_id=scored.snapshot_id,
         scope=scope,
         left_out=left_out,
+        families={candidate.id: _family(candidate) for candidate in scored.candidates},
         report=report,
     )
+
+
+def _family(candidate: Candidate) -> str:
+    provenance = candidate.manifest.provenance
+    return provenance.family or provenance.training_run

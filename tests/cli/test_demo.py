@@ -28,9 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def rules(tmp_path: Path) -> dict[str, str]:
     """A gate that lets both pass, and a ladder of one episode on two of its rungs."""
-    (tmp_path / "gate.yaml").write_text(
-        yaml.safe_dump(GATE | {"top_k": 2, "top_k_confidence": 0.0, "top_k_doubt": 0.0})
-    )
+    (tmp_path / "gate.yaml").write_text(yaml.safe_dump(GATE))
     scheduler = yaml.safe_load((ROOT / "config" / "scheduler_demo.yaml").read_text())
     scheduler["robots"] = {"arm1": {"rungs": ["twin", "reduced", "full"]}}
     for name, episodes in (("twin", 1), ("reduced", 0), ("full", 1)):
@@ -38,6 +36,7 @@ def rules(tmp_path: Path) -> dict[str, str]:
         scheduler["ladder"][name] |= {
             "episodes": episodes,
             "success_floor": 0.0,
+            "climb_successes": 0,
             "safety_events": 100,
             "broken_episodes": 100,
         }

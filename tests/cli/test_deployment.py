@@ -66,7 +66,11 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "scores" / "published").mkdir(parents=True)
     (tmp_path / "scores" / "published" / "ranking.json").write_text(ranking.to_json() + "\n")
     (tmp_path / "config").mkdir()
-    gate = (CONFIG / "gate.yaml").read_text().replace("top_k: 3", "top_k: 1")
+    gate = (CONFIG / "gate.yaml").read_text().replace("candidates: 3", "candidates: 2")
+    gate = gate.replace("resamples: 2000", "resamples: 100").replace("soft_opc_over_spread", "soft_opc")
+    history = "candidate,successes,episodes\n" + f"{ids['good']},90,100\n{ids['poor']},5,100\n"
+    (tmp_path / "deployment").mkdir()
+    (tmp_path / "deployment" / "history.csv").write_text(history)
     for line in ("episodes: 500", "successes: 100", "failures: 100"):
         gate = gate.replace(line, line.split(":")[0] + ": 2")
     (tmp_path / "config" / "gate.yaml").write_text(gate.replace("[no_champion]", "[]"))
@@ -97,12 +101,12 @@ def test_gate_explains_every_rule(lab: Path, capsys: pytest.CaptureFixture[str])
     code, out, _ = run(capsys, "gate", "explain", "good")
     assert code == 0
     assert "pass" in out.splitlines()[0]
-    assert "in the top 1 with probability 0.97" in out
+    assert "within 10 points of the best of 2 with probability 1.00" in out
     code, out, _ = run(capsys, "gate", "explain", "poor", "--json")
     assert code == 1
     document = json.loads(out)
     assert document["verdict"] == "fail"
-    assert [finding["rule"] for finding in document["findings"] if finding["verdict"] == "fail"] == ["top_k"]
+    assert [finding["rule"] for finding in document["findings"] if finding["verdict"] == "fail"] == ["within", "floor"]
 
 
 def test_gate_says_what_is_missing(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +219,7 @@ def test_simulation_prints_robot_time_against_equal_testing(
     monkeypatch.chdir(CONFIG.parent)
     code, out, _ = run(capsys, "deploy", "simulate", "--runs", "50")
     assert code == 0
-    assert "testing everything equally takes" in out
+    assert "ended before the budget did" in out
     code, out, _ = run(capsys, "deploy", "simulate", "--runs", "50", "--json")
     assert json.loads(out)["runs"] == 50
     code, _, err = run(capsys, "deploy", "simulate", "--table", "missing.csv")

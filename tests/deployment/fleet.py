@@ -30,7 +30,7 @@ def make_rules(**changes: object) -> SchedulerRules:
     """A short ladder with two rungs below full speed, one twin and one arm."""
     values: dict[str, object] = {
         "robots": {"twin": RobotRules(("twin",)), "arm1": RobotRules(("reduced", "full"))},
-        "ladder": Ladder(RungRules(2, 0.1, 0, 2), RungRules(2, 0.1, 0, 2), RungRules(4, 0.1, 1, 3)),
+        "ladder": Ladder(RungRules(2, 0.0, 0, 2), RungRules(2, 0.0, 0, 2), RungRules(4, 0.0, 1, 3)),
         "lease": LeaseRules(heartbeat_s=5.0, grace_s=10.0, length_s=600.0),
         "rest": RestRules(after_episodes=1000, pause_s=60.0),
         "race": RaceRules(batch_episodes=2, budget_episodes=100, explore_every=0),
@@ -42,13 +42,13 @@ def make_rules(**changes: object) -> SchedulerRules:
 
 def make_shortest_rules() -> SchedulerRules:
     """One episode on each rung below full speed, then one lease of two."""
-    ladder = Ladder(RungRules(1, 0.1, 0, 2), RungRules(1, 0.1, 0, 2), RungRules(2, 0.1, 1, 3))
+    ladder = Ladder(RungRules(1, 0.0, 0, 2), RungRules(1, 0.0, 0, 2), RungRules(2, 0.0, 1, 3))
     return make_rules(ladder=ladder, request_episodes=2)
 
 
 def say(verdict: Verdict, *rules: str, candidate_id: str = "") -> Decision:
     """A decision in which the given rules have the verdict."""
-    findings = tuple(Finding(rule, verdict, f"{rule} says {verdict}") for rule in rules or ("top_k",))
+    findings = tuple(Finding(rule, verdict, f"{rule} says {verdict}") for rule in rules or ("snapshot",))
     return Decision(candidate_id, "r1", findings)
 
 

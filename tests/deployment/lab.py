@@ -23,14 +23,11 @@ SECOND = 1_000_000_000
 
 GATE = {
     "metric": "soft_opc",
-    "top_k": 9,
-    "top_k_confidence": 0.5,
-    "top_k_doubt": 0.1,
-    "champion_margin": -1.0,
-    "champion_confidence": 0.0,
-    "champion_doubt": 0.0,
+    "within": {"tolerance": 0.9, "confidence": 0.0, "doubt": 0.0},
+    "floor": {"success": 0.0, "confidence": 0.0, "doubt": 0.0},
     "snapshot": {"episodes": 2, "successes": 1, "failures": 1, "age_days": 7.0, "robots": 1},
-    "agreement": {"candidates": 5, "episodes": 1000, "spearman": 0.0},
+    "agreement": {"spearman": -1.0},
+    "resamples": 10,
 }
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
 from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
-from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.decision import Decision, RealResult, Verdict
 from opc_ros.deployment.halting import halt, resume
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_rows import Request
@@ -27,7 +28,7 @@ def fleet(folder: Path) -> Fleet:
 
 def ask(fleet: Fleet, name: str, *, verdict: Verdict = Verdict.PASS, score: float = 0.1, **changes: object) -> Request:
     asked = NewRequest(candidate_id=name, name=name, path=f"/c/{name}", score=score, requested_by="ada", **changes)  # type: ignore[arg-type]
-    rules = ("snapshot",) if verdict is not Verdict.PASS else ("top_k",)
+    rules = ("snapshot",)
     assert fleet.queue is not None
     return submit_request(fleet.queue, fleet.rules, asked, say(verdict, *rules), f"q-{name}", fleet.clock())
 
@@ -117,6 +118,59 @@ def test_an_outranked_candidate_gets_an_exploration_slot_but_never_full_speed(fl
     assert fleet.queue.champion() is None
 
 
+def test_exploration_that_convinces_the_gate_goes_on_to_full_speed(fleet: Fleet) -> None:
+    assert fleet.queue is not None
+
+    def open_until_it_has_run(request: Request, real: Mapping[str, RealResult], champion: str) -> Decision:
+        has_run = real.get("new", RealResult(0, 0)).trials >= 2
+        return say(Verdict.PASS) if has_run else say(Verdict.INCONCLUSIVE, "within")
+
+    asked = NewRequest(candidate_id="new", name="new", path="/c/new", score=0.0, requested_by="ada")
+    request = submit_request(
+        fleet.queue, fleet.rules, asked, say(Verdict.INCONCLUSIVE, "within"), "q-new", fleet.clock()
+    )
+    assert (request.state, request.is_exploration) == ("queued", True)
+    fleet.verdict = open_until_it_has_run
+    run_until_done(fleet)
+    assert "admitted" in kinds(fleet)
+    assert fleet.queue.champion() == ("new", 0.0)
+
+
+def test_a_request_for_one_episode_makes_no_champion(fleet: Fleet) -> None:
+    ask(fleet, "a", episodes=1)
+    run_until_done(fleet)
+    assert fleet.queue is not None
+    assert fleet.queue.champion() is None
+    told = next(e for e in read_audit_log(fleet.folder / "state" / "ledger.jsonl") if e.kind == "no_champion")
+    assert told.body["why"] == "nobody has run the 4 episodes at full speed that a champion needs"
+
+
+def test_a_policy_that_never_succeeds_does_not_climb(folder: Path) -> None:
+    ladder = Ladder(RungRules(2, 0.0, 0, climb_successes=1), RungRules(2, 0.0, 0), RungRules(4, 0.0, 1))
+    fleet = Fleet(folder, make_rules(ladder=ladder), {"bad": 0.0})
+    fleet.start()
+    ask(fleet, "bad")
+    run_until_done(fleet)
+    assert fleet.queue is not None
+    assert {row[0] for row in fleet.queue.rows("SELECT DISTINCT rung FROM results")} == {"twin"}
+    assert "0 of 2 succeeded on rung twin; climbing takes 1" in fleet.queue.request("q-bad").reason
+
+
+def test_a_champion_stays_when_its_challenger_is_hardly_better(folder: Path) -> None:
+    rules = make_rules(
+        ladder=Ladder(RungRules(0, 0.0, 0), RungRules(0, 0.0, 0), RungRules(20, 0.0, 1)), request_episodes=20
+    )
+    fleet = Fleet(folder, rules, {"old": 0.8, "new": 0.8})
+    fleet.start()
+    assert fleet.queue is not None
+    for name in ("old", "new"):
+        ask(fleet, name)
+        run_until_done(fleet)
+    assert fleet.queue.champion() == ("old", 0.1)
+    told = [e.body["why"] for e in read_audit_log(fleet.folder / "state" / "ledger.jsonl") if e.kind == "no_champion"]
+    assert "the rules ask for 0.95" in told[0]
+
+
 def test_a_gate_that_closes_later_sends_the_request_to_a_person(fleet: Fleet) -> None:
     ask(fleet, "a")
     for _ in range(4):
@@ -159,7 +213,7 @@ def ask_again(fleet: Fleet, name: str) -> Request:
 
 
 def test_success_provably_too_low_aborts(folder: Path) -> None:
-    ladder = Ladder(RungRules(40, 0.5, 0), RungRules(2, 0.1, 0), RungRules(4, 0.1, 1))
+    ladder = Ladder(RungRules(40, 0.5, 0), RungRules(2, 0.0, 0), RungRules(4, 0.0, 1))
     fleet = Fleet(folder, make_rules(ladder=ladder), rates={"bad": 0.0})
     fleet.start()
     ask(fleet, "bad")
@@ -313,7 +367,7 @@ def test_the_race_sends_most_episodes_to_the_contenders_and_crowns_the_best(fold
         request_episodes=80,
         lease=LeaseRules(60.0, 60.0, 6000.0),
     )
-    rates = {"best": 0.95, "fair": 0.6, "poor": 0.3, "worst": 0.2}
+    rates = {"best": 0.95, "fair": 0.85, "poor": 0.1, "worst": 0.05}
     fleet = Fleet(folder, rules, rates)
     fleet.start()
     for name, score in (("worst", 0.1), ("poor", 0.2), ("fair", 0.3), ("best", 0.25)):

@@ -7,38 +7,45 @@ import pytest
 
 from opc_ros.cli.deploy import published_table
 from opc_ros.deployment.race import RaceRules
-from opc_ros.deployment.simulation import SuccessTable, read_success_table, simulate_races
+from opc_ros.deployment.race_alternatives import choose_by_equal_allocation
+from opc_ros.deployment.simulation import SuccessTable, read_success_table, simulate_races, simulate_table
 from opc_ros.errors import DeploymentError
+from opc_ros.ranking.synthetic_labs import draw_labs
 
 
 def test_published_models_are_chosen_well_with_a_tenth_of_the_papers_episodes() -> None:
     table = published_table()
-    result = simulate_races(table, RaceRules(), 2000, np.random.default_rng(0))
+    result = simulate_table(table, RaceRules(), 100, np.random.default_rng(0))
     assert len(table.names) == 15
-    assert result.good_fraction >= 0.95
-    assert result.episodes_most <= 1071
-    assert result.equal_episodes > 5 * result.episodes_mean
+    assert result.good_fraction(0.03) >= 0.93
+    assert result.trials.sum(axis=1).max() <= 1071
+    assert abs(np.mean(result.estimate - table.rates[result.winner])) < 0.03
 
 
-def test_a_race_without_informative_scores_still_beats_equal_testing() -> None:
-    table = published_table()
-    result = simulate_races(table, RaceRules(), 1000, np.random.default_rng(0), is_score_shuffled=True)
-    assert result.good_fraction > 0.7
-    assert result.equal_episodes > 1.5 * result.episodes_mean
+def test_scores_that_say_nothing_cost_the_race_less_than_equal_allocation_loses() -> None:
+    """A star among equals: what one finds by trying, however wrong the scores are."""
+    rng = np.random.default_rng(0)
+    labs = draw_labs("one star", 0.0, 100, rng)
+    result = simulate_races(labs.scores, labs.rates, RaceRules(), rng)
+    winner = choose_by_equal_allocation(labs.scores, labs.rates, 1071, 10, rng)
+    equal = np.mean(labs.rates[np.arange(100), winner] == 0.8)
+    assert result.good_fraction(0.03) > equal
 
 
-def test_a_clear_race_ends_early_and_with_proof() -> None:
+def test_a_clear_race_ends_early() -> None:
     table = SuccessTable(("good", "bad"), np.array([0.5, 0.1]), np.array([0.95, 0.05]))
-    result = simulate_races(table, RaceRules(), 200, np.random.default_rng(1))
-    assert result.settled_fraction == 1.0
-    assert result.episodes_mean < 200
-    assert result.best_fraction == 1.0
+    result = simulate_table(table, RaceRules(), 200, np.random.default_rng(1))
+    assert result.is_settled.all()
+    assert result.trials.sum(axis=1).mean() < 100
+    assert result.good_fraction(0.0) == 1.0
 
 
 def test_the_same_seed_gives_the_same_simulation() -> None:
     table = published_table()
-    first, second = (simulate_races(table, RaceRules(), 50, np.random.default_rng(3)) for _ in range(2))
-    assert first == second
+    rules = RaceRules(budget_episodes=100)
+    first, second = (simulate_table(table, rules, 20, np.random.default_rng(3)) for _ in range(2))
+    assert first.winner.tolist() == second.winner.tolist()
+    assert first.trials.tolist() == second.trials.tolist()
 
 
 def test_success_may_be_given_as_fractions(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""Rules of the gate, as `config/gate.yaml` gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+ApprovalCase = Literal["no_champion", "agreement_unknown", "every_request"]
+
+
+def _check_order(name: str, doubt: float, confidence: float) -> None:
+    if not 0.0 <= doubt <= confidence <= 1.0:
+        raise ValueError(f"{name}: doubt {doubt} and confidence {confidence}, expected 0 to 1, in order")
+
+
+@dataclass(frozen=True, slots=True)
+class WithinRules:
+    """How surely a candidate must be about as good as the best."""
+
+    tolerance: float  # success rate that it may lie below the best
+    confidence: float  # probability of that from which on it passes
+    doubt: float  # below it fails; in between episodes at reduced speed decide, or a person
+
+    def __post_init__(self) -> None:
+        _check_order("within", self.doubt, self.confidence)
+        if not 0.0 < self.tolerance < 1.0:
+            raise ValueError(f"within: tolerance is {self.tolerance}, expected between 0 and 1")
+
+
+@dataclass(frozen=True, slots=True)
+class FloorRules:
+    """How surely a candidate must succeed often enough, however good the others are."""
+
+    success: float
+    confidence: float
+    doubt: float
+
+    def __post_init__(self) -> None:
+        _check_order("floor", self.doubt, self.confidence)
+        if not 0.0 <= self.success < 1.0:
+            raise ValueError(f"floor: success is {self.success}, expected from 0 to below 1")
+
+
+@dataclass(frozen=True, slots=True)
+class TopKRules:
+    """For those who want it: how surely a candidate's score must be among the k best."""
+
+    k: int
+    confidence: float
+    doubt: float
+
+    def __post_init__(self) -> None:
+        _check_order("top_k", self.doubt, self.confidence)
+        if self.k < 1:
+            raise ValueError(f"top_k: k is {self.k}, expected at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRules:
+    """The smallest validation set a ranking may rest on."""
+
+    episodes: int
+    successes: int
+    failures: int
+    age_days: float  # of its newest episode, at most
+    robots: int  # how many different ones it must cover
+    tag: str = ""  # the ranking must rest on the snapshot with this tag; empty: on whichever it names
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRules:
+    """How well scores must predict real success, over the whole field."""
+
+    spearman: float  # the gate closes when rank correlation is surely below this
+
+    def __post_init__(self) -> None:
+        if not -1.0 <= self.spearman <= 1.0:
+            raise ValueError(f"agreement: spearman is {self.spearman}, expected from -1 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class GateRules:
+    """Everything in config/gate.yaml."""
+
+    metric: str
+    within: WithinRules
+    floor: FloorRules
+    snapshot: SnapshotRules
+    agreement: AgreementRules
+    prior: float = 1.0  # p(y=1) of the ranking
+    resamples: int = 2000  # of the ranking's bootstrap, at least
+    seed: int = 0  # of the ranking's bootstrap
+    candidates: int = 1  # fewest that a ranking must hold
+    top_k: TopKRules | None = None
+    approval: tuple[ApprovalCase, ...] = field(default=())  # cases in which a person must approve

@@ -1,0 +1,64 @@
+"""The race against what people would use instead, on tables of known success: who ends near the best, at what price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from opc_ros.deployment.race import RaceRules
+from opc_ros.deployment.race_alternatives import ALTERNATIVES
+from opc_ros.deployment.simulation import SuccessTable, simulate_races
+from opc_ros.ranking.synthetic_labs import CORRELATIONS, SHAPE_NAMES, SyntheticLabs, degrade_scores, draw_labs
+
+EPISODES_EACH = 71  # budget, for every candidate there is: 1,065 for fifteen
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One line of the benchmark."""
+
+    name: str
+    good: dict[str, float]  # by method: share of runs that end within the tolerance of the best
+    regret: dict[str, float]  # by method: mean success lost
+    budget: int  # that every method but the best score may spend
+    episodes: float  # that the race spends on average
+    settled: float  # share of races that end before the budget does
+    bias: float  # predicted minus true success of the race's winner, on average
+
+
+def run_benchmark(
+    tables: Sequence[SuccessTable], rules: RaceRules, runs: int, rng: np.random.Generator
+) -> Iterator[Cell]:
+    """Sixteen synthetic cells, then each table with its own scores and with scores that say nothing."""
+    for shape in SHAPE_NAMES:
+        for correlation in CORRELATIONS:
+            labs = draw_labs(shape, correlation, runs, rng)
+            yield compare(f"{shape}, correlation {correlation:g}", labs, rules, rng)
+    for table in tables:
+        rates = np.broadcast_to(table.rates, (runs, table.rates.size))
+        scores = np.broadcast_to(table.scores, rates.shape)
+        yield compare(table.title, SyntheticLabs(rates, scores), rules, rng)
+        yield compare(f"{table.title}, shuffled", SyntheticLabs(rates, degrade_scores(rates, 0.0, rng)), rules, rng)
+
+
+def compare(name: str, labs: SyntheticLabs, rules: RaceRules, rng: np.random.Generator) -> Cell:
+    """All methods on the same labs with the same budget."""
+    runs, rivals = labs.rates.shape
+    budget = EPISODES_EACH * rivals
+    raced = simulate_races(labs.scores, labs.rates, replace(rules, budget_episodes=budget), rng)
+    every = np.arange(runs)
+    regret = {"race": raced.regret}
+    for method, choose in ALTERNATIVES.items():
+        winner = choose(labs.scores, labs.rates, budget, rules.batch_episodes, rng)
+        regret[method] = labs.rates.max(axis=1) - labs.rates[every, winner]
+    return Cell(
+        name=name,
+        good={method: float((lost <= rules.tolerance + 1e-12).mean()) for method, lost in regret.items()},
+        regret={method: float(lost.mean()) for method, lost in regret.items()},
+        budget=budget,
+        episodes=float(raced.trials.sum(axis=1).mean()),
+        settled=float(raced.is_settled.mean()),
+        bias=float((raced.estimate - labs.rates[every, raced.winner]).mean()),
+    )

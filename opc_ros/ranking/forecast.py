@@ -1,0 +1,112 @@
+"""What is expected of every candidate of a ranking, given what has run so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from opc_ros.errors import RankingError
+from opc_ros.ranking.predicted_success import Field, PredictedSuccess, predict_success
+from opc_ros.ranking.ranking import Ranking
+
+CONFIDENCE = 0.95  # of the intervals that people are shown
+_DRAWS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One candidate's predicted success."""
+
+    mean: float
+    low: float
+    high: float
+
+    def describe(self) -> str:
+        """For people: `71 % (58 to 82)`."""
+        return f"{100 * self.mean:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f})"
+
+
+@dataclass(frozen=True, slots=True)
+class RankAgreement:
+    """Rank correlation of scores with true success over the whole field, as far as results tell."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Predicted success of a whole field."""
+
+    ids: tuple[str, ...]
+    scores: np.ndarray  # (K,)
+    predicted: PredictedSuccess
+
+    def expected(self, candidate_id: str) -> Expected:
+        """The candidate's success rate with its interval."""
+        index = self.index(candidate_id)
+        alone = self.predicted.select([index])
+        low, high = alone.interval(CONFIDENCE)[0].tolist()
+        return Expected(float(alone.mean()[0]), low, high)
+
+    def chance_within(self, candidate_id: str, tolerance: float) -> float:
+        """Probability of being at most `tolerance` below the best of the field."""
+        return float(self.predicted.within(tolerance)[self.index(candidate_id)])
+
+    def chance_above(self, candidate_id: str, floor: float) -> float:
+        """Probability of a success rate of at least `floor`."""
+        return float(self.predicted.select([self.index(candidate_id)]).above(floor)[0])
+
+    def chance_better(self, candidate_id: str, other_id: str) -> float:
+        """Probability of being better than another."""
+        pair = self.predicted.select([self.index(candidate_id), self.index(other_id)])
+        return float(pair.better_than(1)[0])
+
+    def index(self, candidate_id: str) -> int:
+        """Where a candidate stands in the arrays."""
+        try:
+            return self.ids.index(candidate_id)
+        except ValueError:
+            raise RankingError(f"candidate {candidate_id[:12]} is not in the field of {len(self.ids)}") from None
+
+    def agreement(self, seed: int = 0) -> RankAgreement:
+        """How scores and success agree over everyone, not over those alone that were good enough to be tried.
+
+        Success of untried candidates is drawn from the model, so that trying only the best-scored does not make a good
+        score look bad (restriction of range).
+        """
+        rates = self.predicted.sample(_DRAWS, np.random.default_rng(seed))
+        found = _rank_correlations(self.scores, rates)
+        low, high = np.quantile(found, [0.025, 0.975]).tolist()
+        return RankAgreement(float(found.mean()), low, high)
+
+
+def forecast_ranking(ranking: Ranking, results: Mapping[str, tuple[int, int]]) -> Forecast:
+    """Predict everyone in a ranking; results are successes and episodes of those that have run."""
+    placed = ranking.candidates
+    ids = tuple(candidate.candidate_id for candidate in placed)
+    counts = [results.get(candidate_id, (0, 0)) for candidate_id in ids]
+    families = [candidate.family or candidate.candidate_id for candidate in placed]
+    return forecast(ids, [candidate.score for candidate in placed], counts, families)
+
+
+def forecast(
+    ids: Sequence[str], scores: Sequence[float], counts: Sequence[tuple[int, int]], families: Sequence[str]
+) -> Forecast:
+    """Predict a field that is given piece by piece."""
+    field = Field.of(scores, [count[0] for count in counts], [count[1] for count in counts], families)
+    return Forecast(tuple(ids), field.scores, predict_success(field))
+
+
+def _rank_correlations(scores: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Spearman of one set of scores (K,) with each row of rates (R, K); 0 where scores do not differ."""
+    if scores.size < 2 or np.ptp(scores) == 0:
+        return np.zeros(len(rates))
+    from scipy.stats import rankdata
+
+    x, y = rankdata(scores), rankdata(rates, axis=1)
+    x, y = x - x.mean(), y - y.mean(axis=1, keepdims=True)
+    return np.asarray(y @ x / np.sqrt((x @ x) * (y * y).sum(axis=1)))
