@@ -128,6 +128,7 @@ def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ..
     scorer: dict[str, Parameter] = {"store": store, "candidates": candidates, "scores": str(scores)}
     scorer |= {
         "metric": rules.metric,
+        "prior": rules.prior,
         **({"top_k": rules.top_k.k} if rules.top_k else {}),
         "rescore_s": read_number(arguments, "rescore_s"),
     }

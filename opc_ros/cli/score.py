@@ -77,8 +77,8 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
         "--metric",
         choices=_MetricNames(),
         metavar="METRIC",
-        default="soft_opc",
-        help="what ranks: %(choices)s (default: soft_opc)",
+        default="soft_opc_over_spread",
+        help="what ranks: %(choices)s (default: soft_opc_over_spread)",
     )
     parser.add_argument(
         "--prior", type=number(0, 1), default=1.0, help="p(y = 1), the share of feasible actions (default: 1)"

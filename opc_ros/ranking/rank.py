@@ -21,7 +21,7 @@ def rank_candidates(
     lengths: ArrayLike,
     success: ArrayLike,
     *,
-    metric: str = "soft_opc",
+    metric: str = "soft_opc_over_spread",
     prior: float = 1.0,
     top_k: int = 3,
     confidence: float = 0.95,

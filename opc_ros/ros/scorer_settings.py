@@ -16,7 +16,7 @@ class ScorerSettings:
     candidates: str = described("candidates", "folder of the candidate registry")
     scores: str = described("scores", "folder of rankings, their reports and the Q cache")
     publish: bool = described(True, "let the gate read rankings of the whole registry")
-    metric: str = described("soft_opc", "what ranks by default")
+    metric: str = described("soft_opc_over_spread", "what ranks by default")
     prior: float = described(1.0, "p(y = 1), unless a goal names another", low=0, high=1)
     top_k: int = described(3, "how many count as the best", low=1)
     confidence: float = described(0.95, "of intervals", low=0.5, high=0.9999)

@@ -28,7 +28,7 @@ from opc_ros.workflows.ranking_archive import PAGE, RANKING, REPORT, RankingArch
 class RankingOptions:
     """How to order candidates once their Q values are known."""
 
-    metric: str = "soft_opc"
+    metric: str = "soft_opc_over_spread"
     prior: float = 1.0
     top_k: int = 3
     confidence: float = 0.95

@@ -47,9 +47,13 @@ def test_behaviour_policies_play_in_a_twin_lab_only_where_asked_for() -> None:
 
 def test_the_scorer_ranks_by_what_the_gate_asks_for(tmp_path: Path) -> None:
     gate = tmp_path / "gate.yaml"
-    gate.write_text(find_config("gate.yaml").read_text().replace("top_k: 3", "top_k: 5"))
+    gate.write_text(
+        find_config("gate.yaml").read_text().replace("prior: 1.0", "prior: 0.9")
+        + "top_k: {k: 5, confidence: 0.8, doubt: 0.1}\n"
+    )
     scorer = next(node for node in find_system("twin").nodes({"gate_config": str(gate)}) if node.program == "scorer")
-    assert (scorer.parameters["top_k"], scorer.parameters["metric"]) == (5, "soft_opc")
+    assert (scorer.parameters["top_k"], scorer.parameters["metric"]) == (5, "soft_opc_over_spread")
+    assert scorer.parameters["prior"] == 0.9
 
 
 def test_a_real_arms_guard_and_recorder_go_by_the_arms_own_file(tmp_path: Path) -> None:

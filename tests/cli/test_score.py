@@ -52,7 +52,7 @@ def test_scoring_twice_computes_nothing_the_second_time(lab: Path, capsys: pytes
 
 
 def test_the_score_in_the_report_is_that_of_direct_evaluation(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, result = run_json(capsys, "score")
+    _, result = run_json(capsys, "score", "--metric", "soft_opc")
     episodes = make_episodes(10)
     for ranked in result["ranking"]["candidates"]:
         candidate = next(c for f in lab.glob("raw*") if (c := read_candidate(f)).id == ranked["candidate_id"])
@@ -105,7 +105,7 @@ def test_rankings_are_listed_compared_and_published_on_purpose(lab: Path, capsys
     capsys.readouterr()
     assert main(["ranking", "diff", first["ranking_id"][:8], "published"]) == 0
     printed = capsys.readouterr().out
-    assert "metric: soft_opc, then opc" in printed
+    assert "metric: soft_opc_over_spread, then opc" in printed
     assert "whole_image-0" in printed
     for task in (["list"], ["list", "--publications"], ["show", "newest"]):
         assert main(["ranking", *task]) == 0
@@ -135,7 +135,7 @@ def test_a_damaged_episode_and_an_unreadable_candidate_are_named_and_the_rest_is
     capsys.readouterr()
     assert main(["score", "--snapshot", "now-ok"]) == 1
     printed = capsys.readouterr()
-    assert "soft_opc on 9 episodes" in printed.out
+    assert "soft_opc_over_spread on 9 episodes" in printed.out
     assert "episode e00003 left out" in printed.err
     assert f"candidate {broken.relative_to(lab)} left out" in printed.err
     assert "opc candidate remove" in printed.err

@@ -70,6 +70,7 @@ def rank(scored: ScoredSet, *, resamples: int = 200, seed: int = 0) -> Ranking:
         {candidate.id: candidate.name for candidate in scored.candidates},
         scored.lengths,
         scored.success,
+        metric="soft_opc",
         resamples=resamples,
         seed=seed,
         snapshot_id=scored.snapshot_id,
