@@ -99,7 +99,7 @@ def test_a_comparison_says_who_moved_who_is_new_and_what_the_rankings_rest_on() 
         metric="opc",
     )
     found = compare_rankings(before, swapped)
-    assert found.differences == ("metric: soft_opc_over_spread, then opc",)
+    assert found.differences == ("metric: soft_opc, then opc",)
     places = [(m.name, m.before and m.before.rank, m.after and m.after.rank) for m in found.moves]
     assert places == [("newcomer", None, 1), (third.name, 3, 2), (second.name, 2, 3), (first.name, 1, None)]
     assert found.spearman == pytest.approx(-1.0)
