@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ros": {*CORE, "behaviour", "bringup", "console"},
     "demo": {*CORE, "bringup", "ros"},
     "cli": {*CORE, "bringup", "console", "demo", "experiments", "ros", "sim_bridge"},
+    "docs": {"cli", "bringup", "ros"},
     "sim_bridge": set(),
     "sim_bridge/training": {"policies", "scoring"},
     "sim_bridge/behaviour_node": {"ros", "recording", "bringup"},

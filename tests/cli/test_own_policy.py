@@ -20,7 +20,7 @@ from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.store import open_store
 from tests.policies.making import make_candidate, make_episodes
 
-PAGE = Path(__file__).resolve().parents[2] / "opc_ros" / "policies" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "opc_ros" / "docs" / "tutorials" / "own-policy.md"
 SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
 

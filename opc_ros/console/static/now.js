@@ -33,7 +33,7 @@ function show(view) {
       ["episode", robot.episode_id ? `${robot.episode_id}, step ${robot.step}` : "none"],
       ["recorder", `${robot.recorder.state}${robot.recorder.reason ? `: ${robot.recorder.reason}` : ""}`],
       ["disk", `${(robot.recorder.disk_free_bytes / 1e9).toFixed(0)} GB free, ${robot.recorder.saved} saved`],
-      ["guard", `${robot.guard}${robot.guard_reason ? `: ${robot.guard_reason}` : ""}`],
+      ["guard", robot.guard === "unknown" ? "" : `${robot.guard}${robot.guard_reason ? `: ${robot.guard_reason}` : ""}`],
       ["note", robot.reason || (lent && lent.halted_by ? `halted by ${lent.halted_by}` : "")],
     ];
     card.facts.replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));

@@ -1,0 +1,1 @@
+"""The manual: pages for people, and reference pages made from the code."""
