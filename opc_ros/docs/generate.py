@@ -1,7 +1,7 @@
 """Write the reference pages from the code: commands, ROS interfaces, node parameters and configuration files.
 
-    python -m opc_ros.docs.generate            # write opc_ros/docs/reference/*.md
-    python -m opc_ros.docs.generate --check    # exit 1 where a page is out of date
+python -m opc_ros.docs.generate            # write opc_ros/docs/reference/*.md
+python -m opc_ros.docs.generate --check    # exit 1 where a page is out of date
 """
 
 from __future__ import annotations
