@@ -62,6 +62,14 @@ class Frame:
             raise EpisodeError(f"frame at {stamp_ns} ns: image of shape {image.shape} cannot be encoded as JPEG")
         return cls(stamp_ns=stamp_ns, encoding="jpeg", data=data.tobytes(), width=image.shape[1], height=image.shape[0])
 
+    @classmethod
+    def lossless(cls, image: np.ndarray, stamp_ns: int) -> Frame:
+        """Encode an (H, W, 3) RGB image as PNG: it decodes to the very same pixels."""
+        done, data = cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 1])
+        if not done:
+            raise EpisodeError(f"frame at {stamp_ns} ns: image of shape {image.shape} cannot be encoded as PNG")
+        return cls(stamp_ns=stamp_ns, encoding="png", data=data.tobytes(), width=image.shape[1], height=image.shape[0])
+
 
 class LabelSource(StrEnum):
     """Who says whether an episode succeeded."""

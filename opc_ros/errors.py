@@ -19,6 +19,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── EpisodeDamaged         bytes that are not what was committed
     │   └── SnapshotNotFound
     ├── CandidateError             a candidate's folder, manifest, artifact or output
+    │   └── ThoughtTooLong         no action within the deadline
     ├── ScoreError                 data that no score can be computed from
     │   ├── EmptyValidationSet
     │   ├── NoPositiveEpisodes     no success, so nothing to compare with
@@ -106,6 +107,10 @@ class SnapshotNotFound(StoreError):
 
 class CandidateError(OpcError):
     """A candidate's folder, manifest, artifact or output."""
+
+
+class ThoughtTooLong(CandidateError):
+    """No action within the deadline."""
 
 
 class ScoreError(OpcError):

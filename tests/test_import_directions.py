@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": {"ranking", "scoring"},
     "workflows": {"store", "policies", "scoring", "ranking", "deployment", "reporting"},
     "console": {"store", "scoring", "ranking", "deployment", "workflows"},
-    "bringup": {"deployment", "store"},
+    "bringup": {"deployment", "store", "policies"},
     "experiments": {*CORE, "sim_bridge"},
     "ros": {*CORE, "behaviour", "bringup", "console"},
     "demo": {*CORE, "bringup", "ros"},

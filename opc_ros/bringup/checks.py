@@ -35,6 +35,7 @@ def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_top
     yield _check_interfaces()
     for name, module in (("torch", "torch"), ("opencv", "cv2"), ("pybullet", "pybullet"), ("mcap", "mcap")):
         yield _check_module(name, module)
+    yield _check_sandbox()
     yield _check_store(store)
     yield _check_disk(store)
     if ros.status == "ok":
@@ -87,6 +88,18 @@ def _check_module(name: str, module: str) -> SystemCheck:
         return SystemCheck(name, "ok", importlib.metadata.version(distribution))
     except importlib.metadata.PackageNotFoundError:
         return SystemCheck(name, "ok", "installed by the system")
+
+
+def _check_sandbox() -> SystemCheck:
+    """What keeps candidates from doing more than think."""
+    from opc_ros.policies.worker.confinement import describe_confinement
+    from opc_ros.policies.worker.loader import why_in_process
+
+    is_whole, detail = describe_confinement()
+    if reason := why_in_process():
+        detail = f"on the arm {detail}; when scored, candidates share the scorer's process: {reason}"
+    remedy = "" if is_whole else "let robots and scorers run on Linux with seccomp"
+    return SystemCheck("sandbox", "ok" if is_whole else "optional", detail, remedy)
 
 
 def _check_store(store: Path) -> SystemCheck:

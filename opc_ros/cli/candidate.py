@@ -118,13 +118,13 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from opc_ros.policies.check import check_q_function
-    from opc_ros.policies.loading import load_q_function
     from opc_ros.policies.registry import CandidateRegistry
+    from opc_ros.policies.worker.loader import PolicyLoader
 
     candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
-    q_function = load_q_function(candidate, allow_code=arguments.allow_code)
     states, actions = _read_states(arguments.store, candidate)
-    findings = check_q_function(q_function, states, actions)
+    with PolicyLoader(allow_code=arguments.allow_code) as load:
+        findings = check_q_function(load(candidate), states, actions)
     is_usable = not any(finding.is_fatal for finding in findings)
     if arguments.json:
         print(json.dumps({**_describe(candidate), "usable": is_usable, "findings": _plain(findings)}))

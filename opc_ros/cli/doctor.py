@@ -10,6 +10,7 @@ from opc_ros.cli.argument_types import number
 EXAMPLES = """examples:
   opc doctor
   opc doctor --store /data/store --camera-topic /arm1/camera/image/compressed
+  opc doctor --policy randomised-40k
   opc doctor --json | jq '.[] | select(.status != "ok")'
 
 Exit 0 when nothing needed is missing, 1 otherwise."""
@@ -28,6 +29,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--wait", type=number(0, 600), default=2.0, metavar="S", help="seconds to look for cameras (default 2)"
     )
+    parser.add_argument("--policy", metavar="CANDIDATE", help="show one as a robot will run it, and nothing else")
+    parser.add_argument(
+        "--candidates", type=Path, default=Path("candidates"), help="registry for --policy (default: ./candidates)"
+    )
+    parser.add_argument("--allow-code", action="store_true", help="let --policy load formats that can run code")
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.set_defaults(run=run)
 
@@ -40,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.bringup.checks import check_machine
     from opc_ros.bringup.domain import read_domain
 
+    if arguments.policy:
+        return _show_policy(arguments)
     read_domain(os.environ)
 
     def find_cameras() -> list[str]:
@@ -56,3 +64,33 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([dataclasses.asdict(check) for check in checks], indent=2))
     return int(any(check.status == "missing" for check in checks))
+
+
+def _show_policy(arguments: argparse.Namespace) -> int:
+    import dataclasses
+    import json
+
+    from opc_ros.policies.registry import CandidateRegistry
+    from opc_ros.policies.trial_thought import think_once
+
+    candidate = CandidateRegistry(arguments.candidates).find(arguments.policy)
+    thought = think_once(candidate, allow_code=arguments.allow_code)
+    manifest = candidate.manifest
+    if arguments.json:
+        found = {
+            "id": candidate.id,
+            "name": candidate.name,
+            "task": manifest.task,
+            "action_search": dataclasses.asdict(manifest.action_search),
+            "think_s": manifest.think_s,
+            "thought_s": thought.median_s,
+            "is_in_time": thought.is_in_time,
+        }
+        print(json.dumps(found, indent=2))
+    else:
+        print(f"id        {candidate.id}")
+        print(f"name      {candidate.name}, {manifest.architecture or manifest.format}, task {manifest.task}")
+        print(f"search    {manifest.action_search.describe()}")
+        print(f"deadline  {manifest.think_s:g} s for each action")
+        print(f"here      {thought.describe()}")
+    return 0 if thought.is_in_time else 1

@@ -11,7 +11,7 @@ from opc_ros.arms.arm import Arm, Motion
 from opc_ros.deployment.journal import RobotJournal, RunEpisode
 from opc_ros.deployment.permit import Permit
 from opc_ros.deployment.verifier import EpisodeSlot, PermitVerifier
-from opc_ros.errors import ArmError, OpcError, PermitRefused
+from opc_ros.errors import ArmError, OpcError, PermitRefused, ThoughtTooLong, WorkerLost
 from opc_ros.grasp import GraspAction, Observation
 from opc_ros.playing import Player, play_episode
 
@@ -79,13 +79,18 @@ class LeaseRunner:
         *,
         why_not_begin: Callable[[], str | None],
         why_to_stop: Callable[[], str | None],
+        tell_overrun: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`why_not_begin` is asked before every episode and may wait a while; `why_to_stop` before every step."""
+        """`why_not_begin` is asked before every episode and may wait a while; `why_to_stop` before every step.
+
+        `tell_overrun` hears of candidates that missed their deadline or whose process died.
+        """
         self._verifier = verifier
         self._journal = journal
         self._sink = sink
         self._why_not_begin = why_not_begin
         self._why_to_stop = why_to_stop
+        self._tell_overrun = tell_overrun
 
     def known(self, lease_id: str) -> tuple[RunEpisode, ...]:
         """Episodes of a lease that this robot has begun, ever."""
@@ -117,6 +122,10 @@ class LeaseRunner:
             play_episode(arm, player, seed, attempt, why_to_stop=lambda: self.why_to_stop(permit))
         except ArmError:
             safety_events = 1
+            raise
+        except (ThoughtTooLong, WorkerLost) as error:
+            # Between actions the arm stands still; the scheduler counts broken episodes and gives up the candidate.
+            self._tell_overrun(str(error))
             raise
         finally:
             if attempt.slot is not None:

@@ -101,6 +101,30 @@ def _answers_one(q_function: QFunction, observation: Observations, action: np.nd
     return True
 
 
+def warm_up_programs() -> None:
+    """Load a trivial program of each kind, so that torch has read and imported what it needs for others."""
+    import torch
+
+    class Small(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.look = torch.nn.Conv2d(3, 2, 3)
+            self.judge = torch.nn.Linear(10, 1)
+
+        def forward(self, image: torch.Tensor, tool: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+            seen = torch.relu(self.look(image.float())).mean(dim=(2, 3))
+            judged: torch.Tensor = self.judge(torch.cat([seen, action], dim=1)) + tool.sum(dim=1, keepdim=True)
+            return judged.view(image.shape[0], -1).squeeze(1)
+
+    small, example = Small().eval(), (torch.zeros(2, 3, 8, 8), torch.zeros(2, 5), torch.zeros(2, 8))
+    batch = {0: torch.export.Dim("batch", min=1, max=4096)}
+    scripted, exported = io.BytesIO(), io.BytesIO()
+    torch.jit.save(torch.jit.trace(small, example), scripted)
+    torch.export.save(torch.export.export(small, example, dynamic_shapes=(batch,) * 3), exported)
+    torch.jit.load(io.BytesIO(scripted.getvalue()), map_location="cpu").eval()(*example)
+    torch.export.load(io.BytesIO(exported.getvalue())).module()(*example)
+
+
 def _load_program(candidate: Candidate, where: str, device: str) -> Any:
     import torch
 

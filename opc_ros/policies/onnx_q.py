@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 from opc_ros.errors import CandidateError, SetupError
@@ -16,15 +19,12 @@ class OnnxQFunction:
 
     def __init__(self, artifact: bytes, spec: InputSpec, *, where: str) -> None:
         try:
-            import onnxruntime
+            import onnxruntime  # noqa: F401
         except ImportError as error:
             raise SetupError(f"{where}: is in ONNX, but onnxruntime is missing; install opc-ros[onnx]") from error
         _refuse_other_files(artifact, where)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4  # what goes wrong is raised; the log would repeat it
         try:
-            self._session = onnxruntime.InferenceSession(artifact, options, providers=["CPUExecutionProvider"])
+            self._session = _open(artifact)
         except Exception as error:  # its many error types share no narrower parent
             reason = " ".join(str(error).split())
             raise CandidateError(f"{where}: onnxruntime cannot load it: {reason}") from error
@@ -44,6 +44,32 @@ class OnnxQFunction:
         return np.asarray(self._session.run(None, dict(zip(self._names, arguments, strict=True)))[0])
 
 
+def warm_up() -> None:
+    """Let the libraries read what they read when first used; without them there is nothing to do."""
+    try:
+        import onnx.helper
+        import onnxruntime
+    except ImportError:
+        return
+    given, found = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "warm", [given], [found])
+    opset = onnx.helper.make_opsetid("", 17)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9)
+    _refuse_other_files(model.SerializeToString(), "warm up")
+    _open(model.SerializeToString()).run(None, {"x": np.zeros(1, dtype=np.float32)})
+    onnxruntime.set_default_logger_severity(4)
+
+
+def _open(artifact: bytes) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what goes wrong is raised; the log would repeat it
+    return onnxruntime.InferenceSession(artifact, options, providers=["CPUExecutionProvider"])
+
+
 def _refuse_other_files(artifact: bytes, where: str) -> None:
     """A graph may name other files for its weights; those bytes would run without being part of the id."""
     import onnx
@@ -52,7 +78,21 @@ def _refuse_other_files(artifact: bytes, where: str) -> None:
         model = onnx.load_model_from_string(artifact)
     except Exception as error:  # protobuf's own error type differs between its builds
         raise CandidateError(f"{where}: is no ONNX file") from error
-    tensors = list(onnx.external_data_helper._get_all_tensors(model))
-    names = [tensor.name for tensor in tensors if onnx.external_data_helper.uses_external_data(tensor)]
-    if names:
-        raise CandidateError(f"{where}: keeps weights in other files ({names[0]}, ...); save them inside the graph")
+    for tensor in _find_tensors(model):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+            raise CandidateError(
+                f"{where}: keeps weights in other files ({tensor.name or 'unnamed'}, ...); save them inside the graph"
+            )
+
+
+def _find_tensors(message: Any) -> Iterator[Any]:
+    """Every tensor anywhere in a model: initializers, sparse ones, attributes, subgraphs, functions, training."""
+    import onnx
+
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in value if isinstance(value, Sequence) or hasattr(value, "add") else (value,):
+                yield from _find_tensors(part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from opc_ros.policies.action_search import ChoiceSearch, search_seed
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import limit_threads_here
 from opc_ros.policies.greedy import greedy_actions
-from opc_ros.policies.loading import load_q_function, probe
+from opc_ros.policies.loading import check_values, load_q_function, probe
+from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations, QFunction
 
 
@@ -28,6 +30,47 @@ class Choice:
         return GraspAction.from_vector(self.vector)
 
 
+class Thinker(Protocol):
+    """Where a policy's thoughts come from: this process, or one of the candidate's own."""
+
+    def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        """Q (B,) of each action in the state of the same row."""
+        ...
+
+    def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Actions (T, 8) and their Q (T,) at consecutive steps of the episode with this seed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LocalThinker:
+    """Thinks in this process: for candidates one has made oneself, and inside a candidate's own process."""
+
+    def __init__(self, manifest: CandidateManifest, q_function: QFunction) -> None:
+        self._space = manifest.input.action_space
+        self._search = manifest.action_search
+        self._q_function = q_function
+
+    def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        return check_values(self._q_function.q(seen, actions), len(actions))
+
+    def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Where actions are drawn, each step is thought through by itself, exactly as on an arm.
+
+        A few given choices are compared for all steps at once: no draw hangs on the last bit of a Q.
+        """
+        if isinstance(self._search, ChoiceSearch):
+            return self._find(seen, 0)
+        found = [self._find(seen.rows(row, row + 1), search_seed(seed, first_step + row)) for row in range(len(seen))]
+        return np.concatenate([actions for actions, _ in found]), np.concatenate([values for _, values in found])
+
+    def close(self) -> None: ...
+
+    def _find(self, seen: Observations, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        return greedy_actions(self._q_function, seen, self._space, self._search, seed)
+
+
 class Policy:
     """The action that the manifest's search finds best under the candidate's Q.
 
@@ -35,9 +78,9 @@ class Policy:
     same step of the same episode gives the same action to the last bit, whoever asks.
     """
 
-    def __init__(self, candidate: Candidate, q_function: QFunction) -> None:
+    def __init__(self, candidate: Candidate, thinker: Thinker) -> None:
         self._candidate = candidate
-        self._q_function = q_function
+        self._thinker = thinker
         self._seed = 0
         self._step = 0
 
@@ -67,34 +110,31 @@ class Policy:
     def decide(self, observation: Observation, *, seed: int, step: int) -> Choice:
         """The choice at one step of the episode with this seed."""
         seen = Observations.from_sequence([observation], self._candidate.manifest.input.image_size)
-        actions, values = self._search(seen, search_seed(seed, step))
+        actions, values = self._thinker.decide_on(seen, seed=seed, first_step=step)
         return Choice(actions[0], float(values[0]))
 
     def decide_each(self, seen: Observations, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The actions (T, 8) and their Q (T,) at all steps of one episode, images at the size it looks at.
+        """The actions (T, 8) and their Q (T,) at all steps of one episode, images at the size it looks at."""
+        return self._thinker.decide_on(seen, seed=seed)
 
-        Where actions are drawn, each step is thought through by itself, exactly as on an arm. A few given choices are
-        compared for all steps at once: no draw hangs on the last bit of a Q.
-        """
-        if isinstance(self._candidate.manifest.action_search, ChoiceSearch):
-            return self._search(seen, 0)
-        found = [self._search(seen.rows(step, step + 1), search_seed(seed, step)) for step in range(len(seen))]
-        return np.concatenate([actions for actions, _ in found]), np.concatenate([values for _, values in found])
+    def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        """What it thinks of other actions, (B,); images at the size it looks at."""
+        return self._thinker.q(seen, actions)
 
-    def _search(self, seen: Observations, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        manifest = self._candidate.manifest
-        return greedy_actions(self._q_function, seen, manifest.input.action_space, manifest.action_search, seed)
+    def close(self) -> None:
+        """Let go of whatever it thinks in."""
+        self._thinker.close()
 
 
 def load_policy(candidate: Candidate, *, allow_code: bool = False, device: str | None = None) -> Policy:
-    """Load the Q function from the candidate's bytes, and try it once.
+    """Load the Q function from the candidate's bytes into this process, and try it once.
 
     It thinks on one core: sums that are split among cores round differently, and an action must not depend on that.
     """
     limit_threads_here(1)
     q_function = load_q_function(candidate, allow_code=allow_code, device=device)
     probe(q_function, candidate.manifest.input)
-    return Policy(candidate, q_function)
+    return Policy(candidate, LocalThinker(candidate.manifest, q_function))
 
 
 def seed_of_recorded(episode_id: str, recorded_seed: int | None = None) -> int:

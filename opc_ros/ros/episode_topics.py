@@ -94,8 +94,8 @@ class EpisodeTopics:
                 self._node.destroy_publisher(publisher)
 
     def show(self, seen: Observation) -> Frame:
-        """Publish an image, where no camera does."""
-        frame = Frame.from_image(seen.image, seen.stamp_ns)
+        """Publish an image, where no camera does, without loss: what is recorded is what was seen."""
+        frame = Frame.lossless(seen.image, seen.stamp_ns)
         if self._frames is not None:
             self._frames.publish(convert.frame_to_msg(frame))
         return frame

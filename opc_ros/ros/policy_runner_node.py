@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -27,10 +27,10 @@ from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.permit import Permit, Rung
 from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
 from opc_ros.deployment.verifier import PermitVerifier
-from opc_ros.errors import ArmError, ConfigError, OpcError, PermitRefused
+from opc_ros.errors import ArmError, ArmStopped, ConfigError, EpisodeStopped, OpcError, PermitRefused
 from opc_ros.policies.candidate import Candidate, read_candidate
-from opc_ros.policies.compute import choose_device
-from opc_ros.policies.policy import Policy, load_policy
+from opc_ros.policies.policy import Policy
+from opc_ros.policies.worker.host import WorkerHost
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_connection import ArmConnection
 from opc_ros.ros.episode_topics import EpisodeTopics
@@ -100,6 +100,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._sink,
             why_not_begin=self._why_not_begin,
             why_to_stop=self._why_to_stop,
+            tell_overrun=lambda reason: self._tell_safety(SafetyEvent.WATCHDOG, reason),
         )
         self._busy = threading.Lock()
         self._arm = ArmConnection(
@@ -120,7 +121,9 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._heard_s = 0.0
         self._is_arm_stopped = False
         self._refused = 0
-        choose_device()  # loads torch, which takes seconds: better now than with a permit in hand
+        # It takes seconds to start: better now than with a permit in hand.
+        self._host = WorkerHost(allow_code=settings.allow_code)
+        self.held.callback(self._host.close)
         self._connect()
 
     def note_refused(self, what: str) -> None:
@@ -201,8 +204,10 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             permit = self._verifier.check(signed, digest, rung, request.lease_id)
             assert candidate is not None  # no permit is for files without a digest
             self._permit = permit
-            policy = self._load(candidate)
-            return self._runner.run(permit, self._arm.take(permit.rung), policy, int(request.seed))
+            with closing(self._load(candidate, permit)) as policy:
+                return self._runner.run(permit, self._arm.take(permit.rung), policy, int(request.seed))
+        except EpisodeStopped as error:
+            return LeaseReport(End.BROKEN_OFF, str(error), known)
         except ArmError as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)
         except OpcError as error:
@@ -218,8 +223,18 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self.get_logger().error(str(error))
             return None
 
-    def _load(self, candidate: Candidate) -> Policy:
-        return load_policy(candidate, allow_code=self._settings.allow_code)
+    def _load(self, candidate: Candidate, permit: Permit) -> Policy:
+        """In a process of its own, so that this one answers whatever the candidate does."""
+        return self._host.load_policy(
+            candidate,
+            deadline_s=candidate.manifest.think_s,
+            why_to_stop=lambda: self._why_to_stop_thinking(permit),
+        )
+
+    def _why_to_stop_thinking(self, permit: Permit) -> str | None:
+        if self._is_arm_stopped:
+            raise ArmStopped(f"arm {self._robot}: stopped while the candidate was thinking")
+        return self._runner.why_to_stop(permit)
 
     def _why_to_stop(self) -> str | None:
         if self._is_stopping:
@@ -268,14 +283,17 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
 
     def _tell_refusal(self, reason: str) -> None:
         self._refused += 1
-        self.get_logger().error(f"refused: {reason}")
+        self._tell_safety(SafetyEvent.REFUSED, f"refused: {reason}")
+
+    def _tell_safety(self, kind: int, detail: str) -> None:
+        self.get_logger().error(detail)
         self._safety.publish(
             SafetyEvent(
                 header=convert.header(self.now_ns()),
                 robot=self._robot,
                 episode_id=self._sink.episode_id,
-                kind=SafetyEvent.REFUSED,
-                detail=reason,
+                kind=kind,
+                detail=detail,
             )
         )
 

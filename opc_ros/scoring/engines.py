@@ -10,14 +10,15 @@ from typing import Protocol
 
 from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.compute import available_cores, give_way, limit_threads_here
+from opc_ros.policies.compute import NICENESS, available_cores, give_way, limit_threads_here
+from opc_ros.policies.worker.loader import PolicyLoader
 from opc_ros.scoring.evaluation import (
     Chunk,
     ChunkResult,
     EvaluationPlan,
+    Failure,
     LoadedCandidate,
-    LoadQFunction,
-    default_loader,
+    LoadPolicy,
     evaluate_chunk,
     load_candidates,
 )
@@ -44,22 +45,31 @@ class NoEngine:
 
 
 class LocalEngine:
-    """Threads of this process, each reading, decoding and evaluating a chunk of its own on one core.
+    """Threads of this process, each reading and decoding a chunk of its own and asking every candidate about it.
 
-    Decoders and networks let go of Python's lock, so one thread decodes while another evaluates. Only the chunks
-    in work are in memory, however many there are.
+    Candidates think in processes of their own, so one thread decodes while another's candidate evaluates. Only the
+    chunks in work are in memory, however many there are.
     """
 
-    def __init__(
-        self, *, workers: int | None = None, allow_code: bool = False, load: LoadQFunction | None = None
-    ) -> None:
+    def __init__(self, *, workers: int | None = None, allow_code: bool = False, load: LoadPolicy | None = None) -> None:
         self._workers = workers or available_cores()
-        self._load = load or default_loader(allow_code=allow_code)
+        self._allow_code = allow_code
+        self._load = load
 
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
     ) -> Generator[ChunkResult, None, None]:
-        loaded, failures = load_candidates(candidates, self._load)
+        with PolicyLoader(allow_code=self._allow_code, niceness=NICENESS) as loader:
+            yield from self._run(source, chunks, plan, load_candidates(candidates, self._load or loader))
+
+    def _run(
+        self,
+        source: EpisodeSource,
+        chunks: Iterable[Chunk],
+        plan: EvaluationPlan,
+        found: tuple[dict[str, LoadedCandidate], tuple[Failure, ...]],
+    ) -> Generator[ChunkResult, None, None]:
+        loaded, failures = found
         if failures:
             yield ChunkResult(Chunk((), ()), failed_candidates=failures)
         survivors = _Survivors(loaded)

@@ -12,15 +12,14 @@ from opc_ros.episode import Episode
 from opc_ros.errors import CandidateError, OpcError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.check import find_dependence
-from opc_ros.policies.compute import choose_device
-from opc_ros.policies.loading import check_values, load_q_function, probe
 from opc_ros.policies.policy import Policy, seed_of_recorded
-from opc_ros.policies.q_function import Observations, QFunction, resize_image
+from opc_ros.policies.q_function import Observations, resize_image
+from opc_ros.policies.worker.loader import scoring_device
 from opc_ros.scoring.mixed_batches import COMPANY, mix_rows, rows_of_a_batch
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCacheEntry
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
-LoadQFunction = Callable[[Candidate], QFunction]
+LoadPolicy = Callable[[Candidate], Policy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +66,22 @@ class LoadedCandidate:
     """A candidate ready to be asked."""
 
     id: str
-    q_function: QFunction
     policy: Policy
     image_size: tuple[int, int]
 
 
 def load_candidates(
-    candidates: Iterable[Candidate], load: LoadQFunction
+    candidates: Iterable[Candidate], load: LoadPolicy
 ) -> tuple[dict[str, LoadedCandidate], tuple[Failure, ...]]:
-    """Load and probe each; those that cannot be loaded or cannot answer come back as failures."""
+    """Load each; those that cannot be loaded or cannot answer come back as failures."""
     loaded, failures = {}, []
     for candidate in candidates:
-        spec = candidate.manifest.input
         try:
-            q_function = load(candidate)
-            probe(q_function, spec)
+            policy = load(candidate)
         except Exception as error:  # a candidate may raise anything, and the others are still to be scored
             failures.append(Failure(candidate.id, _reason(error)))
         else:
-            loaded[candidate.id] = LoadedCandidate(
-                candidate.id, q_function, Policy(candidate, q_function), spec.image_size
-            )
+            loaded[candidate.id] = LoadedCandidate(candidate.id, policy, candidate.manifest.input.image_size)
     return loaded, tuple(failures)
 
 
@@ -210,13 +204,13 @@ def _ask_in_mixed_batches(candidate: LoadedCandidate, states: Sequence[_EpisodeS
 
     def ask(rows: np.ndarray) -> np.ndarray:
         asked = Observations(images=everything.images[rows], tools=everything.tools[rows])
-        return check_values(candidate.q_function.q(asked, actions[rows]), len(rows))
+        return candidate.policy.q(asked, actions[rows])
 
     values = np.empty(len(actions), dtype=np.float32)
     mixed = mix_rows(
         [state.facts.steps for state in states],
         [state.facts.file_sha256 for state in states],
-        rows_of_a_batch(candidate.image_size, choose_device()),
+        rows_of_a_batch(candidate.image_size, scoring_device()),
     )
     for rows in mixed:
         values[rows] = ask(rows)
@@ -236,12 +230,3 @@ def _think_again(candidate: LoadedCandidate, states: _EpisodeStates) -> np.ndarr
 def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())[:400]
     return text if isinstance(error, OpcError) else f"raised {type(error).__name__}: {text}"
-
-
-def default_loader(*, allow_code: bool) -> LoadQFunction:
-    """Load as the product does, with or without permission for code."""
-
-    def load(candidate: Candidate) -> QFunction:
-        return load_q_function(candidate, allow_code=allow_code)
-
-    return load

@@ -8,14 +8,14 @@ from typing import Any
 
 from opc_ros.errors import ScoreError, SetupError
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.compute import give_way, limit_threads_here
+from opc_ros.policies.compute import NICENESS, give_way, limit_threads_here
+from opc_ros.policies.worker.loader import PolicyLoader
 from opc_ros.scoring.evaluation import (
     Chunk,
     ChunkResult,
     EvaluationPlan,
     Failure,
     LoadedCandidate,
-    default_loader,
     evaluate_chunk,
     load_candidates,
 )
@@ -24,6 +24,8 @@ from opc_ros.scoring.source import EpisodeSource
 
 _CHUNKS_PER_CORE = 3  # in flight: enough that no worker waits for the next
 
+# Where this worker process lets candidates think, by whether code of their own is allowed.
+_loaders: dict[bool, PolicyLoader] = {}
 # What this worker process has loaded already; a worker serves many tasks.
 _loaded: dict[str, tuple[dict[str, LoadedCandidate], tuple[Failure, ...]]] = {}
 
@@ -93,7 +95,7 @@ def _work(
         if candidate.id not in chunk.candidate_ids:
             continue
         if candidate.id not in _loaded:
-            _loaded[candidate.id] = load_candidates([candidate], default_loader(allow_code=allow_code))
+            _loaded[candidate.id] = load_candidates([candidate], _loader_for(allow_code))
         loaded, failed = _loaded[candidate.id]
         known |= loaded
         failures += failed
@@ -106,6 +108,12 @@ def _work(
         failed_candidates=(*failures, *result.failed_candidates),
         frames=result.frames,
     )
+
+
+def _loader_for(allow_code: bool) -> PolicyLoader:
+    if allow_code not in _loaders:
+        _loaders[allow_code] = PolicyLoader(allow_code=allow_code, niceness=NICENESS)
+    return _loaders[allow_code]
 
 
 def _without(chunk: Chunk, failed: set[str]) -> Chunk:

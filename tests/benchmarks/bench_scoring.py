@@ -18,6 +18,7 @@ from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import available_cores, limit_threads_here
 from opc_ros.policies.loading import load_q_function
+from opc_ros.policies.policy import LocalThinker, Policy
 from opc_ros.policies.q_function import Observations, resize_image
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.q_cache import QCache
@@ -52,7 +53,10 @@ def _bench_overhead(store: Store, candidates: Sequence[Candidate], folder: Path)
     """The bare work and the scorer take turns on a few of the episodes each, so that both meet the same machine."""
     chosen = store.take_snapshot().entries[:OVERHEAD_EPISODES]
     networks = [load_q_function(candidate) for candidate in candidates]
-    loaded = {candidate.id: network for candidate, network in zip(candidates, networks, strict=True)}
+    loaded = {
+        candidate.id: Policy(candidate, LocalThinker(candidate.manifest, network))
+        for candidate, network in zip(candidates, networks, strict=True)
+    }
     engine = LocalEngine(workers=1, load=lambda candidate: loaded[candidate.id])
     bare, scored = np.zeros(2), np.zeros(2)
     for part in range(10):

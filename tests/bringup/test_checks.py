@@ -19,7 +19,7 @@ def test_this_machine_has_what_the_tests_need(tmp_path: Path) -> None:
     found = look(tmp_path / "store", ["/camera"])
     assert {name: f.status for name, f in found.items()} == dict.fromkeys(found, "ok")
     assert set(found) == {
-        *("python", "ros", "interfaces", "torch", "opencv", "pybullet", "mcap", "store", "disk", "camera"),
+        *("python", "ros", "interfaces", "torch", "opencv", "pybullet", "sandbox", "mcap", "store", "disk", "camera"),
     }
 
 

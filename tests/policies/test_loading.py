@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from opc_ros.policies.loading import check_values, load_q_function, probe
 from opc_ros.policies.manifest import ArtifactFormat
 from opc_ros.policies.q_function import FactoredQFunction, Observations
 from opc_ros.policies.weights import load_network
+from opc_ros.policies.worker.host import WorkerHost
+from tests.policies.bad_graphs import points_at_other_files, write_onnx
 from tests.policies.making import make_candidate
 
 SIZE = 32
@@ -76,16 +80,24 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Candidate:
     return make_candidate(tmp_path_factory.mktemp("original"), image_size=SIZE, **SMALL)
 
 
+@pytest.fixture(scope="module")
+def trusting_host() -> Iterator[WorkerHost]:
+    with WorkerHost(allow_code=True) as host:
+        yield host
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("artifact_format", ["onnx", "torch_export", "torchscript"])
-def test_an_exported_network_answers_like_its_original(
-    tmp_path: Path, original: Candidate, artifact_format: ArtifactFormat
+def test_an_exported_network_answers_like_its_original_here_and_confined(
+    tmp_path: Path, original: Candidate, trusting_host: WorkerHost, artifact_format: ArtifactFormat
 ) -> None:
     candidate = exported_candidate(tmp_path, original, artifact_format, export(original, artifact_format))
     observations, actions = states()
     expected = load_q_function(original).q(observations, actions)
     found = load_q_function(candidate, allow_code=True).q(observations, actions)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    with closing(trusting_host.load_policy(candidate)) as policy:
+        np.testing.assert_allclose(policy.q(observations, actions), expected, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -175,3 +187,13 @@ def test_probing_asks_at_the_size_the_manifest_names() -> None:
 
     probe(Spy(), InputSpec(20, 30))
     assert asked == [((2, 20, 30, 3), (2, 8))]
+
+
+@pytest.mark.parametrize(
+    "where", ["initializer", "sparse_initializer", "attribute", "sparse_attribute", "subgraph", "function"]
+)
+def test_an_onnx_graph_that_points_at_other_files_from_anywhere_is_refused(tmp_path: Path, where: str) -> None:
+    (tmp_path / "outside.bin").write_bytes(bytes(32))
+    candidate = write_onnx(tmp_path / "c", points_at_other_files("../outside.bin", where=where))
+    with pytest.raises(CandidateError, match="keeps weights in other files"):
+        load_q_function(candidate)

@@ -10,8 +10,8 @@ from opc_ros.episode import Episode
 from opc_ros.errors import EmptyValidationSet, EpisodeDamaged, ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.loading import load_q_function
-from opc_ros.policies.policy import load_policy, seed_of_recorded
-from opc_ros.policies.q_function import Observations, QFunction, ScriptedQFunction
+from opc_ros.policies.policy import LocalThinker, Policy, load_policy, seed_of_recorded
+from opc_ros.policies.q_function import Observations, ScriptedQFunction
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.mixed_batches import COMPANY
 from opc_ros.scoring.q_cache import QCache
@@ -60,9 +60,9 @@ class FaultyLoader:
         self._candidate_id = candidate_id
         self._fault = fault
 
-    def __call__(self, candidate: Candidate) -> QFunction:
+    def __call__(self, candidate: Candidate) -> Policy:
         if candidate.id != self._candidate_id:
-            return load_q_function(candidate)
+            return load_policy(candidate)
         if self._fault == "load":
             raise RuntimeError("no such operator")
         calls = 0
@@ -74,7 +74,7 @@ class FaultyLoader:
                 raise RuntimeError("out of\nmemory")
             return np.full(len(actions), np.nan if calls > 3 else 0.5)
 
-        return ScriptedQFunction(answer)
+        return Policy(candidate, LocalThinker(candidate.manifest, ScriptedQFunction(answer)))
 
 
 def test_values_equal_direct_evaluation(q_cache: QCache, candidates: list[Candidate]) -> None:
@@ -201,15 +201,15 @@ class PeekingLoader(FaultyLoader):
         super().__init__(candidate_id, "peek")
         self._share = share
 
-    def __call__(self, candidate: Candidate) -> QFunction:
+    def __call__(self, candidate: Candidate) -> Policy:
         if candidate.id != self._candidate_id:
-            return load_q_function(candidate)
+            return load_policy(candidate)
 
         def peek(images: np.ndarray, tools: np.ndarray, actions: np.ndarray) -> np.ndarray:
             own, last = images.reshape(len(images), -1).mean(axis=1) / 255, images[-1].mean() / 255
             return (1 - self._share) * own + self._share * last
 
-        return ScriptedQFunction(peek)
+        return Policy(candidate, LocalThinker(candidate.manifest, ScriptedQFunction(peek)))
 
 
 @pytest.mark.parametrize("share", [1.0, 0.1])

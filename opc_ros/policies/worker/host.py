@@ -1,0 +1,246 @@
+"""Starts confined processes for candidates and asks them: with a deadline, and ready to stop waiting at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+import numpy as np
+
+from opc_ros.errors import CandidateError, EpisodeStopped, ThoughtTooLong, WorkerLost
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.loading import check_values
+from opc_ros.policies.policy import Policy
+from opc_ros.policies.q_function import Observations
+from opc_ros.policies.worker.arena import Arena, Layout, make_arena_file
+from opc_ros.policies.worker.confinement import Limits
+from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, MAX_ANSWER_BYTES, Answer, Request, Spawn
+from opc_ros.policies.worker.nursery import CONTROL
+
+LOOK_UP_S = 0.02  # how often somebody who waits asks whether to go on waiting
+PATIENCE_S = 120.0  # without a deadline of its own: nothing a candidate does honestly takes as long
+_START_S = 120.0
+
+WhyToStop = Callable[[], str | None]
+
+
+class WorkerHost:
+    """The program that candidates' processes come from; when it ends, they end."""
+
+    def __init__(self, *, allow_code: bool = False) -> None:
+        self._allow_code = allow_code
+        self._lock = threading.Lock()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = _start_nursery(theirs.fileno(), allow_code=allow_code)
+        self._is_ready = False
+
+    def __enter__(self) -> WorkerHost:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+
+    def load_policy(
+        self,
+        candidate: Candidate,
+        *,
+        limits: Limits | None = None,
+        deadline_s: float = PATIENCE_S,
+        why_to_stop: WhyToStop = lambda: None,
+    ) -> Policy:
+        """The candidate's policy, thinking in a process of its own.
+
+        A thought that is not done by the deadline is `ThoughtTooLong`; whoever waits for one is asked all the while
+        why to stop, and is gone within LOOK_UP_S of a reason. Either way the process is killed.
+        """
+        thinker = CandidateProcess(self, candidate, limits or Limits(), deadline_s, why_to_stop)
+        try:
+            thinker.load()
+        except BaseException:
+            thinker.close()
+            raise
+        return Policy(candidate, thinker)
+
+    def fork(self, candidate: Candidate, limits: Limits, link: socket.socket, arena_file: int) -> int:
+        """A fresh process with the candidate's bytes; a descriptor by which it can be killed and nobody else."""
+        data = candidate.manifest_bytes + candidate.artifact_bytes
+        spawn = Spawn(
+            manifest_bytes=len(candidate.manifest_bytes),
+            image_size=candidate.manifest.input.image_size,
+            memory_bytes=limits.memory_bytes,
+            cpu_s=limits.cpu_s,
+            niceness=limits.niceness,
+            allow_code=self._allow_code,
+        )
+        bytes_file = os.memfd_create("opc-candidate", os.MFD_CLOEXEC)
+        try:
+            with open(bytes_file, "wb", closefd=False) as file:
+                file.write(data)
+            with self._lock:
+                self._wait_until_ready()
+                socket.send_fds(self._control, [spawn.pack()], [link.fileno(), bytes_file, arena_file])
+                pid = int.from_bytes(self._receive(), "little")
+                return os.pidfd_open(pid)
+        except OSError as error:
+            raise WorkerLost(f"no process for candidate {candidate.name}: {error.strerror or error}") from error
+        finally:
+            os.close(bytes_file)
+
+    def _wait_until_ready(self) -> None:
+        if not self._is_ready:
+            self._receive()
+            self._is_ready = True
+
+    def _receive(self) -> bytes:
+        self._control.settimeout(_START_S)
+        data = self._control.recv(64)
+        if not data:
+            raise WorkerLost(f"the program that candidates think in ended with {self._process.wait()}")
+        return data
+
+
+class CandidateProcess:
+    """A candidate's thoughts in a process of its own; what comes back is checked like anything from a stranger."""
+
+    def __init__(
+        self, host: WorkerHost, candidate: Candidate, limits: Limits, deadline_s: float, why_to_stop: WhyToStop
+    ) -> None:
+        self._host = host
+        self._limits = limits
+        self._candidate = candidate
+        self._layout = Layout(candidate.manifest.input.image_size)
+        self._lock = threading.Lock()
+        self._link: socket.socket | None = None
+        self._process = -1
+        self._arena: Arena | None = None
+        self._deadline_s = deadline_s
+        self._why_to_stop = why_to_stop
+
+    def load(self) -> None:
+        """Start the process and let it load; again, where an earlier one was killed."""
+        self.close()
+        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        arena_file = make_arena_file(self._layout)
+        try:
+            with theirs:
+                self._process = self._host.fork(self._candidate, self._limits, theirs, arena_file)
+            self._arena = Arena(arena_file, self._layout)
+        finally:
+            os.close(arena_file)
+        self._exchange(Request(LOAD), max(PATIENCE_S, self._deadline_s))
+
+    def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        parts = []
+        with self._lock:
+            for start, rows in self._pieces(seen):
+                arena = self._write(rows)
+                arena.actions(len(rows))[:] = actions[start : start + len(rows)]
+                self._exchange(Request(ASK, len(rows)), self._deadline_s)
+                parts.append(check_values(arena.values(len(rows)).copy(), len(rows)))
+        return np.concatenate(parts)
+
+    def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        actions, values = [], []
+        with self._lock:
+            for start, rows in self._pieces(seen):
+                arena = self._write(rows)
+                request = Request(DECIDE, len(rows), seed, first_step + start)
+                self._exchange(request, self._deadline_s)
+                actions.append(arena.chosen(len(rows)).copy())
+                values.append(check_values(arena.values(len(rows)).copy(), len(rows)))
+        return np.concatenate(actions), np.concatenate(values)
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        if self._process >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            os.close(self._process)
+            self._process = -1
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        if self._arena is not None:
+            self._arena.close()
+            self._arena = None
+
+    def _pieces(self, seen: Observations) -> list[tuple[int, Observations]]:
+        """As much as the shared memory holds at once, which is all of it but for very large images."""
+        if self._link is None:
+            self.load()
+        size = self._layout.rows_at_once
+        return [(start, seen.rows(start, start + size)) for start in range(0, len(seen), size)]
+
+    def _write(self, rows: Observations) -> Arena:
+        assert self._arena is not None
+        self._arena.images(len(rows))[:] = rows.images
+        self._arena.tools(len(rows))[:] = rows.tools
+        return self._arena
+
+    def _exchange(self, request: Request, deadline_s: float) -> None:
+        """Ask and wait; a process that is late, lost or not to be waited for is killed."""
+        assert self._link is not None
+        try:
+            self._link.send(request.pack())
+            data = self._wait(self._link, deadline_s)
+        except OSError as error:
+            self.close()
+            raise WorkerLost(f"candidate {self._candidate.name}: its process is gone: {error.strerror}") from error
+        except BaseException:
+            self.close()
+            raise
+        if not data:
+            self.close()
+            raise WorkerLost(f"candidate {self._candidate.name}: its process died, for memory or by itself")
+        answer = Answer.unpack(data)
+        if not answer.is_done:
+            raise CandidateError(answer.text)
+
+    def _wait(self, link: socket.socket, deadline_s: float) -> bytes:
+        until = time.monotonic() + deadline_s
+        poll = select.poll()
+        poll.register(link, select.POLLIN)
+        while True:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                raise ThoughtTooLong(f"candidate {self._candidate.name}: thought longer than {deadline_s:g} s")
+            if poll.poll(1000 * min(left_s, LOOK_UP_S)):
+                return link.recv(MAX_ANSWER_BYTES)
+            if (reason := self._why_to_stop()) is not None:
+                raise EpisodeStopped(reason)
+
+
+def _start_nursery(control: int, *, allow_code: bool) -> subprocess.Popen[bytes]:
+    """A fresh interpreter that sees no more of the environment than it needs to find its libraries."""
+    kept = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    environment |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+    def place() -> None:
+        os.dup2(control, CONTROL)
+
+    command = [sys.executable, "-m", "opc_ros.policies.worker.nursery", *(["--allow-code"] if allow_code else [])]
+    return subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, pass_fds=(CONTROL,), preexec_fn=place, close_fds=True
+    )

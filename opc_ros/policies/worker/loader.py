@@ -1,0 +1,70 @@
+"""Loads policies for whoever asks many candidates: each in its own confined process, where this machine has them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.policy import Policy, load_policy
+from opc_ros.policies.worker.confinement import Limits
+from opc_ros.policies.worker.host import WorkerHost
+
+_GPU = Path("/dev/nvidiactl")
+_hosts: dict[bool, WorkerHost] = {}  # by whether code of their own is allowed
+_hosts_lock = threading.Lock()
+
+
+def why_in_process() -> str:
+    """Why candidates are scored in the scorer's own process on this machine; empty where they are not."""
+    if sys.platform != "linux":
+        return f"{sys.platform} has no confined processes"
+    return "a GPU cannot be used from a confined process" if _GPU.exists() else ""
+
+
+def scoring_device() -> str:
+    """What scored candidates compute on; confined ones never on a GPU."""
+    if not why_in_process():
+        return "cpu"
+    from opc_ros.policies.compute import choose_device
+
+    return choose_device()
+
+
+def shared_host(*, allow_code: bool = False) -> WorkerHost:
+    """The program that all of this process's candidates come from; it takes seconds to start, so it stays."""
+    with _hosts_lock:
+        host = _hosts.get(allow_code)
+        if host is None or not host.is_alive:
+            host = _hosts[allow_code] = WorkerHost(allow_code=allow_code)
+        return host
+
+
+class PolicyLoader:
+    """Loads policies, and ends what they think in with itself."""
+
+    def __init__(self, *, allow_code: bool = False, niceness: int = 0) -> None:
+        self._allow_code = allow_code
+        self._limits = Limits(niceness=niceness)
+        self._loaded: list[Policy] = []
+
+    def __enter__(self) -> PolicyLoader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __call__(self, candidate: Candidate) -> Policy:
+        if why_in_process():
+            return load_policy(candidate, allow_code=self._allow_code)
+        policy = shared_host(allow_code=self._allow_code).load_policy(candidate, limits=self._limits)
+        self._loaded.append(policy)
+        return policy
+
+    def close(self) -> None:
+        while self._loaded:
+            self._loaded.pop().close()

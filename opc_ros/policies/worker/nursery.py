@@ -1,0 +1,147 @@
+"""The program that candidates' processes are forked from: everything is imported here, once, before any is confined."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from opc_ros.errors import OpcError
+from opc_ros.policies.action_search import CrossEntropySearch
+from opc_ros.policies.candidate import Candidate, candidate_id
+from opc_ros.policies.input_spec import CameraSpec, InputSpec
+from opc_ros.policies.loading import load_q_function, probe, warm_up_programs
+from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, canonical_manifest, parse_manifest
+from opc_ros.policies.policy import LocalThinker, Thinker
+from opc_ros.policies.q_function import Observations
+from opc_ros.policies.worker.arena import Arena, Layout
+from opc_ros.policies.worker.confinement import Limits, confine
+from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, Answer, Request, Spawn
+
+CONTROL = 3  # the descriptor that whoever starts this program leaves open
+
+
+def main() -> int:
+    """Fork a process for each candidate that is asked for, until nobody can ask any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    control = socket.socket(fileno=CONTROL)
+    os.set_inheritable(CONTROL, False)
+    _warm_up(allow_code="--allow-code" in sys.argv)
+    control.send(b"ready")
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 4096, 3)
+        if not data:
+            return 0
+        pid = os.fork()
+        if pid == 0:
+            _live(Spawn.unpack(data), *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        control.send(pid.to_bytes(8, "little"))
+
+
+def _warm_up(*, allow_code: bool) -> None:
+    """Do once, freely, what every kind of candidate does: libraries read files when they are first used."""
+    import cv2
+    import torch
+
+    from opc_ros.policies import onnx_q
+    from opc_ros.policies.architectures import build_network, state_hyper_parameters
+    from opc_ros.policies.weights import save_weights
+
+    cv2.setNumThreads(1)
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(1)
+    camera = CameraSpec(32, 32, ((0.0, 50.0, 0.0, 16.0), (-50.0, 0.0, 0.0, 43.0), (0.0, 0.0, 0.0, 1.0)))
+    seen = Observations(images=np.zeros((1, 32, 32, 3), dtype=np.uint8), tools=np.zeros((1, 5), dtype=np.float32))
+    for architecture in ("whole_image", "tool_crop", "target_crop"):
+        manifest = CandidateManifest(
+            format_version=FORMAT_VERSION,
+            name="warm-up",
+            artifact="weights.safetensors",
+            format="safetensors",
+            input=InputSpec(32, 32, camera=camera),
+            architecture=architecture,
+            hyper_parameters=state_hyper_parameters(architecture),
+            action_search=CrossEntropySearch(samples=4, elites=2, rounds=2),
+        )
+        network = build_network(architecture, manifest.input, manifest.hyper_parameters)
+        document = yaml.safe_dump(manifest.to_document()).encode()
+        _load(document, save_weights(network), allow_code=False).decide_on(seen, seed=0)
+    onnx_q.warm_up()
+    if allow_code:
+        warm_up_programs()
+
+
+def _live(spawn: Spawn, link: int, bytes_file: int, arena_file: int) -> None:
+    """The whole life of a candidate's process."""
+    asked = socket.socket(fileno=link)
+    try:
+        manifest, artifact = _read_parts(bytes_file, spawn.manifest_bytes)
+        arena = Arena(arena_file, Layout(spawn.image_size))
+        confine((link,), Limits(spawn.memory_bytes, spawn.cpu_s, spawn.niceness))
+        _answer_until_told(asked, arena, manifest, artifact, allow_code=spawn.allow_code)
+    except BaseException as error:  # whoever is not confined does not think
+        asked.send(Answer(False, f"its process cannot be set up: {type(error).__name__}: {error}").pack())
+    finally:
+        os._exit(0)
+
+
+def _read_parts(descriptor: int, manifest_size: int) -> tuple[bytes, bytes]:
+    size = os.fstat(descriptor).st_size
+    with open(descriptor, "rb") as file:
+        file.seek(0)
+        data = file.read(size)
+    return data[:manifest_size], data[manifest_size:]
+
+
+def _answer_until_told(
+    link: socket.socket, arena: Arena, manifest: bytes, artifact: bytes, *, allow_code: bool
+) -> None:
+    thinker: Thinker | None = None
+    while data := link.recv(64):
+        request = Request.unpack(data)
+        try:
+            if request.kind == LOAD:
+                thinker = _load(manifest, artifact, allow_code=allow_code)
+            else:
+                _think(thinker, request, arena)
+            answer = Answer(True)
+        except MemoryError:
+            answer = Answer(False, "needs more memory than a candidate may have")
+        except OpcError as error:
+            answer = Answer(False, str(error))
+        except Exception as error:
+            answer = Answer(False, f"raised {type(error).__name__}: {error}")
+        link.send(answer.pack())
+
+
+def _load(manifest_bytes: bytes, artifact: bytes, *, allow_code: bool) -> Thinker:
+    manifest = parse_manifest(manifest_bytes, where="candidate.yaml")
+    identity = candidate_id(canonical_manifest(manifest_bytes, where="candidate.yaml"), artifact)
+    candidate = Candidate(identity, manifest, manifest_bytes, artifact, Path())
+    q_function = load_q_function(candidate, allow_code=allow_code, device="cpu")
+    probe(q_function, manifest.input)
+    return LocalThinker(manifest, q_function)
+
+
+def _think(thinker: Thinker | None, request: Request, arena: Arena) -> None:
+    assert thinker is not None, "load comes first"
+    rows = request.rows
+    seen = arena.observations(rows)
+    if request.kind == ASK:
+        arena.values(rows)[:] = thinker.q(seen, arena.actions(rows).copy())
+    elif request.kind == DECIDE:
+        actions, values = thinker.decide_on(seen, seed=request.seed, first_step=request.step)
+        arena.chosen(rows)[:] = actions
+        arena.values(rows)[:] = values
+
+
+if __name__ == "__main__":
+    sys.exit(main())

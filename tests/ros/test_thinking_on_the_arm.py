@@ -1,0 +1,191 @@
+"""A runner process with candidates in processes of their own: it chooses what others would, and always answers."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opc_ros.arms.arm import ScriptedArm
+from opc_ros.deployment.audit_log import AuditHead
+from opc_ros.deployment.dsse import to_text
+from opc_ros.deployment.journal import RobotJournal
+from opc_ros.deployment.keys import load_signer
+from opc_ros.deployment.permit import Permit, Revocations, Rung, sign_permit, sign_revocations
+from opc_ros.playing import record_episode
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.policy import load_policy
+from opc_ros.policies.q_function import Observations
+from opc_ros.scoring.engines import LocalEngine
+from opc_ros.scoring.q_cache import QCache
+from opc_ros.scoring.scorer import score_candidates
+from opc_ros.scoring.source import MemorySource
+from opc_ros.store import open_store
+from tests.deployment.lab import SECOND, make_lab, runner_parameters
+from tests.policies.bad_graphs import loops_for_ever, write_onnx
+from tests.ros.conftest import Probe, Process
+
+pytestmark = pytest.mark.ros
+
+Start = Callable[..., Process]
+ROBOT, SEED = "arm1", 41
+
+
+class Robot:
+    """A runner, the heartbeat it wants to hear, and goals for it."""
+
+    def __init__(self, folder: Path, start: Start, probe: Probe, **changes: object) -> None:
+        from opc_interfaces.action import RunEpisodes
+        from opc_interfaces.msg import SafetyEvent
+        from rclpy.action import ActionClient
+        from std_msgs.msg import String
+
+        from opc_ros.ros import topics
+
+        self._signer = load_signer(folder / "deployment" / "keys")
+        self._lease_id = ""
+        self._probe = probe
+        self._goal_kind = RunEpisodes
+        parameters = runner_parameters(folder, ROBOT, ["full"], heartbeat_s=60.0) | changes
+        self.process = start("policy_runner", f"/{ROBOT}", **parameters)
+        self.safety_events: list[Any] = probe.listen(SafetyEvent, f"/{ROBOT}/safety/event", topics.RECORDED)
+        self._client = ActionClient(probe.node, RunEpisodes, f"/{ROBOT}/run_episodes")
+        probe.until(self._client.server_is_ready, "the runner does not come up")
+        probe.until(lambda: probe.node.count_publishers(f"/{ROBOT}/safety/event"), "the runner tells nothing")
+        self._journal = RobotJournal(folder / ROBOT / "journal.db", 0)
+        heartbeat = probe.publisher(String, "/deployment/heartbeat", topics.RECORDED)
+        probe.node.create_timer(0.2, lambda: heartbeat.publish(String(data="beat")))
+
+    def send(self, candidate: Candidate, permit_id: str = "") -> Any:
+        """A goal of one episode that is in order; gives its handle."""
+        from opc_ros.ros.permit_messages import permit_to_msg
+
+        now_ns, self._lease_id = time.time_ns(), secrets.token_hex(4)
+        permit = Permit(
+            permit_id=permit_id or secrets.token_hex(4),
+            lease_id=self._lease_id,
+            candidate_id=candidate.id,
+            robot=ROBOT,
+            rung=Rung.FULL,
+            episodes=1,
+            issued_ns=now_ns,
+            expires_ns=now_ns + 600 * SECOND,
+            audit_head=AuditHead(),
+        )
+        goal = self._goal_kind.Goal(
+            permit=permit_to_msg(sign_permit(permit, self._signer)),
+            candidate_path=str(candidate.folder),
+            seed=SEED,
+            lease_id=self._lease_id,
+        )
+        sent = self._client.send_goal_async(goal)
+        self._probe.until(sent.done, "the goal is not answered")
+        return sent.result()
+
+    def result(self, handle: Any) -> Any:
+        future = handle.get_result_async()
+        self._probe.until(future.done, "the lease does not end")
+        return future.result().result
+
+    def wait_until_thinking(self) -> None:
+        """The robot's own journal says when an episode has begun; the first thought follows."""
+        self._probe.until(lambda: self._journal.episodes_of(self._lease_id), "no episode begins")
+
+    def revoke(self, permit_id: str) -> None:
+        from std_msgs.msg import String
+
+        from opc_ros.ros import topics
+
+        signed = sign_revocations(Revocations(1, (permit_id,)), self._signer)
+        publisher = self._probe.publisher(String, "/deployment/revocations", topics.LATEST)
+        publisher.publish(String(data=to_text(signed)))
+
+
+def test_evaluator_runner_and_scorer_choose_the_same_actions_bit_for_bit(
+    tmp_path: Path, start: Start, probe: Probe
+) -> None:
+    (candidate,) = make_lab(tmp_path, {ROBOT: ["full"]})
+    start("recorder", f"/{ROBOT}", store=str(tmp_path / "store"))
+    robot = Robot(tmp_path, start, probe, wait_for_recorder=True)
+    answer = robot.result(robot.send(candidate))
+    assert answer.success, answer.message
+    (episode_id,) = answer.episode_ids
+    with open_store(tmp_path / "store") as store:
+        probe.until(lambda: episode_id in {each.id for each in store.episodes()}, "the episode was not recorded")
+        recorded = store.read(episode_id)
+    assert (recorded.seed, recorded.behaviour_policy) == (SEED, candidate.id)
+
+    evaluated = record_episode(
+        ScriptedArm(image_size=64), load_policy(candidate), SEED, episode_id="e", object_set="disc"
+    )
+    assert [step.action for step in recorded.steps] == [step.action for step in evaluated.steps]
+
+    # The scorer sees what was recorded: the frames' bytes, the tool, the seed.
+    seen = Observations.from_sequence([step.observe() for step in recorded.steps], (48, 48))
+    again, values = load_policy(candidate).decide_each(seen, seed=SEED)
+    np.testing.assert_array_equal(again, evaluated.actions())
+    with QCache(tmp_path / "q.sqlite") as q_cache:
+        scored = score_candidates(MemorySource([recorded]), [candidate], q_cache, LocalEngine(), has_greedy=True)
+    assert scored.q_greedy is not None
+    np.testing.assert_array_equal(scored.q_greedy[0], np.maximum(values, scored.q[0]))
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Candidate:
+    """Loads and answers a probe; its first search never ends, and it says that it may take as long as it likes."""
+    make_lab(tmp_path, {ROBOT: ["full"]})
+    return write_onnx(tmp_path / "endless", loops_for_ever(after_row=10), think_s=600.0)
+
+
+def test_cancel_and_revocation_end_an_endless_thought(
+    tmp_path: Path, start: Start, probe: Probe, endless: Candidate
+) -> None:
+    robot = Robot(tmp_path, start, probe)
+    handle = robot.send(endless)
+    robot.wait_until_thinking()
+    handle.cancel_goal_async()
+    assert robot.result(handle).message == "cancelled"
+    handle = robot.send(endless, permit_id="5a5a")
+    robot.wait_until_thinking()
+    robot.revoke("5a5a")
+    assert robot.result(handle).message == "permit 5a5a was revoked"
+
+
+def test_a_stop_and_sigterm_end_an_endless_thought(
+    tmp_path: Path, start: Start, probe: Probe, endless: Candidate
+) -> None:
+    from std_msgs.msg import Bool
+
+    from opc_ros.ros import topics
+
+    robot = Robot(tmp_path, start, probe)
+    handle = robot.send(endless)
+    robot.wait_until_thinking()
+    stop = probe.publisher(Bool, f"/{ROBOT}/stop", topics.LATEST)
+    stop.publish(Bool(data=True))
+    assert "stopped while the candidate was thinking" in robot.result(handle).message
+    stop.publish(Bool(data=False))
+    robot.send(endless)
+    robot.wait_until_thinking()
+    robot.process.signal(signal.SIGTERM)
+    robot.process.wait()
+
+
+def test_past_its_deadline_a_thought_is_cut_off_and_told_as_a_safety_event(
+    tmp_path: Path, start: Start, probe: Probe
+) -> None:
+    make_lab(tmp_path, {ROBOT: ["full"]})
+    late = write_onnx(tmp_path / "late", loops_for_ever(after_row=10), think_s=0.2)
+    robot = Robot(tmp_path, start, probe)
+    answer = robot.result(robot.send(late))
+    assert answer.message == "candidate late: thought longer than 0.2 s"
+    assert (answer.episodes_run, answer.successes) == (1, 0)
+    probe.until(lambda: robot.safety_events, "nobody is told")
+    assert robot.safety_events[0].kind == robot.safety_events[0].WATCHDOG
+    assert robot.safety_events[0].detail == answer.message
