@@ -14,20 +14,24 @@ TESTS ?=
 DEMO_GB := 4
 DEV_GB := 6
 
-.PHONY: help demo test lint format bench setup constraints clean fresh
+.PHONY: help demo test coverage lint format bench setup constraints clean fresh
 help:
-	@echo "make demo    run the main job from end to end"
-	@echo "make test    run every test"
-	@echo "make lint    formatter, linter and type checker"
-	@echo "make bench   speed figures, as ratios from one run"
-	@echo "make setup   only prepare $(VENV), with everything that tests and developers need"
-	@echo "make fresh   the two commands in a minimal Debian of their own, as root (debootstrap)"
+	@echo "make demo      run the main job from end to end"
+	@echo "make test      run every test"
+	@echo "make coverage  the same, and which lines they run"
+	@echo "make lint      formatter, linter and type checker"
+	@echo "make bench     speed figures, as ratios from one run"
+	@echo "make setup     only prepare $(VENV), with everything that tests and developers need"
+	@echo "make fresh     the two commands in a minimal Debian of their own, as root (debootstrap)"
 
 demo: $(VENV)/.interfaces
 	@$(IN_ROS) $(VENV)/bin/opc demo
 
 test: setup
 	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile $(TESTS)
+
+coverage: setup
+	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered $(TESTS)
 
 lint: setup
 	@$(VENV)/bin/ruff format --check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from opc_ros.errors import SetupError
@@ -14,7 +15,8 @@ def find_config(given: Path | str) -> Path:
     if path.is_file():
         return path.resolve()
     beside_sources = Path(__file__).resolve().parents[2] / "config"
-    prefixes = filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep))
+    # A colcon workspace that is sourced, and the environment into which pip installed the wheel.
+    prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
     folders = [beside_sources, *(Path(prefix) / "share" / "opc_ros" / "config" for prefix in prefixes)]
     for folder in folders:
         if str(path) in (path.name, f"config/{path.name}") and (folder / path.name).is_file():

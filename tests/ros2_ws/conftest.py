@@ -50,7 +50,7 @@ def build_workspace(folder: Path, *options: str) -> Workspace:
         [
             *(colcon, f"--log-base={folder / 'log'}", "build", f"--base-paths={ROOT / 'ros2_ws' / 'src'}"),
             *("--packages-select=opc_ros", f"--build-base={folder / 'build'}", f"--install-base={folder / 'install'}"),
-            *(*options, "--cmake-args", f"-DPython3_EXECUTABLE={sys.executable}", "-DBUILD_TESTING=OFF"),
+            *(*options, "--cmake-args", f"-DPython3_EXECUTABLE={sys.executable}"),
         ],
         cwd=folder,
         env={**os.environ, **{name: os.pathsep.join(_prefixes(name)) for name in _SEARCHED}},
