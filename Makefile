@@ -7,7 +7,7 @@ export PYTHON ROS_SETUP SYSTEM_PACKAGES
 # A machine with ROS 2 of its own uses that; any other gets it from wheels.
 EXTRAS := $(if $(ROS_SETUP),,ros-wheels)
 IN_ROS := $(if $(ROS_SETUP),. $(ROS_SETUP) && . $(VENV)/share/opc_interfaces/local_setup.sh &&)
-INTERFACES := $(shell find ros2_ws/src/opc_interfaces -type f)
+INTERFACES := $(shell find ros2_ws/src/opc_interfaces ros2_ws/wheels -type f)
 BENCHMARKS = $(sort $(patsubst tests/benchmarks/%.py,%,$(wildcard tests/benchmarks/bench_*.py)))
 TESTS ?=
 # Disk space for packages and what a first run writes.

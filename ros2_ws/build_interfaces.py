@@ -1,4 +1,4 @@
-"""Build opc_interfaces into the Python environment that runs this file."""
+"""Build opc_interfaces, and the interfaces that wheels lack, into the Python environment that runs this file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent / "src" / "opc_interfaces"
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE / "src" / "opc_interfaces"
+LACKING = (HERE / "wheels" / "tf2_msgs", HERE / "wheels" / "control_msgs")  # a machine with ROS 2 has the real ones
 BUILD_MACHINE_PYTHON = re.compile(r"/opt/python/cp\d+-cp\d+/include/python[\d.]+")
 BUILD_MACHINE_NUMPY = re.compile(r"/opt/python/cp\d+-cp\d+/lib/python[\d.]+/site-packages/numpy/_?core/include")
 
@@ -21,7 +23,8 @@ def main() -> int:
     build.mkdir(exist_ok=True)
     log = build / "build.log"
     with log.open("w") as sink:
-        for command in _commands(prefix, build):
+        sources = [SOURCE] if os.environ.get("AMENT_PREFIX_PATH") else [SOURCE, *LACKING]
+        for command in [each for source in sources for each in _commands(prefix, source, build / source.name)]:
             result = subprocess.run(command, env=_environment(prefix), stdout=sink, stderr=subprocess.STDOUT)
             if result.returncode != 0:
                 print(*log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
@@ -30,10 +33,10 @@ def main() -> int:
     return 0
 
 
-def _commands(prefix: Path, build: Path) -> list[list[str]]:
-    """As colcon would: configure, build, install. Only one package is built, so colcon itself need not be there."""
+def _commands(prefix: Path, source: Path, build: Path) -> list[list[str]]:
+    """As colcon would: configure, build, install. No package needs another, so colcon itself need not be there."""
     configure = [
-        *("cmake", "-S", str(SOURCE), "-B", str(build), "-Wno-dev"),
+        *("cmake", "-S", str(source), "-B", str(build), "-Wno-dev"),
         f"-DCMAKE_INSTALL_PREFIX={prefix}",
         f"-DPython3_EXECUTABLE={sys.executable}",
         "-DBUILD_TESTING=OFF",

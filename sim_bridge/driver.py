@@ -15,6 +15,7 @@ from sim_bridge.trajectory_controller import TrajectoryController
 from sim_bridge.world import World
 
 CONTROL_S = 0.01  # simulated time between two joint commands
+ARRIVED_RAD = 1e-3
 HOLD_RAD = 0.2  # a trajectory that stays this near is a hold, which a stopped arm need not refuse
 
 
@@ -80,6 +81,10 @@ class TwinDriver:
         self._controller.hold()
         self._watchdog.rest()
         self._silence = ""
+
+    def is_sent_to(self, joints_rad: np.ndarray) -> bool:
+        """Whether these joint angles (J,) are where the arm is being held."""
+        return bool(np.abs(self._controller.setpoint_rad - joints_rad).max() < ARRIVED_RAD)
 
     def hold(self) -> None:
         """Forget the trajectory and stay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,14 @@ from opc_interfaces.srv import LayOutBin
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CameraInfo, CompressedImage, JointState
-from std_msgs.msg import Float64, Header
-from trajectory_msgs.msg import JointTrajectory
+from std_msgs.msg import Header
 
 from opc_ros.arms.safety import StopSwitch
 from opc_ros.bringup.lab import load_arm
 from opc_ros.config import described
-from opc_ros.errors import ArmError, OpcError
+from opc_ros.errors import OpcError
 from opc_ros.ros import convert, topics
-from opc_ros.ros.joint_messages import reading_to_msg, trajectory_from_msg
+from opc_ros.ros.joint_messages import reading_to_msg
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
@@ -34,6 +33,7 @@ from sim_bridge.camera import CameraModel
 from sim_bridge.camera_process import CameraProcess
 from sim_bridge.driver import DriverState, TwinDriver
 from sim_bridge.priority import set_niceness
+from sim_bridge.twin_inputs import TwinInputs
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 
@@ -101,13 +101,8 @@ class TwinNode(OpcNode[TwinSettings]):
         # First, for what came at the same time is dealt with in this order: a stop or a release, then commands.
         self._stop = StopChannel(self, self._switch, self._reporter, self._driver.hold)
         # Commands are only taken while physics runs.
-        self._inputs = [
-            self.create_subscription(
-                JointTrajectory, f"{self._arm.controller}/joint_trajectory", self._on_trajectory, 10
-            ),
-            self.create_subscription(Float64, self._arm.gripper.command, self._on_gripper, 10),
-            self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10),
-        ]
+        self._inputs = TwinInputs(self, self._driver, self._arm, self._refuse)
+        self._heartbeats = self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10)
         self._service = create_service(self, LayOutBin, "lay_out", self._on_lay_out)
         self._timer = create_steady_timer(self, 1.0 / self._settings.joint_state_hz, self._on_timer)
 
@@ -116,8 +111,8 @@ class TwinNode(OpcNode[TwinSettings]):
         self.destroy_timer(self._timer)
         self.destroy_service(self._service)
         self._stop.close()
-        for subscription in self._inputs:
-            self.destroy_subscription(subscription)
+        self._inputs.close()
+        self.destroy_subscription(self._heartbeats)
 
     def _offer_topics(self) -> None:
         self._joint_states = self._publisher(JointState, self._arm.joint_states, 10)
@@ -131,18 +126,9 @@ class TwinNode(OpcNode[TwinSettings]):
         self.held.callback(self.destroy_publisher, publisher)
         return publisher
 
-    def _on_trajectory(self, msg: JointTrajectory) -> None:
-        self._attempt_command(lambda: self._driver.follow(trajectory_from_msg(msg, self._arm.joint_names)))
-
-    def _on_gripper(self, msg: Float64) -> None:
-        self._attempt_command(lambda: self._driver.grip(msg.data * self._arm.gripper.metres_per_unit))
-
-    def _attempt_command(self, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except ArmError as error:
-            self._refused += 1
-            self._reporter.report(SafetyEvent.REFUSED, str(error))
+    def _refuse(self, line: str) -> None:
+        self._refused += 1
+        self._reporter.report(SafetyEvent.REFUSED, line)
 
     def _on_heartbeat(self, msg: Header) -> None:
         if convert.stamp_to_ns(msg.stamp):
@@ -167,6 +153,7 @@ class TwinNode(OpcNode[TwinSettings]):
         now_s = time.monotonic()
         self._driver.advance(min(now_s - self._ticked_s, LONGEST_TICK_S) * self._settings.real_time_factor)
         self._ticked_s = now_s
+        self._inputs.look()
         self._publish_measurements()
         self._see_to_pictures(now_s)
         self._see_to_safety(now_s)

@@ -47,9 +47,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sim_bridge/training": {"policies", "scoring"},
     "sim_bridge/behaviour_node": {"ros", "recording", "bringup"},
     "sim_bridge/twin_node": {"ros", "bringup"},
+    "sim_bridge/twin_inputs": {"ros"},
 }
 
-ROS_SHELLS = ("opc_ros/ros/", "sim_bridge/twin_node.py", "sim_bridge/behaviour_node.py")
+ROS_SHELLS = ("opc_ros/ros/", "sim_bridge/twin_inputs.py", "sim_bridge/twin_node.py", "sim_bridge/behaviour_node.py")
 # Package -> where it may be imported. ROS and messages stay in the shells, torch and pybullet in their rooms.
 KEPT_IN: dict[str, tuple[str, ...]] = {
     "rclpy": ROS_SHELLS,

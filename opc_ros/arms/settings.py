@@ -77,14 +77,14 @@ class MotionSettings:
 class GripperSettings:
     """A two-finger gripper: how it is told its opening, where its opening is read, and when it holds something."""
 
-    driver: Literal["float64", "trajectory", "gripper_command"] = "float64"
-    command: str = "gripper/command"  # topic, or action for gripper_command
+    driver: Literal["float64", "trajectory", "gripper_command", "parallel_gripper_command"] = "float64"
+    command: str = "gripper/command"  # topic, or action for the last two
     state: str = "gripper/joint_states"  # sensor_msgs/JointState
     joint: str = "gripper_width"  # in the state, and in the command where the driver names joints
     metres_per_unit: float = described(1.0, "opening for one unit of the joint: 2 where one finger's way is told")
     open_m: float = described(0.08, "opening when open", low=0.0, high=0.5)
     closed_m: float = described(0.0, "opening that is asked for to close", low=0.0, high=0.5)
-    largest_effort: float = described(40.0, "for gripper_command only", low=0.0)
+    largest_effort: float = described(40.0, "for gripper actions only", low=0.0)
     held_from_m: float = described(0.008, "after closing and lifting, an opening from here", low=0.0, high=0.5)
     held_to_m: float = described(0.075, "to here means that something is held", low=0.0, high=0.5)
 
@@ -122,6 +122,7 @@ class ArmSettings:
     joint_names: tuple[str, ...] = ("A1", "A2", "A3", "A4", "A5", "A6", "A7")  # as the driver has them, from the base
     joint_states: str = "joint_states"
     controller: str = "joint_trajectory_controller"
+    controller_by: Literal["topic", "action"] = "topic"  # <controller>/joint_trajectory or /follow_joint_trajectory
     lay_out: str = ""  # service that fills a simulated bin; empty for real arms
     guard: str = ""  # where the arm's guard tells its state, below the robot's name; no motion unless it hears us
     tool: ToolMount = field(default=ToolMount(z_m=0.145))

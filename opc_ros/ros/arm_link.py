@@ -22,7 +22,6 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Header
-from trajectory_msgs.msg import JointTrajectory
 
 from opc_ros.arms.frozen_camera import FrozenCamera
 from opc_ros.arms.safety import StopSwitch, Watchdog
@@ -37,6 +36,7 @@ from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajector
 from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
+from opc_ros.ros.trajectory_outlet import make_outlet
 
 T = TypeVar("T")
 
@@ -89,6 +89,7 @@ class ArmLink:
         self.stop = StopChannel(self._node, self.switch, self.safety, self.hold)
         try:
             self.gripper = make_gripper(self._node, settings.gripper)
+            self._commands = make_outlet(self._node, settings, self._note_fault)
         except SetupError:
             self._node.destroy_node()
             rclpy.try_shutdown(context=self._context)
@@ -110,7 +111,7 @@ class ArmLink:
         self._is_closing.set()
         self._thread.join(timeout=2.0)
         self.hold()
-        self._commands.wait_for_all_acked(FAREWELL)
+        self._commands.flush(FAREWELL)
         # A heartbeat without stamp: the driver need not worry that no more come.
         self._heartbeats.publish(Header(frame_id=self.settings.robot))
         self._heartbeats.wait_for_all_acked(FAREWELL)
@@ -228,14 +229,14 @@ class ArmLink:
             # Under the lock, so that no trajectory follows the hold of a stop.
             self.refuse_if_unfit()
             self._beat()
-            self._commands.publish(trajectory_to_msg(trajectory, self.settings.joint_names))
+            self._commands.send(trajectory_to_msg(trajectory, self.settings.joint_names))
 
     def hold(self) -> None:
         """Stay where the arm was measured last, unless that is too long ago to be true."""
         with self._changed:
             if self._readings and not self._watchdog.is_expired:
                 hold = plan_hold(self._readings[-1][1].positions_rad)
-                self._commands.publish(trajectory_to_msg(hold, self.settings.joint_names))
+                self._commands.send(trajectory_to_msg(hold, self.settings.joint_names))
             self._changed.notify_all()
 
     def report(self, kind: int, detail: str) -> None:
@@ -267,7 +268,6 @@ class ArmLink:
 
     def _connect_topics(self) -> None:
         node, settings = self._node, self.settings
-        self._commands = node.create_publisher(JointTrajectory, f"{settings.controller}/joint_trajectory", 10)
         self._heartbeats = node.create_publisher(Header, "heartbeat", 10)
         node.create_subscription(JointState, settings.joint_states, self._on_joints, qos_profile_sensor_data)
         node.create_subscription(JointState, settings.gripper.state, self._on_gripper, qos_profile_sensor_data)
@@ -282,7 +282,7 @@ class ArmLink:
         settings = self.settings
         wanted = (
             (bool(self._readings) and not self._watchdog.is_expired, f"no joint states on {settings.joint_states}"),
-            (bool(self._commands.get_subscription_count()), f"nobody listens on {self._commands.topic_name}"),
+            (self._commands.is_connected, f"nobody listens on {self._commands.name}"),
             (bool(self._apertures), f"no {settings.gripper.joint} on {settings.gripper.state}"),
             (self.gripper.is_connected, f"nobody listens on {settings.gripper.command}"),
             (self._newest is not None, f"no images on {settings.camera.topic}"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from builtin_interfaces.msg import Duration
+from rclpy.action import ActionClient
 from rclpy.node import Node
 from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -34,6 +35,8 @@ def make_gripper(node: Node, settings: GripperSettings) -> GripperDriver:
         return Float64Gripper(node, settings)
     if settings.driver == "trajectory":
         return TrajectoryGripper(node, settings)
+    if settings.driver == "parallel_gripper_command":
+        return ParallelGripper(node, settings)
     return CommandGripper(node, settings)
 
 
@@ -71,22 +74,46 @@ class TrajectoryGripper:
         self._publisher.publish(JointTrajectory(joint_names=[self._settings.joint], points=[point]))
 
 
-class CommandGripper:
-    """control_msgs/action/GripperCommand, as ros2_control's gripper controllers have it."""
+def _import_actions(settings: GripperSettings) -> Any:
+    try:
+        import control_msgs.action
+    except ImportError:
+        raise SetupError(
+            f"gripper driver {settings.driver} needs control_msgs, which is not installed: "
+            "apt-get install ros-jazzy-control-msgs, or choose float64 or trajectory"
+        ) from None
+    return control_msgs.action
+
+
+class ParallelGripper:
+    """control_msgs/action/ParallelGripperCommand, which ros2_controllers has from Jazzy on."""
 
     def __init__(self, node: Node, settings: GripperSettings) -> None:
-        try:
-            from control_msgs.action import GripperCommand
-        except ImportError:
-            raise SetupError(
-                "gripper driver gripper_command needs control_msgs, which is not installed: "
-                "apt-get install ros-jazzy-control-msgs, or choose float64 or trajectory"
-            ) from None
-        from rclpy.action import ActionClient
-
+        actions = _import_actions(settings)
         self._settings = settings
-        self._goal = GripperCommand.Goal
-        self._client = ActionClient(node, GripperCommand, settings.command)
+        self._goal = actions.ParallelGripperCommand.Goal
+        self._client = ActionClient(node, actions.ParallelGripperCommand, settings.command)
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._client.server_is_ready())
+
+    def command(self, aperture_m: float) -> None:
+        goal = self._goal()
+        goal.command.name = [self._settings.joint]
+        goal.command.position = [aperture_m / self._settings.metres_per_unit]
+        goal.command.effort = [self._settings.largest_effort]
+        self._client.send_goal_async(goal)
+
+
+class CommandGripper:
+    """control_msgs/action/GripperCommand, as ros2_control's gripper controllers had it up to Jazzy."""
+
+    def __init__(self, node: Node, settings: GripperSettings) -> None:
+        actions = _import_actions(settings)
+        self._settings = settings
+        self._goal = actions.GripperCommand.Goal
+        self._client = ActionClient(node, actions.GripperCommand, settings.command)
 
     @property
     def is_connected(self) -> bool:

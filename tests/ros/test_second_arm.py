@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.config import load_config
@@ -18,11 +20,17 @@ pytestmark = pytest.mark.ros
 FILE = ROOT / "config" / "arm_panda_twin.yaml"
 
 
-@pytest.fixture
-def panda() -> Iterator[RosArm]:
-    settings = load_config(FILE, ArmSettings)
+@pytest.fixture(params=[("topic", "float64"), ("action", "parallel_gripper_command"), ("action", "gripper_command")])
+def panda(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RosArm]:
+    """Driven on topics, and through the actions that ros2_controllers offers."""
+    pytest.importorskip("control_msgs")
+    document = yaml.safe_load(FILE.read_text())
+    document["controller_by"], document["gripper"]["driver"] = request.param
+    file = tmp_path / "panda.yaml"
+    file.write_text(yaml.safe_dump(document))
+    settings = load_config(file, ArmSettings)
     with own_domain():
-        twin = TwinProcess(arm_config=FILE)
+        twin = TwinProcess(arm_config=file)
         arm = RosArm(dataclasses.replace(settings, robot=ROBOT, connect_timeout_s=PATIENCE_S))
         yield arm
         arm.close()
