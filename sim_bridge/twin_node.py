@@ -24,11 +24,13 @@ from opc_ros.errors import OpcError
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import reading_to_msg
 from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.robot_frames import RobotFrames
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 from opc_ros.ros.services import create_service
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
+from sim_bridge.arm_model import compose_arm_urdf
 from sim_bridge.camera import CameraModel
 from sim_bridge.camera_process import CameraProcess
 from sim_bridge.driver import DriverState, TwinDriver
@@ -39,6 +41,7 @@ from sim_bridge.worlds import find_world
 
 LONGEST_TICK_S = 0.1  # a machine that falls behind slows the twin down instead of making it leap
 STATUS_S = 0.5
+FRAMES_S = 0.02  # tf is for eyes: a fraction of the joint states does
 
 STATES = {
     DriverState.IDLE: RobotStatus.IDLE,
@@ -120,6 +123,11 @@ class TwinNode(OpcNode[TwinSettings]):
         self._pictures = self._publisher(CompressedImage, self._arm.camera.topic, topics.pictures())
         self._camera_infos = self._publisher(CameraInfo, "camera/camera_info", topics.pictures())
         self._statuses = self._publisher(RobotStatus, "~/status", topics.LATEST)
+        spec = self._world.spec
+        camera = np.linalg.inv(self._world.camera.camera_from_base)
+        self._frames = RobotFrames(self, self._robot, compose_arm_urdf(spec.arm, spec.gripper), camera)
+        self.held.callback(self._frames.close)
+        self._framed_s = 0.0
 
     def _publisher(self, kind: type, topic: str, qos: QoSProfile | int) -> Publisher:
         publisher = self.create_publisher(kind, topic, qos)
@@ -164,14 +172,20 @@ class TwinNode(OpcNode[TwinSettings]):
         names = self._arm.joint_names
         self._joint_states.publish(reading_to_msg(names, positions.tolist(), velocities.tolist(), stamp_ns))
         gripper = self._arm.gripper
-        opening = self._world.tool_state().aperture_m / gripper.metres_per_unit
+        aperture = self._world.tool_state().aperture_m
+        if self._ticked_s - self._framed_s >= FRAMES_S:
+            self._framed_s = self._ticked_s
+            values = [*positions.tolist(), aperture / 2, aperture / 2]
+            self._frames.publish(dict(zip(self._frames.moving_joints, values, strict=True)), stamp_ns)
+        opening = aperture / gripper.metres_per_unit
         self._gripper_states.publish(reading_to_msg([gripper.joint], [opening], [], stamp_ns))
 
     def _see_to_pictures(self, now_s: float) -> None:
         try:
             if (frame := self._camera.take()) is not None:
+                frame = dataclasses.replace(frame, frame_id=f"{self._robot}/{convert.CAMERA_FRAME}")
                 self._pictures.publish(convert.frame_to_msg(frame))
-                self._camera_infos.publish(camera_info(self._world.camera, frame.stamp_ns))
+                self._camera_infos.publish(camera_info(self._world.camera, frame.stamp_ns, frame.frame_id))
             is_due = now_s - self._pictured_s >= 1.0 / self._settings.camera_hz
             if is_due and self._camera.ask(self._world.pose(), self.now_ns()):
                 self._pictured_s = now_s
@@ -200,11 +214,11 @@ class TwinNode(OpcNode[TwinSettings]):
             )
 
 
-def camera_info(camera: CameraModel, stamp_ns: int) -> CameraInfo:
+def camera_info(camera: CameraModel, stamp_ns: int, frame_id: str = convert.CAMERA_FRAME) -> CameraInfo:
     """The calibration as ROS has it."""
     projection = np.hstack([camera.intrinsics, np.zeros((3, 1))])
     fields: dict[str, Any] = {
-        "header": convert.header(stamp_ns, convert.CAMERA_FRAME),
+        "header": convert.header(stamp_ns, frame_id),
         "width": camera.size,
         "height": camera.size,
         "distortion_model": "plumb_bob",

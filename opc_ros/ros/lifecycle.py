@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import time
 import traceback
 import typing
@@ -11,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
@@ -21,6 +22,9 @@ from opc_ros.errors import ConfigError, OpcError
 from opc_ros.ros.node_health import NodeHealth
 
 S = TypeVar("S")
+
+LARGEST_FLOAT = 1.7976931348623157e308
+LARGEST_INT = 2**63 - 1
 
 # What decides whom a node believes and where it writes: as it was started, in every node.
 TRUST_SETTINGS = frozenset({"robot", "keys", "people", "store", "state", "candidates", "allow_code", "rungs", "domain"})
@@ -162,6 +166,7 @@ class OpcNode(LifecycleNode, Generic[S]):
         )
         path = self.get_parameter("config").value
         base = load_settings(Path(path), self.NAME, self.SETTINGS) if path else self.SETTINGS()
+        self._check_overrides(base)
         for field in dataclasses.fields(self.SETTINGS):
             is_fixed = self.IS_GUARDED or field.name in TRUST_SETTINGS
             self.declare_parameter(
@@ -169,8 +174,22 @@ class OpcNode(LifecycleNode, Generic[S]):
             )
         for name in self._parameter_overrides:
             if not self.has_parameter(name) and not name.startswith(_OF_ROS):
-                known = ", ".join(field.name for field in dataclasses.fields(self.SETTINGS))
-                raise ConfigError(f"unknown parameter {name!r}, expected one of {known}")
+                self._tell_unknown(name)
+
+    def _check_overrides(self, base: S) -> None:
+        """Judge here what was given at the start, so that complaints have one form; ROS would only name ranges."""
+        given = {name: parameter.value for name, parameter in self._parameter_overrides.items()}
+        names = [field.name for field in dataclasses.fields(self.SETTINGS)]
+        values = {name: given.get(name, _to_parameter(getattr(base, name))) for name in names}
+        document = {name: list(value) if _is_array(value) else value for name, value in values.items()}
+        parse_config(document, self.SETTINGS, where="parameters")
+
+    def _tell_unknown(self, name: str) -> None:
+        """Files for many nodes give each more than its own; but a slip of the pen next to a known name is refused."""
+        known = [field.name for field in dataclasses.fields(self.SETTINGS)]
+        if meant := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
+            raise ConfigError(f"unknown parameter {name!r}, did you mean {meant[0]!r}? Known are {', '.join(known)}")
+        self.get_logger().warning(f"parameter {name!r} is not one of this node's, and is not read")
 
     def _read_settings(self) -> S:
         return self._parse({})
@@ -240,4 +259,17 @@ def _describe(field: dataclasses.Field, *, is_fixed: bool) -> ParameterDescripto
     low, high = field.metadata.get("low"), field.metadata.get("high")
     text = [f"{word} {bound:g}" for word, bound in (("from", low), ("to", high)) if bound is not None]
     descriptor.additional_constraints = " ".join(text)
+    _add_range(descriptor, field.default, low, high)
     return descriptor
+
+
+def _add_range(descriptor: ParameterDescriptor, default: object, low: float | None, high: float | None) -> None:
+    """A range for tools that draw sliders; an open end is as far as the type goes."""
+    if low is None and high is None:
+        return
+    if isinstance(default, float):
+        start, end = (-LARGEST_FLOAT if low is None else float(low)), (LARGEST_FLOAT if high is None else float(high))
+        descriptor.floating_point_range = [FloatingPointRange(from_value=start, to_value=end, step=0.0)]
+    elif isinstance(default, int) and not isinstance(default, bool):
+        start, end = (-LARGEST_INT if low is None else int(low)), (LARGEST_INT if high is None else int(high))
+        descriptor.integer_range = [IntegerRange(from_value=start, to_value=end, step=1)]

@@ -15,7 +15,7 @@ STEPS_OF_AN_EPISODE = 7
     ("parameters", "code", "complaint"),
     [
         ({"seed": -1}, 1, "scripted_arm: parameters: seed: got -1, expected from 0"),
-        ({"sed": 1}, 1, "scripted_arm: unknown parameter 'sed', expected one of robot, seed"),
+        ({"sed": 1}, 1, "scripted_arm: unknown parameter 'sed', did you mean 'seed'? Known are robot, seed"),
         ({"rate_hz": "fast"}, 1, "scripted_arm: parameters: rate_hz: got 'fast', expected a number"),
         ({"config": "/nowhere.yaml"}, 1, "scripted_arm: /nowhere.yaml: No such file or directory"),
         ({"a b": "{"}, 2, "scripted_arm: Failed to parse ROS arguments"),
@@ -28,6 +28,12 @@ def test_wrong_parameters_end_the_program_with_one_line(
     assert arm.wait() == code
     (line,) = arm.said()
     assert line.startswith(complaint)
+
+
+def test_a_parameter_of_somebody_else_only_warns(start: Callable) -> None:
+    arm = start("scripted_arm", "/arm1", robot_description="<robot/>", wait_for_recorder=False, rate_hz=50, episodes=1)
+    assert arm.wait() == 0
+    assert any("parameter 'robot_description' is not one of this node's" in line for line in arm.said())
 
 
 def test_a_recorder_that_cannot_write_says_so_and_ends(start: Callable, tmp_path: Path) -> None:

@@ -293,7 +293,11 @@ def test_a_lifecycle_manager_can_drive_it_and_parameters_only_change_before(
     ).descriptors
     assert description.description == "steps that may wait for the disk before one is dropped"
     assert description.additional_constraints == "from 1"
-    assert set_parameter("queue_capacity", 0) == (False, "parameters: queue_capacity: got 0, expected from 1")
+    assert (description.integer_range[0].from_value, description.integer_range[0].to_value) == (1, 2**63 - 1)
+    is_set, reason = set_parameter("queue_capacity", 0)
+    assert not is_set
+    assert "queue_capacity" in reason
+    assert "out of range" in reason
     # Where it writes and whom it believes is as it was started.
     for name in ("store", "keys", "robot"):
         assert set_parameter(name, str(tmp_path / "elsewhere"))[0] is False
