@@ -12,7 +12,7 @@ from opc_ros.errors import RankingError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.ranking import LeftOutCandidate, RankedCandidate, Ranking, Scope
 from opc_ros.ranking.uncertainty import beat_probabilities, rank_intervals, top_k_probabilities
-from opc_ros.scoring import bootstrap_scores, compute_metric, find_ranking_metric, score_intervals
+from opc_ros.scoring import Answers, bootstrap_scores, find_ranking_metric, score_intervals, score_without
 
 
 def rank_candidates(
@@ -31,6 +31,7 @@ def rank_candidates(
     scope: Scope = "selection",
     left_out: Sequence[LeftOutCandidate] = (),
     families: Mapping[str, str] | None = None,
+    own: Mapping[str, np.ndarray] | None = None,
     report: Report = ignore_progress,
 ) -> Ranking:
     """Candidates from best to worst; equal scores are ordered by candidate id.
@@ -48,6 +49,7 @@ def rank_candidates(
         seed: of the resamples, the only source of randomness; the same seed gives the same ranking.
         snapshot_id: of the validation set that the Q values belong to.
         scope: whether these candidates, with those left out, are all there are.
+        own: by candidate id, which episodes do not count for it because it played or learnt from them, (E,) bool.
         left_out: candidates that could not be scored, named so that nobody is missing silently.
         families: which family each candidate id belongs to, where it has one.
         report: told how many resamples are done.
@@ -60,11 +62,12 @@ def rank_candidates(
     if nameless:
         raise RankingError(f"candidate {nameless[0]} has no name, expected one for each of {len(q_by_candidate)}")
     is_success = np.asarray(success, dtype=np.bool_)
-    scores = {
-        candidate_id: compute_metric(metric, q, lengths, success, prior=prior)
-        for candidate_id, q in q_by_candidate.items()
-    }
     steps = np.asarray(lengths)
+    masks = {key: (own or {}).get(key, np.zeros(is_success.size, np.bool_)) for key in q_by_candidate}
+    scores = {
+        key: score_without(metric, Answers(q, steps, is_success), masks[key], prior=prior)
+        for key, q in q_by_candidate.items()
+    }
     find_ranking_metric(metric).check_prior_orders(prior, float(steps[is_success].sum() / steps.sum()))
     order = sorted(scores, key=lambda candidate_id: (-scores[candidate_id], candidate_id))
     samples = bootstrap_scores(
@@ -75,6 +78,7 @@ def rank_candidates(
         prior=prior,
         resamples=resamples,
         rng=np.random.default_rng(seed),
+        own=np.array([masks[candidate_id] for candidate_id in order]),
         report=report,
     )
     top_k = min(top_k, len(order))
@@ -92,6 +96,7 @@ def rank_candidates(
             rank_interval=(min(best, rank), max(worst, rank)),
             top_k_probability=probability,
             family=(families or {}).get(candidate_id, ""),
+            own_episodes=int(masks[candidate_id].sum()),
         )
         for rank, (candidate_id, (low, high), (best, worst), probability) in enumerate(
             zip(order, intervals.tolist(), ranks, probabilities, strict=True), start=1

@@ -28,6 +28,7 @@ class RankedCandidate:
     rank_interval: tuple[int, int]
     top_k_probability: float
     family: str = ""  # candidates of one family err alike; empty: it has none but itself
+    own_episodes: int = 0  # not counted for it, because it has played them or learnt from them
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from opc_ros.ranking.uncertainty import SplitStability, measure_stability
 from opc_ros.scoring import (
     Answers,
     all_metrics,
+    score_without,
     split_scores,
 )
 from opc_ros.scoring.evaluation import Failure
@@ -162,8 +163,9 @@ def compute_all_metrics(scored: ScoredSet, row: int, prior: float) -> dict[str, 
     answers = Answers(
         scored.q[row], scored.lengths, scored.success, None if scored.q_greedy is None else scored.q_greedy[row]
     )
+    own = np.zeros(len(scored.facts), np.bool_) if scored.own is None else scored.own[row]
     return {
-        name: metric.score(answers, prior=prior)
+        name: score_without(name, answers, own, prior=prior)
         for name, metric in all_metrics().items()
         if answers.q_greedy is not None or not metric.needs_greedy
     }

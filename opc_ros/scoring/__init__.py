@@ -17,6 +17,7 @@ from opc_ros.scoring.metrics import (
     find_metric,
     find_ranking_metric,
     ranking_metric_names,
+    score_without,
 )
 from opc_ros.scoring.metrics.opc import opc, opc_over_priors
 from opc_ros.scoring.metrics.soft_opc import Weighting, soft_opc
@@ -47,6 +48,7 @@ __all__ = [
     "return_bound",
     "score_baselines",
     "score_intervals",
+    "score_without",
     "soft_opc",
     "soft_opc_over_spread",
     "split_scores",

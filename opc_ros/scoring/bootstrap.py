@@ -27,6 +27,7 @@ def bootstrap_scores(
     prior: float = 1.0,
     resamples: int = 2000,
     rng: np.random.Generator,
+    own: np.ndarray | None = None,
     report: Report = ignore_progress,
 ) -> np.ndarray:
     """Scores of all candidates on resampled validation sets, (R, C).
@@ -42,11 +43,12 @@ def bootstrap_scores(
         prior: p(y=1).
         resamples: R.
         rng: the only source of randomness; the same state gives the same scores.
+        own: which episodes do not count for which candidate, (C, E) bool.
         report: told how many resamples are done.
     """
     if resamples < 1:
         raise ScoreError(f"resamples is {resamples}, expected at least 1")
-    reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior)
+    reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior, own=own)
     at_once = _ROWS_DRAWN * max(1, _WEIGHTS_AT_ONCE // (_ROWS_DRAWN * sum(reweighter.outcomes)))
     chunks = []
     for done in range(0, resamples, at_once):

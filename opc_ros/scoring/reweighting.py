@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from opc_ros.errors import LengthMismatch, ScoreError
-from opc_ros.scoring.metric import CandidatesOnEpisodes
+from opc_ros.scoring.metric import CandidatesOnEpisodes, RankingMetric, ScoreWeightings
 from opc_ros.scoring.metrics import find_ranking_metric
 from opc_ros.scoring.transitions import (
     Episodes,
@@ -31,8 +31,12 @@ class Reweighter:
         *,
         metric: str = "opc",
         prior: float = 1.0,
+        own: np.ndarray | None = None,
     ) -> None:
-        """Check everything once, and let the metric prepare what it needs once."""
+        """Check everything once, and let the metric prepare what it needs once.
+
+        `own`, (C, E) bool, says which episodes do not count for which candidate, whatever their weight.
+        """
         chosen = find_ranking_metric(metric)
         check_prior(prior)
         episodes = check_lengths(lengths)
@@ -47,7 +51,11 @@ class Reweighter:
             lengths=episodes.lengths[order].astype(np.float64),
             successes=int(is_success.sum()),
         )
-        self._score = chosen.reweigh(self._candidates, prior=prior)
+        self._score = (
+            chosen.reweigh(self._candidates, prior=prior)
+            if own is None or not own.any()
+            else _score_without_own(self._candidates, own, chosen, prior)
+        )
 
     @property
     def outcomes(self) -> tuple[int, int]:
@@ -63,6 +71,37 @@ class Reweighter:
     def score_successes_first(self, weights: np.ndarray) -> np.ndarray:
         """The same for weights whose columns are all successes, then all failures, each in their order."""
         return self._score(weights)
+
+
+def _score_without_own(
+    everything: CandidatesOnEpisodes, own: np.ndarray, metric: RankingMetric, prior: float
+) -> ScoreWeightings:
+    """Candidates for whom the same episodes count are prepared together, on these episodes alone."""
+    groups: dict[bytes, list[int]] = {}
+    for candidate, row in enumerate(own):
+        groups.setdefault(row.tobytes(), []).append(candidate)
+    parts = []
+    for members in groups.values():
+        counts = ~own[members[0]]
+        columns = np.flatnonzero(counts[everything.order])
+        rows = everything.episodes.spread(counts)
+        episodes = check_lengths(everything.episodes.lengths[counts])
+        kept = CandidatesOnEpisodes(
+            values=tuple(everything.values[member][rows] for member in members),
+            episodes=episodes,
+            order=(np.cumsum(counts) - 1)[everything.order[columns]],
+            lengths=everything.lengths[columns],
+            successes=int((columns < everything.successes).sum()),
+        )
+        parts.append((members, columns, metric.reweigh(kept, prior=prior)))
+
+    def score(weights: np.ndarray) -> np.ndarray:
+        scores = np.empty((len(weights), len(own)))
+        for members, columns, score_part in parts:
+            scores[:, members] = score_part(weights[:, columns])
+        return scores
+
+    return score
 
 
 def _check_q(q: ArrayLike, index: int, episodes: Episodes) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from opc_ros.policies.candidate import Candidate, find_change
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, Failure
+from opc_ros.scoring.own_episodes import find_own_episodes, find_too_few
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
@@ -31,6 +32,7 @@ class ScoredSet:
     success: np.ndarray  # (E,) bool
     q: np.ndarray  # (C, N) float32, episodes one behind the other
     q_greedy: np.ndarray | None  # (C, N) float32, where asked for
+    own: np.ndarray | None = None  # (C, E) bool: played by the candidate or trained on, so not counted for it
     failed_candidates: tuple[Failure, ...] = ()
     failed_episodes: tuple[Failure, ...] = ()
     frames_decoded: int = 0
@@ -49,10 +51,14 @@ def score_candidates(
     engine: Engine,
     *,
     has_greedy: bool = False,
+    trained_on: Mapping[str, Collection[str]] | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
     report: Report = ignore_progress,
 ) -> ScoredSet:
-    """Fill the Q cache's gaps, then collect. An interrupted call has kept what it computed; the next one resumes."""
+    """Fill the Q cache's gaps, then collect; `trained_on` names episodes that do not count, by candidate id.
+
+    An interrupted call has kept what it computed; the next one resumes.
+    """
     _refuse_twins(candidates)
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
@@ -71,7 +77,7 @@ def score_candidates(
     if is_cancelled():
         raise ScoreError("scoring was cancelled; what was computed is kept")
     run.failed_candidates |= _find_changed(candidates)
-    return _collect(source, candidates, values, plan, run)
+    return _collect(source, candidates, values, plan, run, trained_on or {})
 
 
 class _Values:
@@ -179,6 +185,7 @@ def _collect(
     values: _Values,
     plan: EvaluationPlan,
     run: _Run,
+    trained_on: Mapping[str, Collection[str]],
 ) -> ScoredSet:
     kept = [candidate for candidate in candidates if candidate.id not in run.failed_candidates]
     refs = tuple(ref for ref in source.refs if ref.id not in run.failed_episodes)
@@ -187,13 +194,20 @@ def _collect(
     if not kept:
         refs = ()  # nobody was asked, so nothing is known of the episodes either
     facts = values.facts_of(refs)
+    success = np.array([ref.is_success for ref in refs], dtype=bool)
+    own = find_own_episodes(kept, facts, trained_on)
+    too_few = {candidate.id: find_too_few(row, success) for candidate, row in zip(kept, own, strict=True)}
+    run.failed_candidates |= {name: reason for name, reason in too_few.items() if reason}
+    is_kept = [not too_few[candidate.id] for candidate in kept]
+    kept = [candidate for candidate in kept if not too_few[candidate.id]]
     return ScoredSet(
         snapshot_id=source.snapshot_id,
         candidates=tuple(kept),
         refs=refs,
         facts=facts,
         lengths=np.array([fact.steps for fact in facts], dtype=np.int64),
-        success=np.array([ref.is_success for ref in refs], dtype=bool),
+        success=success,
+        own=own[is_kept],
         q=values.join(kept, LOGGED, facts),
         q_greedy=values.join(kept, GREEDY, facts) if plan.has_greedy else None,
         failed_candidates=_named(run.failed_candidates),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +77,7 @@ def score_and_rank(
     has_greedy: bool = False,
     known: Mapping[str, KnownSuccess] | None = None,
     unreadable: Sequence[Failure] = (),
+    trained_on: Mapping[str, Collection[str]] | None = None,
     now: Callable[[], datetime.datetime],
     is_cancelled: Callable[[], bool] = lambda: False,
     report_scoring: Report = ignore_progress,
@@ -89,6 +90,7 @@ def score_and_rank(
         q_cache,
         engine,
         has_greedy=has_greedy,
+        trained_on=trained_on,
         is_cancelled=is_cancelled,
         report=report_scoring,
     )
@@ -163,6 +165,7 @@ def _rank(
         resamples=options.resamples,
         seed=options.seed,
         snapshot_id=scored.snapshot_id,
+        own={} if scored.own is None else {c.id: row for c, row in zip(scored.candidates, scored.own, strict=True)},
         scope=scope,
         left_out=left_out,
         families={candidate.id: _family(candidate) for candidate in scored.candidates},

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opc_ros.errors import RankingError
+from opc_ros.errors import RankingError, StoreError
+from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.ranking import Ranking
@@ -16,7 +17,7 @@ from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.evaluation import Failure
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.source import SnapshotSource
-from opc_ros.store import open_store
+from opc_ros.store import Store, open_store
 from opc_ros.workflows.ranking_archive import PUBLISHED, RankingArchive
 from opc_ros.workflows.scoring_run import RankingOptions, ScoringRun, read_known_success, score_and_rank
 
@@ -65,6 +66,7 @@ def score_store(
             scope="selection" if request.candidates else "registry",
             has_greedy=request.has_baselines,
             known=known,
+            trained_on=_find_training_episodes(store, found),
             unreadable=[Failure(str(folder), str(error)) for folder, error in unreadable],
             now=now,
             is_cancelled=is_cancelled,
@@ -72,6 +74,18 @@ def score_store(
             report_ranking=report_ranking,
         )
     return publish_run(run, archive, now) if request.is_published else run
+
+
+def _find_training_episodes(store: Store, candidates: Sequence[Candidate]) -> dict[str, frozenset[str]]:
+    """By candidate id, the episodes it was trained on, where its provenance names a snapshot of this store."""
+    snapshots: dict[str, frozenset[str]] = {}
+    for ref in {candidate.manifest.provenance.data_snapshot for candidate in candidates} - {""}:
+        try:
+            snapshots[ref] = frozenset(entry.episode_id for entry in store.snapshot(ref).entries)
+        except StoreError:  # trained elsewhere
+            continue
+    found = {candidate.id: snapshots.get(candidate.manifest.provenance.data_snapshot) for candidate in candidates}
+    return {candidate_id: episodes for candidate_id, episodes in found.items() if episodes}
 
 
 def publish_run(run: ScoringRun, archive: RankingArchive, now: Callable[[], datetime.datetime]) -> ScoringRun:

@@ -10,7 +10,7 @@ from opc_ros.cli.main import main
 from opc_ros.episode import Label, LabelSource
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.store import open_store
-from tests.policies.making import make_episodes
+from tests.policies.making import make_episode, make_episodes
 
 BOOK = """
 shared:
@@ -42,9 +42,15 @@ def test_what_train_writes_score_takes_as_it_is(lab: Path, capsys: pytest.Captur
     with open_store("store") as store:
         snapshot = store.take_snapshot()
     assert read_candidate("candidates/long-00003").manifest.provenance.data_snapshot == snapshot.id
+    assert main(["score", "--resamples", "10"]) == 1
+    assert "has played or was trained on 24 of 24 episodes" in capsys.readouterr().err
+    with open_store("store") as store:
+        for seed in range(100, 160):
+            store.append(make_episode(seed, image_size=32))
     assert main(["score", "--resamples", "10", "--json"]) == 0
     ranking = json.loads(capsys.readouterr().out)["ranking"]
     assert {row["candidate_id"] for row in ranking["candidates"]} == {row["candidate_id"] for row in trained}
+    assert {row["own_episodes"] for row in ranking["candidates"]} == {24}
 
 
 def test_one_recipe_may_be_chosen_and_changed(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

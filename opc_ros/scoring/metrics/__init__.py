@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from opc_ros.errors import ScoreError
@@ -42,6 +43,18 @@ def find_ranking_metric(name: str) -> RankingMetric:
     if not isinstance(metric, RankingMetric):
         raise ScoreError(f"metric is {name!r}, expected one of {', '.join(ranking_metric_names())}")
     return metric
+
+
+def score_without(metric: str, answers: Answers, own: np.ndarray, *, prior: float) -> float:
+    """The score of this name where episodes marked in `own`, (E,) bool, do not count."""
+    if not own.any():
+        return find_metric(metric).score(answers, prior=prior)
+    rows = np.repeat(~own, np.asarray(answers.lengths))
+    greedy = None if answers.q_greedy is None else np.asarray(answers.q_greedy)[rows]
+    counted = Answers(
+        np.asarray(answers.q)[rows], np.asarray(answers.lengths)[~own], np.asarray(answers.success)[~own], greedy
+    )
+    return find_metric(metric).score(counted, prior=prior)
 
 
 def compute_metric(metric: str, q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *, prior: float = 1.0) -> float:
