@@ -148,7 +148,7 @@ def _convert_dataclass(value: object, kind: Any) -> Any:
     try:
         return kind(**arguments)
     except (ValueError, ArithmeticError, OpcError) as error:
-        raise _Mismatch(str(error)) from error
+        raise _Mismatch(shorten(" ".join(str(error).split()), 500)) from error
 
 
 @functools.cache

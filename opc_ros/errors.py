@@ -37,6 +37,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
         ├── StatementRefused       nobody signed it, or not who may, or not now
         ├── AuditLogDamaged          lines changed, added or missing
         ├── QueueBusy                another program holds queue or audit log for too long
+        ├── DiskFull                 no room for queue or audit log: nothing is lent until there is
         └── SchedulerBusy          another scheduler holds the queue
 """
 
@@ -175,6 +176,10 @@ class StatementRefused(DeploymentError):
 
 class AuditLogDamaged(DeploymentError):
     """AuditLog lines that were changed, added or are missing."""
+
+
+class DiskFull(DeploymentError):
+    """No room for queue or audit log: nothing is lent until there is."""
 
 
 class QueueBusy(DeploymentError):

@@ -53,28 +53,19 @@ class ListedSnapshot(Protocol):
     def successes(self) -> int: ...
 
 
-class StoredEpisode(Protocol):
-    """An episode as the store keeps it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def began_ns(self) -> int: ...
-
-
 class ValidationSource(Protocol):
     """Of a validation store, what the gate asks."""
 
     def snapshot(self, ref: str) -> ListedSnapshot: ...
 
-    def episodes(self) -> Iterable[StoredEpisode]: ...
+    def beginnings(self) -> Iterable[tuple[str, int]]: ...
 
 
 def learn_snapshot(store: ValidationSource, ref: str) -> SnapshotFacts:
     """What the gate must know of a snapshot, from the episodes it lists."""
     snapshot = store.snapshot(ref)
     listed = {entry.episode_id: entry.robot for entry in snapshot.entries}
-    began = [episode.began_ns for episode in store.episodes() if episode.id in listed]
+    began = [began_ns for episode_id, began_ns in store.beginnings() if episode_id in listed]
     if len(began) != len(listed):
         raise DeploymentError(
             f"snapshot {snapshot.id[:12]}: {len(listed) - len(began)} of {len(listed)} episodes are not in the store"

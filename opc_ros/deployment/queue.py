@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -27,7 +28,7 @@ from opc_ros.deployment.queue_rows import (
 )
 from opc_ros.deployment.statement import Statement
 from opc_ros.documents import canonical_json, parse_json
-from opc_ros.errors import AuditLogDamaged, DeploymentError, QueueBusy, SchedulerBusy, StatementRefused
+from opc_ros.errors import AuditLogDamaged, DeploymentError, DiskFull, QueueBusy, SchedulerBusy, StatementRefused
 
 FORMAT = 1
 _TABLES = "SELECT 1 FROM sqlite_master WHERE name IN ('facts', 'statements')"  # the first and the newest
@@ -35,6 +36,13 @@ _TABLES = "SELECT 1 FROM sqlite_master WHERE name IN ('facts', 'statements')"  #
 
 def ignore_moment(moment: str) -> None:
     """For everyone but tests that kill the program at a chosen moment."""
+
+
+_WAY_BACK = (
+    "stop the scheduler, put back the newest good copy of queue.db without its -wal and -shm; the audit log beside it "
+    "says what was decided since (`opc audit show`)"
+)
+_BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 
 class Queue:
@@ -71,8 +79,11 @@ class Queue:
                 self._database.executescript(SCHEMA)
                 self._database.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (str(FORMAT),))
             found = self.fact("format")
-        except sqlite3.Error as error:
-            raise DeploymentError(f"{path}: no scheduler queue: {error}") from error
+            (state,) = self.rows("PRAGMA integrity_check(1)")[0]
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise DeploymentError(f"{path}: no scheduler queue: {error}; {_WAY_BACK}") from error
+        if state != "ok":
+            raise DeploymentError(f"{path}: damaged: {' '.join(state.split())}; {_WAY_BACK}")
         if found != FORMAT:
             raise DeploymentError(f"{path}: format {found}, this program knows {FORMAT}")
         with suppress(QueueBusy):
@@ -117,15 +128,15 @@ class Queue:
                     raise SchedulerBusy(f"{self.folder}: a newer scheduler has taken over; this one must stop")
                 yield lambda kind, body: told.append((kind, body))
                 self.set_fact("latest_ns", max(now_ns, self.fact("latest_ns")))
-                self._database.executemany(
-                    "INSERT INTO events (at_ns, kind, body) VALUES (?, ?, ?)",
-                    [(now_ns, kind, canonical_json(body, is_ascii=True)) for kind, body in told],
-                )
+                for kind, body in told:
+                    text = canonical_json(body, is_ascii=True)
+                    self.execute("INSERT INTO events (at_ns, kind, body) VALUES (?, ?, ?)", now_ns, kind, text)
                 self._probe(f"before {name}")
+                self.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                if self._database.in_transaction:  # a full disk may have taken it back already
+                    self._database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
             self._probe(f"after {name}")
             if told:
                 # Where another program hangs on the audit log, the next change copies them: they are in the queue.
@@ -138,7 +149,7 @@ class Queue:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
+                raise self._explain(error, self.folder / "queue.db") from error
             raise QueueBusy(f"{self.folder / 'queue.db'}: another program is changing it and does not end") from error
 
     def copy_events_to_audit_log(self) -> None:
@@ -153,14 +164,40 @@ class Queue:
                 )
             rows = self.rows("SELECT * FROM events WHERE change > ? ORDER BY change", done)
             bodies = [parse_json(row["body"], where="queue: event") | {"change": row["change"]} for row in rows]
-            if rows:
-                append([(row["kind"], body, row["at_ns"]) for row, body in zip(rows, bodies, strict=True)])
+            try:
+                if rows:
+                    append([(row["kind"], body, row["at_ns"]) for row, body in zip(rows, bodies, strict=True)])
+            except OSError as error:
+                # They stay in the queue; whoever changes it next copies them.
+                raise self._explain(error, self.audit_log.path) from error
 
     def execute(self, statement: str, *values: Any) -> int:
-        return self._database.execute(statement, values).rowcount
+        try:
+            return self._database.execute(statement, values).rowcount
+        except sqlite3.DatabaseError as error:
+            raise self._explain(error, self.folder / "queue.db") from error
 
     def rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
-        return self._database.execute(statement, values).fetchall()
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._explain(error, self.folder / "queue.db") from error
+
+    def _explain(self, error: sqlite3.DatabaseError | OSError, path: Path) -> Exception:
+        """One line for what a disk does to us; anything else is a mistake of ours and stays what it is."""
+        if isinstance(error, OSError):
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            told = error.strerror or str(error)
+        else:
+            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            told = " ".join(str(error).split())
+        if is_full:
+            return DiskFull(f"{path}: {told}; nothing is lent until there is space")
+        # Text that is no text has no code of SQLite's.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        if isinstance(error, OSError) or code & 0xFF in _BROKEN:
+            return DeploymentError(f"{path}: {told}; {_WAY_BACK}")
+        return error
 
     def fact(self, name: str) -> int:
         found = self.rows("SELECT value FROM facts WHERE name = ?", name)

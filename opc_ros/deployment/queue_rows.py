@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from opc_ros.deployment.permit import Rung
 from opc_ros.documents import parse_json
+from opc_ros.errors import DeploymentError
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -120,16 +123,27 @@ class RungTally:
     outstanding: int = 0  # lent and not yet reported
 
 
+@contextmanager
+def _readable(row: sqlite3.Row) -> Iterator[None]:
+    """A row that cannot be what was written is one line, not a traceback."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError) as error:
+        raise DeploymentError(f"queue.db: damaged: row {row['id']!r:.60}: {error}") from error
+
+
 def to_request(row: sqlite3.Row) -> Request:
-    values = dict(row)
-    values["robots"] = tuple(parse_json(values["robots"], where="queue: robots"))
-    values["rung"] = Rung(values["rung"])
-    values["is_exploration"] = bool(values["is_exploration"])
-    return Request(**values)
+    with _readable(row):
+        values = dict(row)
+        values["robots"] = tuple(parse_json(values["robots"], where="queue: robots", error=DeploymentError))
+        values["rung"] = Rung(values["rung"])
+        values["is_exploration"] = bool(values["is_exploration"])
+        return Request(**values)
 
 
 def to_lease(row: sqlite3.Row) -> Lease:
-    return Lease(**{**dict(row), "rung": Rung(row["rung"])})
+    with _readable(row):
+        return Lease(**{**dict(row), "rung": Rung(row["rung"])})
 
 
 def to_robot(row: sqlite3.Row) -> RobotRow:

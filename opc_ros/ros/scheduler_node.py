@@ -33,7 +33,7 @@ from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.scheduler import Orders, Scheduler
 from opc_ros.deployment.status import describe_deployment
-from opc_ros.errors import DeploymentError, OpcError
+from opc_ros.errors import DeploymentError, DiskFull, OpcError
 from opc_ros.ros import topics
 from opc_ros.ros.halt_desk import HaltDesk
 from opc_ros.ros.lifecycle import OpcNode
@@ -162,6 +162,9 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._ticked_s = now_s
         try:
             self._follow(self._scheduler.tick())
+        except DiskFull as error:
+            # Nothing new is lent, and robots hold by themselves; the next tick tries again.
+            self.get_logger().error(str(error), throttle_duration_sec=30.0)
         except DeploymentError as error:
             self.get_logger().fatal(str(error))
             self.finish(1)

@@ -68,6 +68,7 @@ class LoadedCandidate:
     id: str
     policy: Policy
     image_size: tuple[int, int]
+    task: str
 
 
 def load_candidates(
@@ -81,7 +82,8 @@ def load_candidates(
         except Exception as error:  # a candidate may raise anything, and the others are still to be scored
             failures.append(Failure(candidate.id, _reason(error)))
         else:
-            loaded[candidate.id] = LoadedCandidate(candidate.id, policy, candidate.manifest.input.image_size)
+            manifest = candidate.manifest
+            loaded[candidate.id] = LoadedCandidate(candidate.id, policy, manifest.input.image_size, manifest.task)
     return loaded, tuple(failures)
 
 
@@ -100,6 +102,7 @@ def evaluate_chunk(
     failed_candidates = []
     for candidate in asked:
         try:
+            _check_task(candidate, [*states, *company])
             entries += _evaluate_candidate(candidate, states, company, plan)
         except Exception as error:  # a candidate may raise anything, and the others are still to be scored
             failed_candidates.append(Failure(candidate.id, _reason(error)))
@@ -116,10 +119,20 @@ def evaluate_chunk(
 @dataclass(frozen=True, slots=True)
 class _EpisodeStates:
     facts: EpisodeFacts
+    task: str
     seed: int  # what is drawn when it is thought through again follows from it
     images: Mapping[tuple[int, int], np.ndarray]  # (T, H, W, 3) for each image size
     tools: np.ndarray  # (T, 5)
     actions: np.ndarray  # (T, 8)
+
+
+def _check_task(candidate: LoadedCandidate, states: Iterable[_EpisodeStates]) -> None:
+    for state in states:
+        if state.task != candidate.task:
+            raise CandidateError(
+                f"it is made for {candidate.task}, but episode {state.facts.id} is of {state.task}: "
+                "score it on a store of its own task"
+            )
 
 
 def _read_states(
@@ -157,6 +170,7 @@ def _decode(episode: Episode, ref: EpisodeRef, sizes: set[tuple[int, int]]) -> _
         for size, stack in images.items():
             stack[index] = resize_image(picture, size)
     return _EpisodeStates(
+        task=episode.task,
         facts=EpisodeFacts(
             id=ref.id,
             file_sha256=ref.file_sha256,

@@ -136,6 +136,11 @@ class Store:
         for segment in self._catalogue.segments():
             yield from segment.ids
 
+    def beginnings(self) -> Iterator[tuple[str, int]]:
+        """Id and beginning of every committed episode that can be read: what needs no more costs no more."""
+        for segment in self._catalogue.segments():
+            yield from zip(segment.ids, segment.rows["began_ns"].tolist(), strict=True)
+
     def page(
         self, selection: Selection = EVERYTHING, *, first: int = 0, count: int = 50, is_newest_first: bool = True
     ) -> list[CommittedEpisode]:

@@ -11,4 +11,4 @@ def test_no_mutated_file_gives_a_traceback_a_hang_or_a_number_that_is_not_finite
     for kind in make_kinds(tmp_path):
         outcome = try_kind(kind, 25, seed=1)
         assert not outcome.faults, f"{kind.name}: {outcome.faults[0]}"
-        assert outcome.refused, kind.name
+        assert outcome.refused or kind.is_cache, kind.name

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -295,3 +296,11 @@ def test_a_manifest_laid_out_anew_is_still_the_same_candidate(
 
     scored = score_candidates(MemorySource(EPISODES), [moved, *candidates], q_cache, LocalEngine(), report=comment)
     assert scored.is_complete
+
+
+def test_a_candidate_of_another_task_is_refused_in_one_line(q_cache: QCache, candidates: list[Candidate]) -> None:
+    episodes = [dataclasses.replace(episode, task="pong") for episode in make_episodes(3)]
+    scored = score_candidates(MemorySource(episodes), candidates[:1], q_cache, LocalEngine())
+    (failure,) = scored.failed_candidates
+    assert "it is made for grasping, but episode e0000" in failure.reason
+    assert failure.reason.endswith("is of pong: score it on a store of its own task")
