@@ -8,7 +8,9 @@ import pytest
 from opc_ros.cli.main import main
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.store import open_store
+from tests.policies.bad_graphs import loops_for_ever, write_onnx
 from tests.policies.making import make_candidate, make_episodes
+from tests.policies.test_migration import to_version1
 
 SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
@@ -80,3 +82,34 @@ def test_check_says_what_is_wrong(raw: Path, tmp_path: Path, capsys: pytest.Capt
     (raw / "weights.safetensors").write_bytes(safetensors.torch.save(dead))
     assert main(["candidate", "check", "raw"]) == 1
     assert "wrong: every one of 11 answers is 0.5: the output is constant" in capsys.readouterr().out
+
+
+def test_folders_of_the_format_before_are_refused_and_migrate(raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old_id = to_version1(raw)
+    assert main(["candidate", "show", "raw"]) == 1
+    assert "`opc candidate migrate FOLDER` writes them out" in capsys.readouterr().err
+    assert main(["candidate", "migrate", "raw"]) == 0
+    new_id = read_candidate(raw).id
+    assert capsys.readouterr().out.splitlines() == [
+        f"{old_id[:12]} -> {new_id[:12]}  raw",
+        "1 of 1 migrated, their old manifests kept beside the new ones",
+    ]
+    assert main(["candidate", "migrate", "raw", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+
+
+def test_doctor_shows_a_candidate_as_a_robot_will_run_it(raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--policy", "raw"]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert lines["id"] == read_candidate(raw).id
+    assert lines["search"] == "cem, 64 samples, 6 elites, 3 rounds, drawn by seed_and_step"
+    assert lines["deadline"] == "1 s for each action"
+    assert lines["here"].endswith("ms for an action on this machine, in a process of its own")
+
+
+def test_doctor_says_so_when_a_candidate_cannot_keep_its_deadline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_onnx(tmp_path / "late", loops_for_ever(after_row=10), think_s=0.1)
+    assert main(["doctor", "--policy", str(tmp_path / "late")]) == 1
+    assert "thinks longer than 0.1 s: its episodes would be broken off" in capsys.readouterr().out

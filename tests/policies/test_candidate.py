@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -175,3 +176,11 @@ def test_a_candidate_survives_being_written_and_read(tmp_path: Path) -> None:
     assert again.manifest == candidate.manifest
     assert again.id == candidate.id
     assert np.isfinite(again.manifest.input.camera.projection).all()  # type: ignore[union-attr]
+
+
+def test_a_pipe_in_the_manifests_place_keeps_nobody_waiting(tmp_path: Path) -> None:
+    make_candidate(tmp_path)
+    (tmp_path / "candidate.yaml").unlink()
+    os.mkfifo(tmp_path / "candidate.yaml")
+    with pytest.raises(CandidateError, match="no regular file"):
+        read_candidate(tmp_path)

@@ -13,6 +13,7 @@ from opc_ros.policies.manifest import canonical_manifest
 from opc_ros.policies.migration import KEPT_NAME, migrate_candidates
 from tests.policies.making import make_candidate
 
+LEFT_TO_DEFAULTS = ("stem_kernel", "has_coordinates")
 ADDED = ("action_search", "think_s", "task")
 
 
@@ -23,7 +24,10 @@ def to_version1(folder: Path, **changes: object) -> str:
     for key in ADDED:
         del document[key]
     del document["input"]["normalisation"]
-    document |= {"format_version": 1, "hyper_parameters": {"hidden": [32]}} | changes
+    document |= {"format_version": 1} | changes
+    document["hyper_parameters"] = {
+        key: value for key, value in document["hyper_parameters"].items() if key not in LEFT_TO_DEFAULTS
+    }
     path.write_text("# trained long ago\n" + yaml.safe_dump(document))
     artifact = (folder / document["artifact"]).read_bytes()
     return candidate_id(canonical_manifest(path.read_bytes(), where="c"), artifact)
