@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,14 @@ from typing import Any
 from opc_ros.deployment.audit_log import read_tail
 from opc_ros.episode import Episode
 from opc_ros.errors import OpcError, StoreError
+from opc_ros.ranking import Ranking
+from opc_ros.ranking.forecast import forecast_ranking
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.store import CommittedEpisode, open_store
 
 AUDIT_LINES = 20_000  # how far back a search looks
 EPISODES_READ = 4  # whole episodes kept in memory, for whoever steps through one
+NEAR = 0.1  # of the best: how far below it still counts as near
 FRESH_S = 2.0  # lists of episodes are at most this old
 
 
@@ -74,6 +77,7 @@ class ConsoleLab:
         self._now_s = now_s
         self._lock = threading.Lock()
         self._listed: tuple[float, list[CommittedEpisode]] | None = None
+        self._predicted: tuple[object, dict[str, dict[str, float]]] | None = None
         self._whole: OrderedDict[str, Episode] = OrderedDict()
 
     def report(self) -> dict[str, Any] | None:
@@ -85,6 +89,26 @@ class ConsoleLab:
         except (OSError, ValueError) as error:
             raise OpcError(f"{self.paths.scores / 'report.json'}: cannot be read: {error}") from error
         return document
+
+    def predicted(self, real: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, float]]:
+        """Predicted success of everyone the gate reads about, by id; `real` has successes and trials."""
+        try:
+            text = (self.paths.scores / "ranking.json").read_text(encoding="utf-8")
+        except OSError:
+            return {}
+        key = (text, tuple(sorted(real.items())))
+        with self._lock:
+            if self._predicted is not None and self._predicted[0] == key:
+                return self._predicted[1]
+        forecast = forecast_ranking(Ranking.from_json(text), real)
+        near = forecast.predicted.within(NEAR)
+        found = {
+            candidate_id: {**asdict(forecast.expected(candidate_id)), "near_best": float(near[index])}
+            for index, candidate_id in enumerate(forecast.ids)
+        }
+        with self._lock:
+            self._predicted = (key, found)
+        return found
 
     def episodes(self, query: EpisodeQuery) -> list[CommittedEpisode]:
         """Newest first."""

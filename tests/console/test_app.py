@@ -11,7 +11,9 @@ from opc_ros.console.app import Console, build_app
 from opc_ros.console.guarding import BURST, Guarded
 from opc_ros.console.server import ConsoleServer
 from opc_ros.errors import SetupError
+from opc_ros.reporting.report import build_report
 from tests.console.lab_on_disk import HOSTILE, Clock, CountingCommands, make_console
+from tests.ranking.making import make_scored, rank
 
 ORIGIN = "http://localhost"
 OWN = {"origin": ORIGIN, "x-opc-console": "secret"}
@@ -179,3 +181,24 @@ def test_a_taken_port_gives_the_next_and_an_address_that_is_not_ours_is_one_line
     finally:
         second.stop()
         first.stop()
+
+
+def test_the_ranking_shows_predicted_success_that_follows_real_results(
+    client: TestClient, lab: tuple[Console, Clock]
+) -> None:
+    scored, _ = make_scored(candidates=6, episodes=80)
+    ranking = rank(scored)
+    report = build_report(scored, ranking, known={}, made_at="2026-11-16T04:00:00+00:00", version="0", seed=0)
+    scores = lab[0].lab.paths.scores
+    scores.mkdir(parents=True)
+    (scores / "ranking.json").write_text(ranking.to_json())
+    (scores / "report.json").write_text(report.to_json())
+    before = {row["candidate_id"]: row["predicted"] for row in client.get("/api/ranking").json()["candidates"]}
+    assert all(0 <= each["low"] <= each["mean"] <= each["high"] <= 1 for each in before.values())
+    last = ranking.candidates[-1].candidate_id
+    asked = {"candidate_id": last, "real": {"successes": 48, "trials": 50}}
+    lab[0].live.set_document("deployment", {"requests": [asked], "robots": []})
+    after = {row["candidate_id"]: row["predicted"] for row in client.get("/api/ranking").json()["candidates"]}
+    assert after[last]["mean"] > max(0.8, before[last]["mean"])
+    ids = ",".join(candidate.candidate_id for candidate in ranking.candidates[:2])
+    assert len(client.get("/api/compare", params={"ids": ids}).json()["beats"]) == 2

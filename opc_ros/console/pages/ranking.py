@@ -18,8 +18,10 @@ def routes(console: Console) -> list[Route]:
         if report is None:
             return {"ranking": None}
         ranked = {entry["candidate_id"]: entry for entry in report["ranking"]["candidates"]}
+        predicted = console.lab.predicted(real_results(console))
         rows = [
             ranked[candidate["candidate_id"]]
+            | {"predicted": predicted.get(candidate["candidate_id"])}
             | {name: candidate[name] for name in ("family", "training_run", "step", "known_success", "metrics")}
             for candidate in report["candidates"]
         ]
@@ -40,3 +42,13 @@ def routes(console: Console) -> list[Route]:
         return {"candidates": found, "beats": beats}
 
     return [data_route("/api/ranking", ranking), data_route("/api/compare", compare)]
+
+
+def real_results(console: Console) -> dict[str, tuple[int, int]]:
+    """Successes and trials on arms so far, by candidate id, as the scheduler counts them."""
+    status = console.live.document("deployment", max_age_s=10.0) or {}
+    return {
+        asked["candidate_id"]: (asked["real"]["successes"], asked["real"]["trials"])
+        for asked in status.get("requests", [])
+        if asked["real"]["trials"]
+    }
