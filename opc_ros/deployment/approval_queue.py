@@ -51,7 +51,8 @@ def submit_request(
         state = "refused"
     else:
         is_open = decision.verdict is Verdict.INCONCLUSIVE and not is_exploration
-        state = "waiting" if is_open else "queued"
+        is_asked = is_exploration and rules.asks_before_exploring(rules.ladder.first())
+        state = "waiting" if is_open or is_asked else "queued"
     with queue.change("request", now_ns) as tell:
         _keep(queue, statement, request_id, now_ns)
         queue.execute(
@@ -122,8 +123,15 @@ def decide_request(
             revoke_leases(queue, tell, f"request rejected by {person}", request_id=request_id)
         else:
             said = f"{word} by {person}" + (f": {reason}" if reason else "")
+            # Who approves an exploration approves that, and no more; who overrides the gate lets it race.
+            is_exploration = request.is_exploration and word == "approve"
             queue.set_request(
-                request_id, state="queued", approval=word, approved_by=person, reason=said, is_exploration=False
+                request_id,
+                state="queued",
+                approval=word,
+                approved_by=person,
+                reason=said,
+                is_exploration=is_exploration,
             )
         body = {"request_id": request_id, "candidate_id": request.candidate_id, "person": person, "reason": reason}
         tell(word, body | {"gate_said": request.reason} | as_evidence(statement))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from opc_ros.config import parse_config
 from opc_ros.deployment.audit_log import SIGNED_PREFIX, AuditHead, Entry, entry_hash, parse_line, read_head
-from opc_ros.deployment.keys import TrustedKeys, is_signed_by
-from opc_ros.documents import parse_json
-from opc_ros.errors import AuditLogDamaged, ConfigError
+from opc_ros.deployment.keys import Signer, TrustedKeys, is_signed_by
+from opc_ros.documents import canonical_json, parse_json, read_bytes
+from opc_ros.durable import replace_file
+from opc_ros.errors import AuditLogDamaged, ConfigError, OpcError
+
+CHECKPOINT_PREFIX = "opc_ros checkpoint\n"  # keeps its signature from ever passing for another's
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,44 +24,88 @@ class AuditReport:
     head: AuditHead
     problems: tuple[str, ...]
     notes: tuple[str, ...]  # what is unusual and still right
+    size: int = 0  # bytes of all whole lines
 
     @property
     def is_whole(self) -> bool:
         return not self.problems
 
 
-def check_audit_log(path: Path, keys: TrustedKeys | None, witnesses: Sequence[AuditHead] = ()) -> AuditReport:
-    """Read the whole audit log; with keys every line must be signed by one of them.
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Up to where an audit log was checked and found whole."""
+
+    entries: int
+    hash: str
+    size: int  # bytes
+
+
+def check_audit_log(
+    path: Path, keys: TrustedKeys | None, witnesses: Sequence[AuditHead] = (), since: Checkpoint | None = None
+) -> AuditReport:
+    """Read the audit log, or what came since a checkpoint; with keys every line must be signed by one of them.
 
     Cutting lines off the end leaves a whole chain, so the length is compared with what others remember: the head file
-    beside the audit log, and `witnesses`, such as the heads that robots keep from the permits they were given.
+    beside the log, and `witnesses`, such as the heads that robots keep from the permits they were given. It is right
+    on a log that is being written to.
     """
-    problems, notes, hashes = [], [], [""]
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise AuditLogDamaged(f"{path}: {error.strerror}; expected an audit log") from error
-    lines = text.split(b"\n")
-    if lines.pop():
-        notes.append(f"after entry {len(lines)} there is a torn line: a crash while writing, never acknowledged")
-    for number, line in enumerate(lines, start=1):
-        found, digest = _check_line(line, number, hashes[-1], keys)
-        problems += found
-        hashes.append(digest)
+    start = since or Checkpoint(0, "", 0)
+    problems, notes, hashes = [], [], {start.entries: start.hash}
+    # The head is read before the lines: a log that grows meanwhile has more of them than it tells, never fewer.
     try:
         known = [("the head file", read_head(path))]
     except AuditLogDamaged as error:
         known = []
         problems.append(str(error))
+    lines = _read_lines(path, start.size)
+    if lines.pop():
+        notes.append(f"after entry {start.entries + len(lines)} there is a torn line: being written, or a crash's")
+    last = start.entries
+    for last, line in enumerate(lines, start=start.entries + 1):
+        found, hashes[last] = _check_line(line, last, hashes[last - 1], keys)
+        problems += found
     known += [(f"witness {index}", witness) for index, witness in enumerate(witnesses, start=1)]
     for name, head in known:
-        if head.entries >= len(hashes):
-            problems.append(
-                f"{name} remembers {head.entries} entries, the audit log has {len(lines)}: lines were cut off"
-            )
-        elif hashes[head.entries] != head.hash:
+        if head.entries > last:
+            problems.append(f"{name} remembers {head.entries} entries, the audit log has {last}: lines were cut off")
+        elif hashes.get(head.entries, head.hash) != head.hash:
             problems.append(f"{name} remembers entry {head.entries} otherwise: the audit log was rewritten")
-    return AuditReport(AuditHead(len(lines), hashes[-1]), tuple(problems), tuple(notes))
+    size = start.size + sum(len(line) + 1 for line in lines)
+    return AuditReport(AuditHead(last, hashes[last]), tuple(problems), tuple(notes), size)
+
+
+def write_checkpoint(path: Path, report: AuditReport, signer: Signer) -> None:
+    """Keep, signed, how far an audit log was found whole, so that the next start checks only what is new."""
+    body = canonical_json(asdict(Checkpoint(report.head.entries, report.head.hash, report.size)))
+    signed = {"checkpoint": body, "key_id": signer.key_id, "signature": signer.sign(CHECKPOINT_PREFIX + body).hex()}
+    replace_file(_checkpoint_path(path), canonical_json(signed).encode())
+
+
+def read_checkpoint(path: Path, keys: TrustedKeys) -> Checkpoint | None:
+    """The signed checkpoint beside an audit log, if it is in order and the log is as long; otherwise all is checked."""
+    try:
+        signed = parse_json(read_bytes(_checkpoint_path(path), limit=1 << 16), where="checkpoint")
+        body = str(signed["checkpoint"])
+        signature = bytes.fromhex(str(signed["signature"]))
+        if not is_signed_by(str(signed["key_id"]), CHECKPOINT_PREFIX + body, signature, keys):
+            return None
+        found = parse_config(parse_json(body, where="checkpoint"), Checkpoint, where="checkpoint")
+        return found if path.stat().st_size >= found.size else None
+    except (OpcError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _checkpoint_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.checked")
+
+
+def _read_lines(path: Path, offset: int) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read().split(b"\n")
+    except OSError as error:
+        raise AuditLogDamaged(f"{path}: {error.strerror}; expected an audit log") from error
 
 
 def read_audit_log(path: Path) -> Iterator[Entry]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -58,6 +60,8 @@ class ValidationSource(Protocol):
 
     def snapshot(self, ref: str) -> ListedSnapshot: ...
 
+    def tags(self) -> Mapping[str, str]: ...
+
     def beginnings(self) -> Iterable[tuple[str, int]]: ...
 
 
@@ -79,8 +83,23 @@ def learn_snapshot(store: ValidationSource, ref: str) -> SnapshotFacts:
     )
 
 
+class EvidencePending(DeploymentError):
+    """The evidence is being read; whoever has no time asks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A ranking, and what is known of the snapshot that it is judged by."""
+
+    ranking: Ranking
+    facts: SnapshotFacts
+
+
 class Gatekeeper:
-    """Answers for the gate again and again; reads a file anew only when it has changed."""
+    """Answers for the gate again and again; reads files anew only when they have changed, beside the caller.
+
+    Whoever must not wait gives a short patience: until new evidence has been read, the evidence before counts.
+    """
 
     def __init__(
         self,
@@ -97,33 +116,47 @@ class Gatekeeper:
         self._now = now
         self._history_path = history
         self._forecast: tuple[object, Forecast] | None = None
-        self._mark: tuple[int, int] | None = None
-        self._ranking: Ranking | None = None
         self._facts: dict[str, SnapshotFacts] = {}
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gate evidence")
+        self._mark: tuple[int, int, str] | None = None
+        self._reading: Future[Evidence] | None = None  # what stands at the mark, or will
+        self._before: Evidence | None = None
 
-    def decide(self, candidate_id: str, real: Mapping[str, RealResult], champion_id: str) -> Decision:
-        """The gate's word now; evidence that cannot be read is a reason to fail."""
+    def close(self) -> None:
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+    def decide(
+        self,
+        candidate_id: str,
+        real: Mapping[str, RealResult],
+        champion_id: str,
+        *,
+        patience_s: float | None = None,
+    ) -> Decision:
+        """The gate's word now; evidence that cannot be read is a reason to fail. Without patience given, it waits."""
         try:
-            ranking = self.ranking()
-            facts = self._snapshot(self._rules.snapshot.tag or ranking.snapshot_id)
+            evidence = self.evidence(patience_s)
             results = self._add_history(real)
-            forecast = self.forecast(real)
+        except EvidencePending:
+            raise
         except OpcError as error:
             return Decision(candidate_id, "", (Finding("evidence", Verdict.FAIL, str(error)),))
         return decide(
             candidate_id,
-            ranking,
-            facts,
+            evidence.ranking,
+            evidence.facts,
             self._rules,
             now_ns=self._now(),
             champion_id=champion_id,
             real=results,
-            forecast=forecast,
+            forecast=self._predict(evidence.ranking, results),
         )
 
-    def forecast(self, real: Mapping[str, RealResult]) -> Forecast:
+    def forecast(self, real: Mapping[str, RealResult], *, patience_s: float | None = None) -> Forecast:
         """Predicted success of the whole field; computed anew only when ranking or results have changed."""
-        ranking, results = self.ranking(), self._add_history(real)
+        return self._predict(self.evidence(patience_s).ranking, self._add_history(real))
+
+    def _predict(self, ranking: Ranking, results: Mapping[str, RealResult]) -> Forecast:
         key = (ranking.ranking_id, tuple(sorted((name, each.successes, each.trials) for name, each in results.items())))
         if self._forecast is None or self._forecast[0] != key:
             self._forecast = (key, predict_field(ranking, results))
@@ -132,19 +165,41 @@ class Gatekeeper:
     def _add_history(self, real: Mapping[str, RealResult]) -> dict[str, RealResult]:
         return add_results(read_history(self._history_path) if self._history_path else {}, real)
 
+    def evidence(self, patience_s: float | None = None) -> Evidence:
+        """The newest that has been read within so many seconds, or the one before."""
+        mark = self._look()
+        if self._reading is None or mark != self._mark:
+            if self._reading is not None and self._reading.done() and self._reading.exception() is None:
+                self._before = self._reading.result()
+            self._mark, self._reading = mark, self._reader.submit(self._read)
+        try:
+            return self._reading.result(timeout=patience_s)
+        except TimeoutError:
+            if self._before is None:
+                raise EvidencePending(f"{self._ranking_path}: is being read; ask again in some seconds") from None
+            return self._before
+
     def ranking(self) -> Ranking:
+        return self.evidence().ranking
+
+    def _look(self) -> tuple[int, int, str]:
+        """What tells, in no time, whether something has changed."""
         try:
             found = self._ranking_path.stat()
         except OSError as error:
             raise DeploymentError(f"{self._ranking_path}: {error.strerror}; make one with `opc score`") from error
-        mark = (found.st_mtime_ns, found.st_size)
-        if self._ranking is None or mark != self._mark:
-            self._ranking, self._mark = _check_scope(read_ranking(self._ranking_path)), mark
-        return self._ranking
-
-    def _snapshot(self, ref: str) -> SnapshotFacts:
+        tag = self._rules.snapshot.tag
+        if not tag:
+            return found.st_mtime_ns, found.st_size, ""
         with self._open_store() as store:
-            snapshot_id = store.snapshot(ref).id
-            if snapshot_id not in self._facts:
-                self._facts[snapshot_id] = learn_snapshot(store, snapshot_id)
-        return self._facts[snapshot_id]
+            return found.st_mtime_ns, found.st_size, store.tags().get(tag, "")
+
+    def _read(self) -> Evidence:
+        ranking = _check_scope(read_ranking(self._ranking_path))
+        ref = self._rules.snapshot.tag or ranking.snapshot_id
+        with self._open_store() as store:
+            if ref not in self._facts or self._rules.snapshot.tag:
+                facts = learn_snapshot(store, ref)
+                self._facts[facts.snapshot_id] = facts
+                return Evidence(ranking, facts)
+        return Evidence(ranking, self._facts[ref])

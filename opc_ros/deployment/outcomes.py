@@ -148,6 +148,10 @@ def _climb(queue: Queue, tell: Tell, request: Request, tally: RungTally, rules: 
         return
     queue.set_request(request.id, rung=following)
     tell("climbed", body | {"to": following})
+    if request.is_exploration and not request.approval and rules.asks_before_exploring(following):
+        reason = f"outranked; exploring on rung {following} needs a person's approval"
+        queue.set_request(request.id, state="waiting", reason=reason)
+        tell("asks_to_explore", {"request_id": request.id, "candidate_id": request.candidate_id, "rung": following})
 
 
 def _finish(queue: Queue, tell: Tell, request: Request, reason: str) -> None:

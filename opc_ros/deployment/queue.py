@@ -244,6 +244,10 @@ class Queue:
         found = self.rows(f"SELECT * FROM leases WHERE state IN ({marks}) ORDER BY seq", *OPEN_LEASE_STATES)
         return [to_lease(row) for row in found]
 
+    def lost_leases(self) -> list[Lease]:
+        """Of which nobody has asked the robot's journal yet."""
+        return [to_lease(row) for row in self.rows("SELECT * FROM leases WHERE state = 'lost' ORDER BY seq")]
+
     def lease(self, lease_id: str) -> Lease | None:
         found = self.rows("SELECT * FROM leases WHERE id = ?", lease_id)
         return to_lease(found[0]) if found else None
@@ -268,7 +272,12 @@ class Queue:
             request.id,
             request.rung,
         )[0]
-        return RungTally(done[0], done[1], done[2], done[3], outstanding=lent[0])
+        lost = self.rows(
+            "SELECT count(*) FROM leases WHERE request_id = ? AND rung = ? AND state IN ('lost', 'settled')",
+            request.id,
+            request.rung,
+        )[0]
+        return RungTally(done[0], done[1], done[2] + lost[0], done[3], outstanding=lent[0])
 
     def real_results(self, rungs: tuple[Rung, ...] = (Rung.REDUCED, Rung.FULL)) -> dict[str, RealResult]:
         """What each candidate has done on real arms, at reduced speed and at full, over all its requests."""

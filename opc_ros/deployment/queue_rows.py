@@ -82,7 +82,8 @@ class Lease:
     """Robot time lent for some episodes.
 
     Its state goes from "granted" over "running" to "done". It may end as "refused" (by the robot), as "lost" (robot
-    unheard, or time over) or, once the robot confirms over "revoking", as "revoked".
+    unheard, or time over; "settled" once the robot's journal was asked) or, once the robot confirms over "revoking", as
+    "revoked".
     """
 
     seq: int

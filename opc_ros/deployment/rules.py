@@ -57,10 +57,13 @@ class LeaseRules:
     heartbeat_s: float  # a robot unheard for this long is offline, and begins no further episode itself
     grace_s: float  # the longest an episode may take; a lost robot's work waits as long before it is given out again
     length_s: float  # life of a lease and its permit
+    losses: int = 3  # leases lost in a row after which a robot is halted until a person resumes it
 
     def __post_init__(self) -> None:
         if min(self.heartbeat_s, self.grace_s, self.length_s) <= 0.0:
             raise ValueError("heartbeat_s, grace_s and length_s must be above 0")
+        if self.losses < 1:
+            raise ValueError(f"losses is {self.losses}, expected at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +98,14 @@ class SchedulerRules:
     rest: RestRules
     race: RaceRules = field(default_factory=RaceRules)
     request_episodes: int = 300  # at full speed, where a request does not say
+    explore_unasked: bool = False  # on real arms, for a candidate that is only outranked; otherwise a person decides
     exploration_episodes: int = 20  # at reduced speed, for a candidate that is only outranked
     abort_confidence: float = 0.99  # of "provably below"
     override_people: int = 1  # how many different people must override what the gate refused
+
+    def asks_before_exploring(self, rung: Rung) -> bool:
+        """Whether a candidate that is only outranked needs a person's word on this rung."""
+        return rung is not Rung.TWIN and not self.explore_unasked
 
     def __post_init__(self) -> None:
         if not self.robots:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from opc_ros.deployment.audit_check import check_audit_log
+from opc_ros.deployment.audit_check import check_audit_log, read_checkpoint, write_checkpoint
 from opc_ros.deployment.decision import Decision, RealResult, Verdict
 from opc_ros.deployment.dsse import Signed, to_text
+from opc_ros.deployment.gatekeeper import EvidencePending
 from opc_ros.deployment.halting import enlist_robot, obey_left_halts
 from opc_ros.deployment.keys import Signer, TrustedKeys
+from opc_ros.deployment.losses import note_loss, settle_lease
 from opc_ros.deployment.outcomes import follow_up, serve_champion, settle_race
 from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.deployment.queue import Queue
@@ -35,6 +39,7 @@ class Orders:
 
     send: tuple[Lease, ...]  # to be run; a robot that knows the lease goes on with it or gives its result
     cancel: tuple[Lease, ...]  # revoked, and not yet confirmed by the robot
+    settle: tuple[Lease, ...] = ()  # lost: the robot is back, and is asked what its journal has of them
 
 
 class Scheduler:
@@ -54,13 +59,15 @@ class Scheduler:
         make_id: Callable[[], str],
         trusted: TrustedKeys | None = None,
         forecaster: Forecaster | None = None,
+        steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`trusted` are the keys that may have signed the audit log; without them, the signer's alone.
 
-        With a `forecaster` races start from what the whole field lets one expect.
+        With a `forecaster` races start from what the whole field lets one expect. By `now` permits expire and entries
+        are stamped; who is heard and who is lost goes by `steady_s` alone.
         """
         queue.claim(now())
-        _refuse_damaged_audit_log(queue, trusted or {signer.key_id: signer.private_key.public_key()}, now())
+        _refuse_damaged_audit_log(queue, signer, trusted or {signer.key_id: signer.private_key.public_key()}, now())
         self._queue = queue
         self._rules = rules
         self._signer = signer
@@ -68,8 +75,10 @@ class Scheduler:
         self._forecaster = forecaster
         self._now = now
         self._make_id = make_id
-        self._started_ns = now()
-        self._heard: dict[str, tuple[int, bool]] = {}
+        self._steady_s = steady_s
+        self._started_s = steady_s()
+        self._heard: dict[str, tuple[float, bool]] = {}
+        self._granted_s: dict[str, float] = {}  # robot -> when it was last lent
         with queue.change("robots", now()):
             for robot in rules.robots:
                 enlist_robot(queue, robot)
@@ -79,9 +88,9 @@ class Scheduler:
         """A robot's heartbeat; not ready means that it lives but may not move. Tells whether it has become ready."""
         if robot not in self._rules.robots:
             return False
-        heard_ns, was_ready = self._heard.get(robot, (0, False))
-        was_fresh = self._now() - heard_ns <= self._rules.lease.heartbeat_s * SECOND_NS
-        self._heard[robot] = (self._now(), is_ready)
+        heard_s, was_ready = self._heard.get(robot, (-math.inf, False))
+        was_fresh = self._steady_s() - heard_s <= self._rules.lease.heartbeat_s
+        self._heard[robot] = (self._steady_s(), is_ready)
         return is_ready and not (was_ready and was_fresh)
 
     def tick(self) -> Orders:
@@ -94,11 +103,12 @@ class Scheduler:
         for name, robot in self._queue.robots().items():
             if name in self._rules.robots and self._is_free(robot):
                 self._lend(name)
-        leases = self._queue.open_leases()
+        leases, lost = self._queue.open_leases(), self._queue.lost_leases()
         online = {name for name, robot in self._queue.robots().items() if robot.state != "offline"}
         return Orders(
             send=tuple(lease for lease in leases if lease.state != "revoking" and lease.robot in online),
             cancel=tuple(lease for lease in leases if lease.state == "revoking"),
+            settle=tuple(lease for lease in lost if lease.robot in online),
         )
 
     def begin(self, lease_id: str) -> None:
@@ -135,6 +145,8 @@ class Scheduler:
     def end(self, lease_id: str, message: str = "", *, is_refused: bool = False) -> None:
         """A robot is done with a lease, or would not have it; what it did not run is lent again."""
         lease = self._queue.lease(lease_id)
+        if lease is not None and lease.state == "lost":
+            settle_lease(self._queue, lease, message, self._now())
         if lease is None or lease.state not in ("granted", "running", "revoking"):
             return
         state = "revoked" if lease.state == "revoking" else "refused" if is_refused else "done"
@@ -173,8 +185,8 @@ class Scheduler:
     def _note_robots(self) -> None:
         now_ns = self._now()
         for name, robot in self._queue.robots().items():
-            heard_ns, is_ready = self._heard.get(name, (0, False))
-            is_fresh = now_ns - heard_ns <= self._rules.lease.heartbeat_s * SECOND_NS
+            heard_s, is_ready = self._heard.get(name, (-math.inf, False))
+            is_fresh = self._steady_s() - heard_s <= self._rules.lease.heartbeat_s
             state = "offline" if not is_fresh else "ready" if is_ready else "not ready"
             if state != robot.state:
                 with self._queue.change("robot", now_ns) as tell:
@@ -184,17 +196,19 @@ class Scheduler:
     def _end_lost_leases(self) -> None:
         now_ns = self._now()
         lease_rules = self._rules.lease
-        patience_ns = round((lease_rules.heartbeat_s + lease_rules.grace_s) * SECOND_NS)
+        patience_s = lease_rules.heartbeat_s + lease_rules.grace_s
         for lease in self._queue.open_leases():
-            heard_ns = max(self._heard.get(lease.robot, (0, False))[0], lease.granted_ns, self._started_ns)
+            heard_s = self._heard.get(lease.robot, (-math.inf, False))[0]
+            silence_s = self._steady_s() - max(heard_s, self._granted_s.get(lease.robot, 0.0), self._started_s)
             is_over = now_ns > lease.expires_ns + round(lease_rules.grace_s * SECOND_NS)
-            if now_ns - heard_ns <= patience_ns and not is_over:
+            if silence_s <= patience_s and not is_over:
                 continue
-            reason = "its time is over" if is_over else f"unheard for {(now_ns - heard_ns) // SECOND_NS} s"
+            reason = "its time is over" if is_over else f"unheard for {silence_s:.0f} s"
             with self._queue.change("lost", now_ns) as tell:
                 self._queue.set_lease(lease.id, "lost")
                 revoke_permit(self._queue, tell, lease, reason)
                 tell("lease_lost", {"lease_id": lease.id, "robot": lease.robot, "reason": reason})
+                note_loss(self._queue, tell, lease, self._rules)
                 serve_champion(self._queue, lease.robot)
 
     def _settle_races(self) -> None:
@@ -246,7 +260,10 @@ class Scheduler:
             if work is None:
                 return
             champion = self._queue.champion()
-            decision = self._gate(work.request, real, champion[0] if champion else "")
+            try:
+                decision = self._gate(work.request, real, champion[0] if champion else "")
+            except EvidencePending:
+                return  # nothing is lent on evidence that is still being read
             if _is_allowed(work.request, decision):
                 self._grant(robot, work)
                 return
@@ -269,6 +286,7 @@ class Scheduler:
             expires_ns=now_ns + round(self._rules.lease.length_s * SECOND_NS),
             audit_head=self._queue.audit_log.head(),
         )
+        self._granted_s[robot] = self._steady_s()
         text = to_text(sign_permit(permit, self._signer))
         with self._queue.change("grant", now_ns) as tell:
             self._queue.execute(
@@ -293,9 +311,11 @@ class Scheduler:
         self._queue.execute("UPDATE robots SET rest_until_ns = max(rest_until_ns, ?) WHERE name = ?", until_ns, robot)
 
 
-def _refuse_damaged_audit_log(queue: Queue, trusted: TrustedKeys, now_ns: int) -> None:
-    report = check_audit_log(queue.audit_log.path, trusted)
+def _refuse_damaged_audit_log(queue: Queue, signer: Signer, trusted: TrustedKeys, now_ns: int) -> None:
+    path = queue.audit_log.path
+    report = check_audit_log(path, trusted, since=read_checkpoint(path, trusted))
     if report.is_whole:
+        write_checkpoint(path, report, signer)
         return
     with queue.change("audit log damaged", now_ns) as tell:
         tell("ledger_damaged", {"problems": report.problems[:5]})

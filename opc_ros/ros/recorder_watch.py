@@ -11,6 +11,8 @@ from rclpy.node import Node
 
 from opc_ros.ros import topics
 
+SILENT_S = 5.0  # a recorder tells its state every second
+
 
 class RecorderWatch:
     """Listens to `recorder/status`; whoever drives an arm begins no episode that nobody would keep."""
@@ -20,6 +22,7 @@ class RecorderWatch:
         self._node = node
         self._needs_pictures = needs_pictures
         self._status: RecorderStatus | None = None
+        self._heard_s = 0.0
         self._subscription = node.create_subscription(
             RecorderStatus, "recorder/status", self._on_status, topics.LATEST, callback_group=callback_group
         )
@@ -30,7 +33,7 @@ class RecorderWatch:
     @property
     def is_ready(self) -> bool:
         status = self._status
-        if status is None or status.state != RecorderStatus.WAITING:
+        if status is None or self._is_silent or status.state != RecorderStatus.WAITING:
             return False
         return status.frames_received > 0 or not self._needs_pictures
 
@@ -38,6 +41,8 @@ class RecorderWatch:
     def complaint(self) -> str:
         if self._status is None:
             return "none is heard on recorder/status"
+        if self._is_silent:
+            return f"it was last heard {time.monotonic() - self._heard_s:.0f} s ago"
         if self._status.reason:
             return f"it says: {self._status.reason}"
         return "it is busy" if self._status.frames_received else "it has received no image yet"
@@ -54,5 +59,10 @@ class RecorderWatch:
             time.sleep(0.02)
         return f"no recorder is ready for an episode; {self.complaint}"
 
+    @property
+    def _is_silent(self) -> bool:
+        """A dead recorder's last word stays: it counts only while words keep coming."""
+        return time.monotonic() - self._heard_s > SILENT_S
+
     def _on_status(self, msg: RecorderStatus) -> None:
-        self._status = msg
+        self._status, self._heard_s = msg, time.monotonic()

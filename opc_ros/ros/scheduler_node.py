@@ -7,6 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,6 +88,9 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self.now_ns,
             Path(settings.state) / HISTORY_NAME,
         )
+        self.held.callback(self._gatekeeper.close)
+        with suppress(OpcError):
+            self._gatekeeper.evidence()  # before anybody waits for heartbeats
         folder = DeploymentFolder(Path(settings.state))
         self._queue, signer = self.held.enter_context(folder.open())
         self._statements = StatementHandler(
@@ -106,11 +110,12 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self.now_ns,
             lambda: secrets.token_hex(8),
             load_trusted_keys(folder.keys),
-            self._gatekeeper.forecast,
+            partial(self._gatekeeper.forecast, patience_s=0.0),
         )
         self._goals: dict[str, Any] = {}  # lease id -> goal handle; None while the goal is on its way
         self._sent_s: dict[str, float] = {}  # lease id -> when its goal was sent last
         self._running: dict[str, str] = {}  # robot -> permit it says it is running
+        self._serials: dict[str, int] = {}  # robot -> list of revoked permits it says it knows
         self._arms = {name: self._connect_robot(name) for name in self._rules.robots}
         desk = HaltDesk(folder, self.now_ns)
         self.held.callback(desk.close)
@@ -151,7 +156,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         return client
 
     def _ask_gate(self, request: Request, real: Mapping[str, RealResult], champion_id: str) -> Decision:
-        return self._statements.decide(request)
+        return self._statements.decide(request, patience_s=0.0)
 
     def _tick(self) -> None:
         """A scheduler that was shut out, or whose audit log is damaged, must not go on: robots hold by themselves."""
@@ -176,7 +181,10 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             if handle is not None:
                 handle.cancel_goal_async()
         # A revoked lease whose goal handle died with an earlier scheduler is sent too: the robot's refusal confirms it.
-        for lease in (*orders.send, *orders.cancel):
+        # A lost one is asked about once the robot knows that it is revoked: it answers from its journal, and runs none.
+        serial = self._queue.fact("revocation_serial")
+        settle = [lease for lease in orders.settle if self._serials.get(lease.robot, -1) >= serial]
+        for lease in (*orders.send, *orders.cancel, *settle):
             if lease.id not in self._goals or self._is_unanswered(lease):
                 self._send(lease)
 
@@ -235,6 +243,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
 
     def _on_robot(self, name: str, status: RobotStatus) -> None:
         self._running[name] = status.permit_id
+        self._serials[name] = status.revocation_serial
         if self._scheduler.hear(name, is_ready=status.state in READY):
             self._tick()
 

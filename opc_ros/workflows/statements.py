@@ -77,11 +77,14 @@ class StatementHandler:
             raise
         return self._do(statement)
 
-    def decide(self, request: Request) -> Decision:
-        """The gate's word on a request now, with what people really signed of it."""
+    def decide(self, request: Request, *, patience_s: float | None = None) -> Decision:
+        """The gate's word on a request now, with what people really signed of it; `patience_s` as the gatekeeper's."""
         champion = self._queue.champion()
         decision = self._gatekeeper.decide(
-            request.candidate_id, self._queue.real_results(), champion[0] if champion else ""
+            request.candidate_id,
+            self._queue.real_results(),
+            champion[0] if champion else "",
+            patience_s=patience_s,
         )
         unsigned = check_evidence(request, self._queue.envelopes(request.id), load_people(self._keys), self._rules)
         return Decision(decision.candidate_id, decision.ranking_id, (*decision.findings, *unsigned))

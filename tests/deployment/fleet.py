@@ -130,6 +130,7 @@ class Fleet:
             lambda *arguments: self.verdict(*arguments),
             self.clock,
             lambda: f"id{self.run_id}x{next(self.ids)}",
+            steady_s=lambda: self.clock() * 1e-9,
         )
         return self.scheduler
 
@@ -155,6 +156,13 @@ class Fleet:
                 self._report(lease, is_over=True)
         for lease in orders.send:
             self._deliver(lease)
+        for lease in orders.settle:
+            robot = self.robots[lease.robot]
+            if robot.is_reachable and robot.has_power:
+                robot.verifier.accept_revocations(scheduler.revocations())
+                robot.running = None if robot.running and robot.running.lease_id == lease.id else robot.running
+                robot.journal.break_off_unfinished()
+                self._report(lease, is_over=True)
 
     def _deliver(self, lease: Lease) -> None:
         robot = self.robots[lease.robot]

@@ -107,11 +107,17 @@ def test_a_refused_request_runs_only_with_an_override_that_names_person_and_reas
     assert override.body["reason"] == "demo for visitors"
 
 
-def test_an_outranked_candidate_gets_an_exploration_slot_but_never_full_speed(fleet: Fleet) -> None:
+def test_an_outranked_candidate_explores_real_arms_only_if_a_person_says_so_and_never_at_full_speed(
+    fleet: Fleet,
+) -> None:
     assert fleet.queue is not None
     asked = NewRequest(candidate_id="low", name="low", path="/c/low", score=0.0, requested_by="ada")
     submit_request(fleet.queue, fleet.rules, asked, say(Verdict.FAIL, "top_k"), "q-low", fleet.clock())
     fleet.verdict = lambda *_: say(Verdict.FAIL, "top_k")
+    run_until_done(fleet)
+    assert fleet.queue.request("q-low").state == "waiting"
+    assert {row[0] for row in fleet.queue.rows("SELECT DISTINCT rung FROM results")} == {"twin"}
+    decide_request(fleet.queue, "q-low", "approve", "ada", "", fleet.clock())
     run_until_done(fleet)
     rows = fleet.queue.rows("SELECT DISTINCT rung FROM results")
     assert {row[0] for row in rows} == {"twin", "reduced"}
