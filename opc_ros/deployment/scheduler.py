@@ -236,7 +236,10 @@ class Scheduler:
         if not request.is_exploration or request.state != "queued":
             return request
         champion = self._queue.champion()
-        decision = self._gate(request, self._queue.real_results(), champion[0] if champion else "")
+        try:
+            decision = self._gate(request, self._queue.real_results(), champion[0] if champion else "")
+        except EvidencePending:
+            return request  # asked again with its next result
         if decision.verdict is not Verdict.PASS:
             return request
         reason = "passed the gate after exploration"

@@ -19,8 +19,8 @@ SHORT = LeaseRules(heartbeat_s=2.0, grace_s=2.0, length_s=600.0, losses=3)
 
 
 def make_fleet(folder: Path, broken_episodes: int) -> Fleet:
-    rung = RungRules(40, 0.1, 0, broken_episodes)
-    fleet = Fleet(folder, make_rules(lease=SHORT, ladder=Ladder(rung, rung, RungRules(4, 0.1, 1, broken_episodes))))
+    rung = RungRules(40, 0.0, 0, broken_episodes)
+    fleet = Fleet(folder, make_rules(lease=SHORT, ladder=Ladder(rung, rung, RungRules(4, 0.0, 1, broken_episodes))))
     fleet.start()
     asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
     submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())

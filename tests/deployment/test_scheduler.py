@@ -138,6 +138,8 @@ def test_exploration_that_convinces_the_gate_goes_on_to_full_speed(fleet: Fleet)
     assert (request.state, request.is_exploration) == ("queued", True)
     fleet.verdict = open_until_it_has_run
     run_until_done(fleet)
+    decide_request(fleet.queue, "q-new", "approve", "ada", "", fleet.clock())  # from the twin to a real arm
+    run_until_done(fleet)
     assert "admitted" in kinds(fleet)
     assert fleet.queue.champion() == ("new", 0.0)
 
