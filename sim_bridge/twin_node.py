@@ -63,7 +63,7 @@ class TwinSettings:
     camera_hz: float = described(10.0, "images each second, as far as the machine renders so many", low=0.1, high=200)
     image_size: int = described(472, "width and height of the images in pixels", low=16, high=4096)
     jpeg_quality: int = described(95, "of the images", low=1, high=100)
-    real_time_factor: float = described(1.0, "simulated seconds for each second", low=0.1, high=20)
+    real_time_factor: float = described(1.0, "speed of the twin relative to real time", low=0.1, high=20)
     niceness: int = described(
         0, "of all but the camera; below 0 a busy machine delays stops less, if allowed", low=-20, high=19
     )

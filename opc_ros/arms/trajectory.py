@@ -48,7 +48,7 @@ class Trajectory:
         return self.positions_rad[-1]
 
     def sample(self, seconds: float) -> np.ndarray:
-        """Joint angles (J,) at a time, by cubic interpolation; before the first and after the last point, they."""
+        """Joint angles (J,) at a time, by cubic interpolation; the first or last outside the time range."""
         times = self.times_s
         if seconds <= times[0]:
             return self.positions_rad[0]

@@ -222,7 +222,7 @@ STORE = Argument("store", "store", "folder of the validation store")
 TWIN = (
     Argument("world", "pseudo_real", "world of the twins; sim_bridge/worlds.py names them"),
     Argument("image_size", "472", "width and height of the images in pixels"),
-    Argument("real_time_factor", "1", "simulated seconds for each second"),
+    Argument("real_time_factor", "1", "speed of the twin relative to real time"),
     Argument("camera_hz", "10", "images each second"),
     Argument("joint_state_hz", "100", "joint states each second; fewer spare a busy machine"),
     Argument("seed", "0", "of the first layout of the first robot"),

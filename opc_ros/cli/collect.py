@@ -70,7 +70,10 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--robot", default="twin", help="name the episodes carry; through ROS several, with commas")
     parser.add_argument("--through-ros", action="store_true", help="through driver topics and recorders, in real time")
     parser.add_argument(
-        "--real-time-factor", type=number(0.01, 100), default=1.0, help="through ROS: simulated seconds a second"
+        "--real-time-factor",
+        type=number(0.01, 100),
+        default=1.0,
+        help="through ROS: speed of the twin relative to real time",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)

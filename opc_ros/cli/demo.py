@@ -41,7 +41,10 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--image-size", type=whole_number(16, 4096), default=96, metavar="PIXELS", help="of the cameras (default 96)"
     )
     parser.add_argument(
-        "--real-time-factor", type=number(0.01, 100), default=3.0, help="simulated seconds a second (default 3)"
+        "--real-time-factor",
+        type=number(0.01, 100),
+        default=3.0,
+        help="speed of the twins relative to real time (default 3)",
     )
     parser.add_argument("--seed", type=whole_number(0), default=0, help="of what lies in the bins (default 0)")
     parser.add_argument("--gate", default="gate_demo.yaml", help="rules of the gate (default gate_demo.yaml)")

@@ -28,14 +28,14 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     verify.add_argument("--decode", action="store_true", help="decode every image too")
     verify.set_defaults(run=run_verify)
 
-    recover = add_verb(verbs, "recover", help="put a store right after a crash", examples=RECOVER_EXAMPLES)
+    recover = add_verb(verbs, "recover", help="repair a store after a crash", examples=RECOVER_EXAMPLES)
     recover.add_argument("--quick", action="store_true", help="trust committed files of the right size")
     recover.add_argument(
         "--settle",
         type=float,
         default=60.0,
         metavar="S",
-        help="seconds a file must lie still to count as abandoned, where files cannot be locked (default 60)",
+        help="without file locks: a file unchanged for this many seconds is abandoned (default 60)",
     )
     recover.set_defaults(run=run_recover)
 

@@ -1,4 +1,4 @@
-"""The paper's grasping experiment: how well scores on recorded episodes foretell many candidates' true success."""
+"""The paper's grasping experiment: how well scores on recorded episodes predict many candidates' true success."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ GOALS = {"train": Goal(0.86, 40), "test": Goal(0.77, 40), "pseudo_real": Goal(0.
 def to_markdown(worlds: Sequence[WorldResult], plots: Sequence[Path], *, command: str, page: Path) -> str:
     """The whole section."""
     lines = [
-        "## Grasping: does the score foretell success?",
+        "## Grasping: does the score predict success?",
         "",
         f"Made by `{command}`; every figure below is from that run.",
         "",

@@ -1,4 +1,4 @@
-"""The paper's binary tree: random Q functions, their true success, and how well each score foretells it."""
+"""The paper's binary tree: random Q functions, their true success, and how well each score predicts it."""
 
 from __future__ import annotations
 

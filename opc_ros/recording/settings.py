@@ -40,7 +40,7 @@ class RecorderSettings:
     max_frame_gap_s: float = described(2.0, "a longer time without frames is reported", low=0)
     max_frame_latency_s: float = described(0.5, "a frame older on arrival is reported as late", low=0)
     frozen_steps: int = described(
-        2, "so many identical frames although the arm moved spoil an episode; 0: never", low=0
+        2, "reject an episode after this many identical frames while the arm moved; 0: never", low=0
     )
     max_clock_jump_s: float = described(0.5, "a larger jump of the computer's clock is reported", low=0)
     min_disk_free_mb: float = described(1000.0, "with less free, no further episode is begun", low=0)

@@ -207,7 +207,7 @@ def test_the_page_keeps_what_others_wrote_and_replaces_only_its_own_section(tmp_
     written = page.read_text()
     assert written.startswith("# Experiments\n\nThe tree.\n")
     assert "old" not in written
-    assert written.count("## Grasping: does the score foretell success?") == 1
+    assert written.count("## Grasping: does the score predict success?") == 1
     assert "| train objects | scripted | 8 |" in written
     # However well four candidates agree, the goal asks for forty.
     assert "40 candidates | open: too few candidates" in written

@@ -36,7 +36,7 @@ class JudgedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class MetricAgreement:
-    """How well one metric foretells true success."""
+    """How well one metric predicts true success."""
 
     r_squared: float
     spearman: float

@@ -30,7 +30,8 @@ def render_histograms(report: ScoringReport) -> str:
         + "</figure>"
         for candidate in report.candidates
     ]
-    intro = '<p class="soft">Mean Q of each episode, as shares of all successes and of all failures. Apart is good.</p>'
+    sentence = "Mean Q of each episode, as shares of all successes and all failures: the further apart, the better."
+    intro = f'<p class="soft">{sentence}</p>'
     shown = f'<div class="multiples">{"".join(charts[:SHOWN_HISTOGRAMS])}</div>'
     rest = charts[SHOWN_HISTOGRAMS:]
     folded = fold(len(rest), f'<div class="multiples">{"".join(rest)}</div>') if rest else ""
