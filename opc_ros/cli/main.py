@@ -14,6 +14,7 @@ from opc_ros.errors import OpcError
 # Each is a module of this package with add_parser(verbs); what it runs is imported only then.
 VERBS: tuple[str, ...] = (
     "doctor",
+    "status",
     "demo",
     "up",
     "store",
