@@ -142,10 +142,10 @@ def topic_of(kind: str, robot: str) -> str:
     return {
         schemas.COMPRESSED_IMAGE: f"/{namespace}/camera/image/compressed",
         schemas.IMAGE: f"/{namespace}/camera/image",
-        schemas.GRASP_STEP: f"/{namespace}/grasp_step",
-        schemas.TASK_STEP: f"/{namespace}/task_step",
-        schemas.EPISODE_EVENT: f"/{namespace}/episode_event",
-        schemas.LABEL: f"/{namespace}/label",
+        schemas.GRASP_STEP: f"/{namespace}/grasp/step",
+        schemas.TASK_STEP: f"/{namespace}/task/step",
+        schemas.EPISODE_EVENT: f"/{namespace}/episode/event",
+        schemas.LABEL: f"/{namespace}/episode/label",
     }[kind]
 
 

@@ -167,6 +167,10 @@ class Store:
         """An episode with its newest label, its bytes checked against what was committed."""
         return self.read_place(self._require(episode_id))
 
+    def file_of(self, episode_id: str) -> Path:
+        """Where an episode's MCAP file lies, for those who read it themselves."""
+        return self._layout.file(self._require(episode_id))
+
     def label(self, episode_id: str, label: Label, *, note: str = "") -> int:
         """Give an episode a newer label; returns its revision. An unlabelled Label withdraws the one before."""
         place = self._require(episode_id)

@@ -38,10 +38,10 @@ def check_messages(found: list[tuple[str, object]]) -> None:
     """(topic, message) in file order, against the episode they were written from."""
     episode = make_episode(label=FAILURE)
     assert [topic for topic, _ in found] == [
-        "/left/episode_event",
-        *["/left/camera/image/compressed", "/left/grasp_step"] * 3,
-        "/left/episode_event",
-        "/left/label",
+        "/left/episode/event",
+        *["/left/camera/image/compressed", "/left/grasp/step"] * 3,
+        "/left/episode/event",
+        "/left/episode/label",
     ]
     messages = [message for _, message in found]
     begin, end, label = messages[0], messages[-2], messages[-1]
