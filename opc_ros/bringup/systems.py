@@ -50,7 +50,8 @@ def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = [] if is_collecting else [*_central_nodes(arguments, lab)]
     for robot in robots:
         nodes += _collecting_side(arguments, lab, robot) if is_collecting else _robot_side(arguments, lab, robot)
-        nodes.append(NodeSpec("arm_guard", robot, {"arm_config": _arm_file(arguments)}))
+        kept = str(Path(read_folder(arguments, "state")) / robot)
+        nodes.append(NodeSpec("arm_guard", robot, {"arm_config": _arm_file(arguments), "state": kept}))
     return tuple(nodes)
 
 

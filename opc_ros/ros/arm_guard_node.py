@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from rclpy.qos import qos_profile_sensor_data
@@ -18,6 +19,7 @@ from opc_ros.arms.joint_watch import JointWatch
 from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.safety import StopSwitch
 from opc_ros.arms.settings import ArmSettings
+from opc_ros.arms.stop_memory import StopMemory
 from opc_ros.arms.trajectory import plan_hold
 from opc_ros.bringup.lab import load_arm
 from opc_ros.config import described
@@ -62,6 +64,7 @@ class GuardSettings:
     measurement_timeout_s: float = described(0.5, "without joint states the guard is blind", low=0.02, high=60)
     hold_unheard: bool = described(True, "hold an arm that moves though no heartbeats are heard; false: only report it")
     rest_rad_s: float = described(0.02, "a joint slower than this is at rest", low=1e-4, high=0.5)
+    state: str = described("", "folder in which a stop is kept until it is released; empty: it ends with this node")
     hold_age_s: float = described(0.1, "an arm is told to stay only where it was measured this recently", low=0.01)
     stamp_tolerance_s: float = described(1.0, "joint states older than this by their stamp are not believed", low=0.01)
 
@@ -111,7 +114,8 @@ class ArmGuardNode(OpcNode[GuardSettings]):
             self.held.callback(self.destroy_subscription, self.create_subscription(kind, topic, callback, qos))
 
     def start(self) -> None:
-        self._stop = StopChannel(self, self._switch, self._reporter, self._hold)
+        memory = StopMemory(Path(self._settings.state)) if self._settings.state else None
+        self._stop = StopChannel(self, self._switch, self._reporter, self._hold, memory)
         self._timer = create_steady_timer(self, 1.0 / CHECK_HZ, self._on_timer)
 
     def pause(self) -> None:

@@ -13,6 +13,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from opc_ros.arms.safety import StopSwitch
+from opc_ros.arms.stop_memory import StopMemory
 from opc_ros.ros import convert, topics
 from opc_ros.ros.services import create_service
 
@@ -69,18 +70,32 @@ class StopChannel:
     The topic is std_msgs/Bool, kept for late comers: true stops, false releases.
     """
 
-    def __init__(self, node: Node, switch: StopSwitch, reporter: SafetyReporter, on_press: Callable[[], None]) -> None:
-        """`on_press` holds the arm; it is called before anything is published."""
+    def __init__(
+        self,
+        node: Node,
+        switch: StopSwitch,
+        reporter: SafetyReporter,
+        on_press: Callable[[], None],
+        memory: StopMemory | None = None,
+    ) -> None:
+        """`on_press` holds the arm; it is called before anything is published.
+
+        With a memory a stop outlives whoever pressed it: it is kept on disk, and told again to all who come later.
+        """
         self._node = node
         self._switch = switch
         self._reporter = reporter
         self._on_press = on_press
+        self._memory = memory
         self._said: deque[tuple[int, int]] = deque(maxlen=32)  # when this channel itself was publishing, from and to
         self._publisher = node.create_publisher(Bool, TOPIC, topics.LATEST)
         self._subscription = node.create_subscription(Bool, TOPIC, self._on_topic, topics.LATEST)
         self._service = create_service(node, SetBool, "~/stop", self._on_service)
         # After the stop, for what came at the same time is dealt with in this order: a stop belongs to what it ends.
         self._episodes = node.create_subscription(EpisodeEvent, "episode/event", reporter.hear_episode, topics.RECORDED)
+        kept = memory.recall() if memory is not None else None
+        if kept is not None and switch.press(*kept):
+            self._say(True)
 
     def close(self) -> None:
         self._node.destroy_service(self._service)
@@ -90,14 +105,17 @@ class StopChannel:
 
     def press(self, reason: str) -> None:
         """Stop this arm and tell everybody."""
-        if self._switch.press(reason, time.time_ns()):
+        stamp_ns = time.time_ns()
+        if self._switch.press(reason, stamp_ns):
             self._on_press()
+            self._remember(stamp_ns)
             self._reporter.report(SafetyEvent.STOP, reason)
         self._say(True)
 
     def lift(self, detail: str) -> None:
         """Release this arm and tell everybody."""
         if self._switch.lift(time.time_ns()):
+            self._remember(0)
             self._reporter.report(SafetyEvent.RELEASED, detail)
         self._say(False)
         # A command that follows must not overtake the release.
@@ -110,8 +128,12 @@ class StopChannel:
         if msg.data:
             if self._switch.press("told on the topic stop", stamp_ns):
                 self._on_press()
+                self._remember(stamp_ns)
+                self._retell(True)
                 self._reporter.report(SafetyEvent.STOP, "told on the topic stop")
         elif self._switch.lift(stamp_ns):
+            self._remember(0)
+            self._retell(False)
             self._reporter.report(SafetyEvent.RELEASED, "told on the topic stop")
         elif self._switch.reason is not None:
             self._node.get_logger().warning("a release from before the stop is ignored; do the clocks differ?")
@@ -124,6 +146,23 @@ class StopChannel:
         response.success = True
         response.message = "stopped" if self._switch.reason is not None else "released"
         return response
+
+    def _remember(self, stamp_ns: int) -> None:
+        """Keep the stop that is in force, or that there is none."""
+        if self._memory is None:
+            return
+        try:
+            if self._switch.reason is None:
+                self._memory.forget()
+            else:
+                self._memory.keep(self._switch.reason, stamp_ns)
+        except OSError as error:  # the arm is held all the same, but a restart would forget it
+            self._node.get_logger().error(f"the stop cannot be kept on disk: {error}")
+
+    def _retell(self, is_stopped: bool) -> None:
+        """Whoever remembers speaks for a presser that may be gone by the time somebody joins."""
+        if self._memory is not None:
+            self._say(is_stopped)
 
     def _say(self, is_stopped: bool) -> None:
         start_ns = time.time_ns()
