@@ -6,11 +6,12 @@ import argparse
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from opc_ros.cli.argument_types import number, whole_number
 
 if TYPE_CHECKING:
+    from opc_ros.episode import Episode
     from sim_bridge.collecting import Plan
 
 DEFAULT_SIZE = 472
@@ -75,6 +76,9 @@ def add_parser(verbs: Any) -> None:
         default=1.0,
         help="through ROS: speed of the twin relative to real time",
     )
+    parser.add_argument(
+        "--fixed-stamps", action="store_true", help="count time from a fixed day, so that a seed gives the same bytes"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
@@ -97,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
+    import time
+
     from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.store import open_store
     from sim_bridge.collecting import collect
@@ -108,7 +114,7 @@ def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
         missing = [seed for seed in seeds if plan.episode_id(seed) not in there]
         added = successes = 0
         for episode in collect(plan, missing, workers=arguments.workers):
-            store.append(episode)
+            store.append(episode if arguments.fixed_stamps else _date(episode, time.time_ns()))
             added += 1
             successes += episode.label.is_success is True
             report(added, len(missing), f"{successes / added:.0%} succeed")
@@ -120,6 +126,20 @@ def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
         "already_there": len(seeds) - len(missing),
         "successes_added": successes,
     }
+
+
+def _date(episode: Episode, now_ns: int) -> Episode:
+    """The same episode, its last frame seen now: a twin's stamps count simulated time from a day long past."""
+    import dataclasses
+
+    shift_ns = now_ns - episode.steps[-1].frame.stamp_ns
+    steps = [
+        dataclasses.replace(
+            cast(Any, step), frame=dataclasses.replace(step.frame, stamp_ns=step.frame.stamp_ns + shift_ns)
+        )
+        for step in episode.steps
+    ]
+    return dataclasses.replace(episode, steps=tuple(steps))
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[Plan, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,17 @@ def test_a_second_run_adds_only_what_is_missing(tmp_path: Path, capfd: pytest.Ca
 def test_a_candidate_plays_for_a_store_under_its_id(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     parameters = {"architecture": "tool_crop", "image_size": 32, "cells": 8, "channels": [4]}
     candidate = make_candidate(tmp_path / "candidate", name="first+00400", **parameters)
-    playing = ["collect", "--workers", "1", "--candidate", str(candidate.folder), "--world", "test", "--json"]
+    playing = [
+        "collect",
+        "--workers",
+        "1",
+        "--candidate",
+        str(candidate.folder),
+        "--world",
+        "test",
+        "--json",
+        "--fixed-stamps",
+    ]
     assert main([*playing, "--store", str(tmp_path / "store"), "--episodes", "2"]) == 0
     assert json.loads(capfd.readouterr().out)["added"] == 2
     assert main([*playing, "--store", str(tmp_path / "store"), "--episodes", "3"]) == 0
@@ -79,3 +90,13 @@ def test_help_answers_without_loading_physics() -> None:
     program = "import sys; from opc_ros.cli.main import build_parser; build_parser(); print('pybullet' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_collected_episodes_are_dated_when_they_were_collected(tmp_path: Path) -> None:
+    before = time.time_ns()
+    assert main(arguments(tmp_path / "store", "--episodes", "1")) == 0
+    with open_store(tmp_path / "store") as store:
+        (committed,) = store.episodes()
+        episode = store.read(committed.id)
+    assert before < episode.steps[-1].frame.stamp_ns <= time.time_ns()
+    assert before - 600 * 10**9 < committed.began_ns < episode.steps[-1].frame.stamp_ns
