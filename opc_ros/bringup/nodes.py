@@ -21,6 +21,10 @@ PROGRAMS: Mapping[str, str] = {
     "twin": "sim_bridge.twin_node",
 }
 
+# Started again when they die, for whatever waits for them is safe without them: a guard that is down holds its arm.
+# Nothing that moves an arm is among them.
+RESTARTED: frozenset[str] = frozenset({"arm_guard", "recorder", "scheduler", "scorer"})
+
 Parameter = bool | int | float | str
 
 

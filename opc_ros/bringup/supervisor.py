@@ -1,4 +1,4 @@
-"""Run a system's nodes as child processes: stream their logs, restart none, leave none behind."""
+"""Run a system's nodes as child processes: stream their logs, restart those that may be, leave none behind."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
 )
 
 
+RESTART_AFTER_S = 5.0  # a node that ends with an error sooner cannot start at all
+RESTART_WINDOW_S = 600.0
+MOST_RESTARTS = 3  # in that time
+
+
 class Startable(Protocol):
     """What a supervisor runs: a NodeSpec, or anything else with a name and a command line."""
 
@@ -36,8 +41,8 @@ class Startable(Protocol):
 class Supervisor:
     """The running nodes of one system.
 
-    A node that ends with exit 0 has done its work; one that ends otherwise has failed. None is started again: whoever
-    brought the system up decides.
+    A node that ends with exit 0 has done its work; one that ends otherwise has failed, and is started again if it is
+    one of those that may be.
     """
 
     def __init__(
@@ -46,8 +51,15 @@ class Supervisor:
         write: Callable[[str], None],
         *,
         environment: Mapping[str, str] | None = None,
+        is_restarted: Callable[[Startable], bool] = lambda node: False,
     ) -> None:
-        """`write` gets one log line at a time, from several threads; `environment` adds to the caller's."""
+        """`write` gets one log line at a time, from several threads; `environment` adds to the caller's.
+
+        `is_restarted` says which nodes are started again when they die, a few times at most.
+        """
+        self._is_restarted = is_restarted
+        self._restarts: dict[str, list[float]] = {}  # label -> when it was started again
+        self._started_s: dict[int, float] = {}  # process -> when it was started
         self._environment = {**os.environ, **(environment or {})}
         self._nodes = tuple(nodes)
         self._write = write
@@ -79,6 +91,8 @@ class Supervisor:
                 code = child.poll()
                 if code is None or child.pid in reported:
                     continue
+                if code != 0 and self._start_again(node, child, code):
+                    break  # the list of children is another now
                 reported.add(child.pid)
                 self._say(node, "finished" if code == 0 else f"failed: {_describe_exit(code)}; it is not restarted")
                 has_failed = has_failed or code != 0
@@ -86,6 +100,20 @@ class Supervisor:
                     return 1
             time.sleep(0.05)
         return int(has_failed)
+
+    def _start_again(self, node: Startable, child: subprocess.Popen[str], code: int) -> bool:
+        """Start a node again that ran for a while and died; one that cannot even start is left to a person."""
+        now_s = time.monotonic()
+        recent = [at_s for at_s in self._restarts.get(node.label, []) if now_s - at_s < RESTART_WINDOW_S]
+        has_run = code < 0 or now_s - self._started_s[child.pid] >= RESTART_AFTER_S
+        if not (self._is_restarted(node) and has_run and len(recent) < MOST_RESTARTS):
+            return False
+        self._restarts[node.label] = [*recent, now_s]
+        self._say(node, f"failed: {_describe_exit(code)}; starting it again ({len(recent) + 1} of {MOST_RESTARTS})")
+        _signal_group(child.pid, signal.SIGKILL)  # what it started may still hold its devices
+        self._children.remove((node, child))
+        self._start(node)
+        return True
 
     @property
     def failed(self) -> dict[str, str]:
@@ -131,6 +159,7 @@ class Supervisor:
                 preexec_fn=_end_with_parent,
             )
             self._children.append((node, child))
+            self._started_s[child.pid] = time.monotonic()
         assert child.stdout is not None
         reader = threading.Thread(target=self._stream, args=(node, child.stdout), daemon=True)
         reader.start()

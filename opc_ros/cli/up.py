@@ -15,7 +15,8 @@ EXAMPLES = """examples:
   opc up --list
 
 `ros2 launch opc_ros scripted.launch.py` starts the same nodes with the same arguments.
-Ctrl-C stops all of them. A node that fails is named and not restarted;
+Ctrl-C stops all of them. Guard, recorder, scorer and scheduler are started again when
+they die, three times in ten minutes. Any other node that fails is named and not restarted;
 it ends the others unless --keep-going is given."""
 
 
@@ -64,6 +65,7 @@ def _supervise(arguments: argparse.Namespace, system: System, given: dict[str, s
 
     from opc_ros.bringup.checks import require_ros
     from opc_ros.bringup.domain import claim_domain, read_domain
+    from opc_ros.bringup.nodes import RESTARTED
     from opc_ros.bringup.supervisor import Supervisor, heed_signals, write_line
 
     require_ros()
@@ -71,7 +73,9 @@ def _supervise(arguments: argparse.Namespace, system: System, given: dict[str, s
     with claim_domain(read_domain(os.environ), f"opc up {arguments.system}"):
         for line in system.prepare(given):
             write_line(line)
-        with Supervisor(system.nodes(given), write_line) as running:
+        nodes = system.nodes(given)
+        restarted = {node.label for node in nodes if node.program in RESTARTED}
+        with Supervisor(nodes, write_line, is_restarted=lambda node: node.label in restarted) as running:
             try:
                 return running.wait(keep_going=arguments.keep_going)
             except KeyboardInterrupt:

@@ -137,3 +137,19 @@ def test_ctrl_c_while_a_node_is_being_started_is_not_lost() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert set(psutil.Process().children()) <= there
+
+
+def test_a_guard_that_dies_is_started_again_a_few_times_and_then_given_up() -> None:
+    lines: list[str] = []
+    mortal = Script("guard", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    with Supervisor([mortal], lines.append, is_restarted=lambda node: node.label == "guard") as running:
+        assert running.wait() == 1
+    assert sum("starting it again" in line for line in lines) == 3
+    assert sum("it is not restarted" in line for line in lines) == 1
+
+
+def test_a_node_that_cannot_even_start_is_not_tried_again() -> None:
+    lines: list[str] = []
+    with Supervisor([Script("guard", "import sys; sys.exit(1)")], lines.append, is_restarted=lambda node: True) as run:
+        assert run.wait() == 1
+    assert not any("starting it again" in line for line in lines)
