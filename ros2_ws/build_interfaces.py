@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -17,6 +18,7 @@ BUILD_MACHINE_NUMPY = re.compile(r"/opt/python/cp\d+-cp\d+/lib/python[\d.]+/site
 
 
 def main() -> int:
+    started = time.monotonic()
     prefix = Path(sys.prefix)
     _repair_wheel_exports(prefix)
     build = prefix / "opc_interfaces_build"
@@ -30,6 +32,7 @@ def main() -> int:
                 print(*log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
                 print(f"build_interfaces: {command[0]} failed; the whole log is {log}", file=sys.stderr)
                 return 1
+    print(f"  took {time.monotonic() - started:.0f} s")
     return 0
 
 
