@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import signal
 import time
@@ -130,8 +131,11 @@ def test_evaluator_runner_and_scorer_choose_the_same_actions_bit_for_bit(
     seen = Observations.from_sequence([step.observe() for step in recorded.steps], (48, 48))
     again, values = load_policy(candidate).decide_each(seen, seed=SEED)
     np.testing.assert_array_equal(again, evaluated.actions())
+    # No candidate is judged by its own play, so the scorer is told that somebody else played this.
+    others = dataclasses.replace(recorded, behaviour_policy="somebody else", permit_id="")
     with QCache(tmp_path / "q.sqlite") as q_cache:
-        scored = score_candidates(MemorySource([recorded]), [candidate], q_cache, LocalEngine(), has_greedy=True)
+        scored = score_candidates(MemorySource([others]), [candidate], q_cache, LocalEngine(), has_greedy=True)
+    assert scored.failed_candidates == ()
     assert scored.q_greedy is not None
     np.testing.assert_array_equal(scored.q_greedy[0], np.maximum(values, scored.q[0]))
 
