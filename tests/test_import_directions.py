@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bringup": {"deployment", "store", "policies"},
     "experiments": {*CORE, "sim_bridge"},
     "ros": {*CORE, "behaviour", "bringup", "console"},
-    "demo": {*CORE, "bringup", "ros"},
+    "demo": {*CORE, "bringup", "ros", "experiments", "sim_bridge"},
     "cli": {*CORE, "bringup", "console", "demo", "experiments", "ros", "sim_bridge"},
     "docs": {"cli", "bringup", "ros"},
     "sim_bridge": set(),

@@ -29,11 +29,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("--folder", type=Path, default=Path("demo"), help="where its runs go (default: ./demo)")
     parser.add_argument(
-        "--episodes", type=whole_number(1), default=48, help="recorded, on both arms together (default 48)"
+        "--episodes", type=whole_number(1), default=12, help="recorded, on both arms together (default 12)"
     )
     parser.add_argument("--candidates", type=Path, help="folders of candidates are in here (default: the shipped zoo)")
     parser.add_argument(
-        "--most", type=whole_number(1), default=17, metavar="N", help="at most so many of them (default 17)"
+        "--most", type=whole_number(1), default=19, metavar="N", help="at most so many of them (default 19)"
+    )
+    parser.add_argument(
+        "--history", type=whole_number(0), default=6, metavar="N", help="episodes of each earlier policy (default 6)"
     )
     parser.add_argument("--robots", default="arm1,arm2", help="comma-separated names (default arm1,arm2)")
     parser.add_argument("--policy", default="better", help="behaviour policy that collects (default better)")
@@ -58,12 +61,17 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.bringup.checks import require_ros
     from opc_ros.bringup.supervisor import heed_signals
     from opc_ros.demo.candidates import choose_candidates
+    from opc_ros.demo.judging import read_truth
     from opc_ros.demo.plan import DemoPlan
     from opc_ros.demo.screen import Screen
+    from opc_ros.experiments.zoo_tables import FOLDER
 
     plan = DemoPlan(
         folder=(arguments.folder / time.strftime("run-%Y%m%d-%H%M%S")).absolute(),
         zoo=(arguments.candidates or _zoo()).resolve(),
+        earlier=_zoo().parent / "earlier",
+        history_episodes=arguments.history,
+        truth=None if arguments.candidates else FOLDER / "zoo_pseudo_real.csv",
         robots=tuple(arguments.robots.split(",")),
         episodes=arguments.episodes,
         most_candidates=arguments.most,
@@ -74,7 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         gate_config=arguments.gate,
         scheduler_config=arguments.scheduler,
     )
-    choose_candidates(plan.zoo, plan.most_candidates)  # refused now, not after minutes of recording
+    choose_candidates(
+        plan.zoo, plan.most_candidates, read_truth(plan.truth)
+    )  # refused now, not after minutes of recording
     require_ros()
     heed_signals()
     plan.folder.mkdir(parents=True)

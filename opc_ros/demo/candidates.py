@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from opc_ros.errors import CandidateError
@@ -9,14 +10,21 @@ from opc_ros.policies.candidate import Candidate, read_candidate, write_candidat
 from opc_ros.policies.manifest import MANIFEST_NAME
 
 
-def choose_candidates(folder: Path, most: int) -> list[Candidate]:
+def read_candidates(folder: Path) -> list[Candidate]:
+    """Every candidate in a folder, by name."""
+    return [read_candidate(path.parent) for path in sorted(folder.glob(f"*/{MANIFEST_NAME}"))]
+
+
+def choose_candidates(folder: Path, most: int, known: Collection[str] = ()) -> list[Candidate]:
     """The last checkpoint of each training run; of too many runs, some spread evenly over the list of their names.
 
-    Nothing is asked about how well they do: that is what the demo finds out.
+    With names that are `known`, of those alone. Nothing is asked about how well they do: that is what the demo finds
+    out.
     """
     last: dict[str, Candidate] = {}
-    for path in sorted(folder.glob(f"*/{MANIFEST_NAME}")):
-        candidate = read_candidate(path.parent)
+    for candidate in read_candidates(folder):
+        if known and candidate.name not in known:
+            continue
         run = candidate.manifest.provenance.training_run or candidate.name
         if run not in last or _step(candidate) >= _step(last[run]):
             last[run] = candidate

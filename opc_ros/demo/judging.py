@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.demo.candidates import choose_candidates, tamper_with
 from opc_ros.demo.lab import DemoLab
+from opc_ros.demo.lab_history import LabHistory
 from opc_ros.demo.screen import Screen
 from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.gate import predict_field
 from opc_ros.deployment.gatekeeper import read_ranking
+from opc_ros.deployment.history import write_history
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.ranking import RankedCandidate, Ranking
+from opc_ros.ranking.forecast import Forecast
 from opc_ros.ros.lab_client import GateAnswer
 from opc_ros.store import open_store
 
@@ -29,21 +34,24 @@ class Judged:
         return sum(answer.verdict is verdict for _, answer in self.answers)
 
 
-def score(lab: DemoLab, screen: Screen) -> Ranking:
-    """Register, fix the snapshot, have the scorer score, show the ranking."""
+def score(lab: DemoLab, screen: Screen, history: LabHistory) -> tuple[Ranking, tuple[str, ...]]:
+    """Register, fix the snapshot, have the scorer score, show the ranking; also says who is new today."""
     plan, client = lab.plan, lab.client
     while absent := client.absent():
         lab.watch()
         screen.waiting(f"the {' and the '.join(absent)} to come up")
-    chosen = choose_candidates(plan.zoo, plan.most_candidates)
-    for number, candidate in enumerate(chosen, start=1):
+    chosen = choose_candidates(plan.zoo, plan.most_candidates, read_truth(plan.truth))
+    everyone = [*chosen, *history.candidates]
+    for number, candidate in enumerate(everyone, start=1):
         client.register(candidate.folder)
-        screen.waiting(f"{number} of {len(chosen)} candidates registered")
+        screen.waiting(f"{number} of {len(everyone)} candidates registered")
+    write_history(plan.history, history.results)
     with open_store(plan.store) as store:
         snapshot = store.take_snapshot(tag=TAG)
+    old = f" beside {len(history.candidates)} of earlier days" if history.candidates else ""
     screen.line(
-        f"  {len(chosen)} candidates registered, the last checkpoint of each training run; snapshot {snapshot.id[:12]}"
-        f" has {len(snapshot.entries)} episodes"
+        f"  {len(chosen)} new candidates registered{old}; snapshot {snapshot.id[:12]} has"
+        f" {len(snapshot.entries)} episodes"
     )
 
     def tell(done: int, total: int, note: str = "") -> None:
@@ -51,30 +59,40 @@ def score(lab: DemoLab, screen: Screen) -> Ranking:
 
     client.score(TAG, tell)
     ranking = read_ranking(plan.ranking)
-    screen.lines(describe_ranking(ranking))
-    return ranking
+    forecast = predict_field(ranking, history.results)
+    new = tuple(candidate.id for candidate in chosen)
+    screen.lines(describe_forecast(ranking, forecast, new))
+    return ranking, new
 
 
-def describe_ranking(ranking: Ranking) -> list[str]:
-    width = max(len("candidate"), *(len(candidate.name) for candidate in ranking.candidates))
-    head = f"{'#':>4}  {'candidate':<{width}}  {'score':>8}  {f'{ranking.confidence:.0%} interval':>18}"
-    lines = [f"{head}  {'rank':>6}  in top {ranking.top_k}"]
-    for candidate in ranking.candidates:
-        (low, high), (first, last) = candidate.score_interval, candidate.rank_interval
-        lines.append(
-            f"{candidate.rank:>4}  {candidate.name:<{width}}  {candidate.score:>8.4f}  {f'{low:.4f} .. {high:.4f}':>18}"
-            f"  {f'{first}-{last}':>6}  {candidate.top_k_probability:>7.0%}"
-        )
+def read_truth(path: Path | None) -> dict[str, tuple[int, int]]:
+    """Successes and trials by name, from a table with those columns."""
+    if path is None:
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["name"]: (int(row["successes"]), int(row["trials"])) for row in csv.DictReader(file)}
+
+
+def describe_forecast(ranking: Ranking, forecast: Forecast, new: tuple[str, ...]) -> list[str]:
+    """The new candidates, the most promising first."""
+    names = {candidate.candidate_id: candidate for candidate in ranking.candidates if candidate.candidate_id in new}
+    width = max(len("candidate"), *(len(candidate.name) for candidate in names.values()))
+    lines = [f"  {'candidate':<{width}}  {'score':>8}  expected success  within 10 points of the best"]
+    for candidate_id in sorted(names, key=lambda each: -forecast.expected(each).mean):
+        expected, near = forecast.expected(candidate_id), forecast.chance_within(candidate_id, 0.1)
+        candidate = names[candidate_id]
+        lines.append(f"  {candidate.name:<{width}}  {candidate.score:>8.4f}  {expected.describe():>16}  {near:>10.2f}")
     return lines
 
 
-def ask_gate(lab: DemoLab, screen: Screen, ranking: Ranking) -> Judged:
-    """A request for every candidate, and one for a copy of the best that was changed after it was scored."""
+def ask_gate(lab: DemoLab, screen: Screen, ranking: Ranking, new: tuple[str, ...]) -> Judged:
+    """A request for every new candidate, and one for a copy of the best that was changed after it was scored."""
     answers = []
-    for candidate in ranking.candidates:
+    asked = [candidate for candidate in ranking.candidates if candidate.candidate_id in new]
+    for candidate in asked:
         answers.append((candidate, lab.client.request(candidate.candidate_id)))
-        screen.waiting(f"the gate has answered {len(answers)} of {len(ranking.candidates)} requests")
-    best = CandidateRegistry(lab.plan.folder / "candidates").find(ranking.candidates[0].candidate_id)
+        screen.waiting(f"the gate has answered {len(answers)} of {len(asked)} requests")
+    best = CandidateRegistry(lab.plan.folder / "candidates").find(asked[0].candidate_id)
     tampered = lab.client.register(tamper_with(best, _tampered_folder(lab)).folder)
     judged = Judged(tuple(answers), lab.client.request(tampered))
     screen.lines(_describe_answers(judged, best.name, tampered))
@@ -91,7 +109,7 @@ def _describe_answers(judged: Judged, best: str, tampered: str) -> list[str]:
         if answer.verdict is Verdict.PASS:
             lines.append(f"  pass     {candidate.name}: {_sentence(answer, 'within')}")
     lines = lines or ["  pass     nobody"]
-    for word, verdict in (("a person", Verdict.INCONCLUSIVE), ("refused", Verdict.FAIL)):
+    for word, verdict in (("open", Verdict.INCONCLUSIVE), ("refused", Verdict.FAIL)):
         told = [(candidate, answer) for candidate, answer in judged.answers if answer.verdict is verdict]
         if told:
             names = ", ".join(candidate.name for candidate, _ in told)

@@ -1,4 +1,4 @@
-"""The loop in five acts: arms come up, record, candidates are scored, asked past the gate, and run."""
+"""The loop in seven acts: a history, arms that record, scores, the gate, runs on the arms, and the proof."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 from opc_ros.demo.collecting import collect
 from opc_ros.demo.judging import ask_gate, score
 from opc_ros.demo.lab import DemoLab, shorten
+from opc_ros.demo.lab_history import play_history
 from opc_ros.demo.plan import DemoPlan
+from opc_ros.demo.proof import describe_proof
 from opc_ros.demo.running import run_permitted
 from opc_ros.demo.screen import Screen
 from opc_ros.demo.summary import next_commands, summarise, write_report
@@ -17,22 +19,29 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
     """Everything is really done, by processes that talk over DDS in the ROS domain of the environment."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     arms = f"{len(plan.robots)} {plan.world.replace('_', '-')} arm{'s' if len(plan.robots) > 1 else ''}"
-    screen.head(f"1. {arms} behind KUKA topics come up, with recorders, runners, scorer, scheduler")
+    screen.head("1. The lab's history: episodes that scripted and earlier learned policies played")
+    history = play_history(plan, screen)
+    screen.line(
+        f"  {history.episodes} episodes, {history.successes} successes, {len(history.candidates)} earlier policies"
+    )
+    screen.head(f"2. {arms} behind KUKA topics come up, with recorders, runners, scorer, scheduler")
     with DemoLab(plan) as lab:
         screen.line(
             f"  {lab.count} ROS 2 nodes are starting in domain {domain}; their logs are in {shorten(plan.logs)}"
         )
-        screen.head(f"2. Behaviour policy '{plan.policy}' collects a validation set through the recorders")
+        screen.head(f"3. Behaviour policy '{plan.policy}' adds to the validation set through the recorders")
         recorded = collect(lab, screen, domain)
         screen.line(f"  {recorded.episodes} episodes recorded, {recorded.describe()}")
-        screen.head("3. Candidates trained in simulation are scored on it")
-        ranking = score(lab, screen)
-        screen.head(f"4. The gate ({plan.gate_config}) is asked about each, and about a tampered copy of the best")
-        judged = ask_gate(lab, screen, ranking)
-        screen.head("5. The scheduler lends the arms to those with permits, up the ladder: twin, reduced, full")
+        screen.head("4. Candidates trained in simulation are scored on it")
+        ranking, new = score(lab, screen, history)
+        screen.head(f"5. The gate ({plan.gate_config}) is asked about each, and about a tampered copy of the best")
+        judged = ask_gate(lab, screen, ranking, new)
+        screen.head("6. The scheduler lends the arms, at reduced speed until the gate is convinced, then at full")
         ran = run_permitted(lab, screen)
         screen.waiting("the nodes to end")
     page = write_report(plan, ranking, ran)
+    screen.head("7. The proof: what was expected of each candidate, and what it truly does")
+    screen.lines(describe_proof(plan, ranking, new, history, ran))
     screen.head(f"What happened; everything is in {shorten(plan.folder)}")
     screen.lines(summarise(plan, recorded, ranking, judged, ran, page))
     screen.line("Next:")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from opc_ros.deployment.history import FILE_NAME
 from opc_ros.errors import ConfigError
 
 
@@ -14,9 +15,14 @@ class DemoPlan:
 
     folder: Path
     zoo: Path  # candidates are folders in here
+    earlier: Path | None = None  # candidates of earlier days, whose episodes are the lab's history
+    history_episodes: int = 6  # of each of them
+    truth: Path | None = (
+        None  # CSV file with the true success of candidates, shown at the end and used for nothing else
+    )
     robots: tuple[str, ...] = ("arm1", "arm2")
-    episodes: int = 48  # recorded, on all robots together
-    most_candidates: int = 17
+    episodes: int = 12  # recorded, on all robots together
+    most_candidates: int = 19
     world: str = "pseudo_real"
     policy: str = "better"
     image_size: int = 96
@@ -35,6 +41,10 @@ class DemoPlan:
     @property
     def store(self) -> Path:
         return self.folder / "store"
+
+    @property
+    def history(self) -> Path:
+        return self.folder / "deployment" / FILE_NAME
 
     @property
     def logs(self) -> Path:

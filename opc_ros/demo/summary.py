@@ -52,7 +52,7 @@ def summarise(plan: DemoPlan, recorded: Recorded, ranking: Ranking, judged: Judg
     lines = [
         f"  recorded   {recorded.episodes} episodes on {len(plan.robots)} {plan.world} arms, {recorded.describe()}",
         f"  scored     {len(ranking.candidates)} candidates by {ranking.metric}, snapshot {ranking.snapshot_id[:12]}",
-        f"  gate       {passed} pass, {asked} wait for a person, {refused} refused; tampered: {judged.tampered.state}",
+        f"  gate       {passed} pass, {asked} left open, {refused} refused; tampered: {judged.tampered.state}",
         *_describe_runs(ran),
         f"  agreement  {_describe_agreement(ran)}",
         f"  champion   {_describe_champion(ran)}",

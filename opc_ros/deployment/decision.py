@@ -57,10 +57,10 @@ class Decision:
     def is_explorable(self) -> bool:
         """Nothing speaks against it but that too little has been shown: it may have an exploration slot.
 
-        A candidate that is probably below the floor may not: nobody wants to watch it fail.
+        A candidate that is surely far from the best, or below the floor, may not: nobody wants to watch it fail.
         """
         open_ones = [finding for finding in self.findings if finding.verdict is not Verdict.PASS]
-        is_probably_poor = any(each.rule == "floor" and each.verdict is Verdict.FAIL for each in open_ones)
+        is_probably_poor = any(each.rule != "top_k" and each.verdict is Verdict.FAIL for each in open_ones)
         return bool(open_ones) and not is_probably_poor and {each.rule for each in open_ones} <= UNPROVEN
 
 

@@ -216,10 +216,19 @@ class Scheduler:
         for request in self._queue.requests("queued"):
             if request.rung is Rung.FULL:
                 by_priority[request.priority].append(request)
-        for requests in by_priority.values():
+        below = {request.priority for request in self._queue.requests("queued") if request.rung is not Rung.FULL}
+        for priority, requests in by_priority.items():
             tallies = {request.id: self._queue.tally(request) for request in requests}
             real, champion = self._queue.real_results(), self._queue.champion()
-            race = judge_requests(requests, tallies, self._rules, real, champion, self._forecast(real))
+            race = judge_requests(
+                requests,
+                tallies,
+                self._rules,
+                real,
+                champion,
+                self._forecast(real),
+                are_more_coming=priority in below,
+            )
             if race.is_over or not race.standing.is_in_race[: len(requests)].all():
                 with self._queue.change("race", self._now()) as tell:
                     settle_race(self._queue, tell, race, self._rules, self._now())

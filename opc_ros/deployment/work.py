@@ -101,8 +101,13 @@ def judge_requests(
     real: Mapping[str, RealResult],
     champion: Rival | None,
     field: Forecast | None = None,
+    *,
+    are_more_coming: bool = False,
 ) -> RaceResult:
-    """Whether the race among full-speed requests of one priority is over; the champion counts with its results."""
+    """Whether the race among full-speed requests of one priority is over; the champion counts with its results.
+
+    While more are coming up the ladder, a race whose requests have had their episodes waits for them.
+    """
     rivals = [(request.candidate_id, request.score) for request in requests]
     if champion is not None and champion[0] in real and champion[0] not in {name for name, _ in rivals}:
         rivals.append(champion)
@@ -124,7 +129,7 @@ def judge_requests(
         return result(True, f"the leader is within {points} of the best with probability {chance:.2f}")
     if spent >= rules.race.budget_episodes:
         return result(True, f"the race's {rules.race.budget_episodes} episodes are spent")
-    if wanted == 0 and outstanding == 0:
+    if wanted == 0 and outstanding == 0 and not are_more_coming:
         return result(True, "every request has had its episodes")
     return result(False, "")
 

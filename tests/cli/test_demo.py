@@ -137,7 +137,7 @@ def test_the_loop_runs_from_recording_to_a_recorded_outcome(
 
 
 def test_ctrl_c_ends_the_demo_and_leaves_no_process(ros_domain: int, tmp_path: Path) -> None:
-    demo = Running("demo", "--folder", str(tmp_path))
+    demo = Running("demo", "--folder", str(tmp_path), "--history", "0")
     demo.wait_for(lambda lines: any("ROS 2 nodes are starting" in line for line in lines))
     nodes = psutil.Process(demo.process.pid).children(recursive=True)
     assert len(nodes) >= 8

@@ -91,11 +91,11 @@ def test_a_candidate_shown_to_be_the_best_passes_with_its_reasons() -> None:
     assert "better than the champion, of which 8" in sentence_of(decision, "champion")
 
 
-def test_a_candidate_far_below_the_best_fails_and_one_below_the_floor_is_not_even_explored() -> None:
+def test_a_candidate_far_below_the_best_or_below_the_floor_fails_and_is_not_even_explored() -> None:
     middling = decide("h", RANKING, FACTS, RULES, now_ns=NOW_NS, real=TRIED)
     assert middling.verdict is Verdict.FAIL
     assert verdict_of(middling, "within") is Verdict.FAIL
-    assert middling.is_explorable
+    assert not middling.is_explorable
     poor = decide("o", RANKING, FACTS, RULES, now_ns=NOW_NS, real=TRIED)
     assert verdict_of(poor, "floor") is Verdict.FAIL
     assert not poor.is_explorable

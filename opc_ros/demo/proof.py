@@ -1,0 +1,50 @@
+"""The end of the demo: predicted success beside true success, and what choosing the champion gave up."""
+
+from __future__ import annotations
+
+from opc_ros.demo.judging import read_truth
+from opc_ros.demo.lab_history import LabHistory
+from opc_ros.demo.plan import DemoPlan
+from opc_ros.demo.running import Ran
+from opc_ros.deployment.decision import RealResult
+from opc_ros.deployment.gate import predict_field
+from opc_ros.deployment.history import add_results
+from opc_ros.ranking import Ranking
+
+
+def describe_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], history: LabHistory, ran: Ran) -> list[str]:
+    """A line for each new candidate, the truly best first, and the regret of the choice in points."""
+    known = read_truth(plan.truth)
+    names = {each.candidate_id: each.name for each in ranking.candidates if each.candidate_id in new}
+    truth = {each: known[name][0] / known[name][1] for each, name in names.items() if name in known}
+    if not truth:
+        return ["  nobody has measured the true success of these candidates"]
+    real = {request["candidate_id"]: _result(request) for request in ran.status["requests"]}
+    before = predict_field(ranking, history.results)
+    after = predict_field(ranking, add_results(history.results, real))
+    width = max(len("candidate"), *(len(names[each]) for each in truth))
+    lines = [f"  {'candidate':<{width}}  {'by score alone':>18}  {'on the arms':>11}  {'now expected':>18}    true"]
+    for each in sorted(truth, key=lambda each: -truth[each]):
+        seen = real.get(each, RealResult(0, 0))
+        shown = f"{seen.successes} of {seen.trials}" if seen.trials else "-"
+        lines.append(
+            f"  {names[each]:<{width}}  {before.expected(each).describe():>18}  {shown:>11}"
+            f"  {after.expected(each).describe():>18}  {truth[each]:>6.0%}"
+        )
+    inside = sum(after.expected(each).low <= rate <= after.expected(each).high for each, rate in truth.items())
+    lines.append(f"  {inside} of {len(truth)} true rates lie inside their 95 % interval")
+    champion = ran.status["champion"]
+    if champion in truth:
+        regret = 100 * (max(truth.values()) - truth[champion])
+        best = max(truth, key=lambda each: truth[each])
+        lines.append(
+            f"  champion {names[champion]}, true success {truth[champion]:.0%}: {regret:.0f} points below the best,"
+            f" {names[best]}"
+        )
+    return lines
+
+
+def _result(request: dict[str, object]) -> RealResult:
+    real = request["real"]
+    assert isinstance(real, dict)
+    return RealResult(int(real["successes"]), int(real["trials"]))
