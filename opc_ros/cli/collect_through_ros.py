@@ -93,4 +93,4 @@ def _count(store: Store, plan: RosCollection, robot: str) -> tuple[int, int]:
 
 
 def _outcomes(store: Path) -> int:
-    return sum(1 for _ in store.glob("episodes/*/*.json")) + sum(1 for _ in store.glob("quarantine/**/*.json"))
+    return sum(1 for _ in store.glob("episodes/**/*.json")) + sum(1 for _ in store.glob("quarantine/**/*.json"))

@@ -54,7 +54,7 @@ def _await_recorders(lab: DemoLab, screen: Screen) -> None:
     deadline = time.monotonic() + SAVING_S
     told = [entry.body for entry in read_audit_log(lab.plan.audit_log) if entry.kind == "episode"]
     ran = {body["episode_id"] for body in told if body["success"] is not None}
-    while missing := ran - {path.stem for path in lab.plan.store.glob("episodes/*/*.json")}:
+    while missing := ran - {path.stem for path in lab.plan.store.glob("episodes/**/*.json")}:
         if time.monotonic() > deadline:
             screen.line(f"  {len(missing)} of {len(ran)} episodes that ran were not recorded; logs: {lab.plan.logs}")
             return

@@ -30,7 +30,6 @@ def rules(tmp_path: Path) -> dict[str, str]:
     """A gate that lets both pass, and a ladder of one episode on two of its rungs."""
     (tmp_path / "gate.yaml").write_text(yaml.safe_dump(GATE))
     scheduler = yaml.safe_load((ROOT / "config" / "scheduler_demo.yaml").read_text())
-    scheduler["robots"] = {"arm1": {"rungs": ["twin", "reduced", "full"]}}
     for name, episodes in (("twin", 1), ("reduced", 0), ("full", 1)):
         # A starved machine may lose its twin; what it breaks off is then run again.
         scheduler["ladder"][name] |= {
@@ -75,7 +74,7 @@ class Person(threading.Thread):
 
         from tests.ros.conftest import Probe
 
-        while not (found := sorted(self._store.glob("episodes/arm1/*.json"))) and not self.is_over.wait(0.1):
+        while not (found := sorted(self._store.glob("episodes/arm1/**/*.json"))) and not self.is_over.wait(0.1):
             pass
         self.episode = found[0].stem
         probe = Probe()
