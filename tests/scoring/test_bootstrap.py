@@ -74,10 +74,12 @@ def test_only_the_proportion_of_weights_matters(metric: str) -> None:
     assert reweighter.score(weights * 0.3) == pytest.approx(reweighter.score(weights), rel=1e-9, abs=1e-12)
 
 
-def test_a_resample_keeps_the_number_of_successes_and_of_failures() -> None:
+def test_a_resample_has_as_many_episodes_and_both_outcomes() -> None:
     weights = draw_resamples((3, 7), 200, np.random.default_rng(0))
-    assert (weights[:, :3].sum(axis=1) == 3).all()
-    assert (weights[:, 3:].sum(axis=1) == 7).all()
+    assert (weights.sum(axis=1) == 10).all()
+    successes = weights[:, :3].sum(axis=1)
+    assert ((successes > 0) & (successes < 10)).all()
+    assert np.ptp(successes) > 2  # how many succeed is chance as well
     assert weights.mean(axis=0) == pytest.approx(np.ones(10), abs=0.25)
 
 
@@ -102,13 +104,28 @@ def test_candidates_share_each_resample() -> None:
     assert np.ptp(scores[:, 0]) > 0
 
 
+def test_intervals_of_a_strong_candidate_cover_its_score() -> None:
+    """Q a unit higher on successes: SoftOPC is .6. Resampled apart by outcome, such intervals cover about 75 %."""
+    rng = np.random.default_rng(6)
+    covered = 0
+    for _ in range(100):
+        success = rng.random(200) < 0.4
+        q = rng.normal(0, 0.2, 200) + success
+        score = np.array([q[success].mean() - q.mean()])
+        samples = bootstrap_scores([q], np.ones(200, int), success, metric="soft_opc", resamples=300, rng=rng)
+        low, high = score_intervals(score, samples, 0.95, "soft_opc")[0]
+        covered += low <= 0.6 <= high
+    assert 88 <= covered <= 99
+
+
 def test_spread_of_soft_opc_is_the_one_theory_gives() -> None:
     rng = np.random.default_rng(5)
     success = np.arange(300) < 120
     means = rng.normal(size=300) + success
     scores = bootstrap_scores([means], np.ones(300, int), success, metric="soft_opc", resamples=4000, rng=rng)
-    # SoftOPC = (1 - pi)(mean of successes - mean of failures), and both means vary on their own.
+    # SoftOPC = (1 - pi)(mean of successes - mean of failures); both means vary on their own, and so does pi.
     variance = 0.6**2 * (means[success].var() / 120 + means[~success].var() / 180)
+    variance += (means[success].mean() - means[~success].mean()) ** 2 * 0.4 * 0.6 / 300
     assert scores.std() == pytest.approx(np.sqrt(variance), rel=0.05)
     assert scores.mean() == pytest.approx(soft_opc(means, np.ones(300, int), success), abs=0.01)
 
