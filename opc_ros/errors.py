@@ -34,6 +34,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, audit log and scheduler
         ├── PermitRefused
+        │   └── PermitOutdated     issued for an earlier start of the robot
         ├── StatementRefused       nobody signed it, or not who may, or not now
         ├── AuditLogDamaged          lines changed, added or missing
         ├── QueueBusy                another program holds queue or audit log for too long
@@ -168,6 +169,10 @@ class DeploymentError(OpcError):
 
 class PermitRefused(DeploymentError):
     """A permit that does not allow what was asked."""
+
+
+class PermitOutdated(PermitRefused):
+    """A permit for an earlier start of the robot: nothing is wrong with it, but it counts no more."""
 
 
 class StatementRefused(DeploymentError):

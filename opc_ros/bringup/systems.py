@@ -128,6 +128,7 @@ def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ..
     }
     scorer: dict[str, Parameter] = {"store": store, "candidates": candidates, "scores": str(scores)}
     scorer |= {
+        "keys": str(Path(read_folder(arguments, "deployment")) / "keys"),
         "metric": rules.metric,
         "prior": rules.prior,
         **({"top_k": rules.top_k.k} if rules.top_k else {}),
@@ -153,7 +154,8 @@ def _robot_side(
         "state": str(state),
         **(patience or {}),
     }
-    return [_recorder(arguments, robot, _own_store(arguments, lab, robot)), NodeSpec("policy_runner", robot, runner)]
+    recorder = _recorder(arguments, robot, _own_store(arguments, lab, robot), str(state / "keys"))
+    return [recorder, NodeSpec("policy_runner", robot, runner)]
 
 
 def _collecting_side(arguments: Mapping[str, str], lab: Lab, robot: str) -> list[NodeSpec]:
@@ -177,11 +179,12 @@ def _own_store(arguments: Mapping[str, str], lab: Lab, robot: str) -> str:
     return str(Path(own_store).expanduser().resolve()) if own_store else _store(arguments, lab)
 
 
-def _recorder(arguments: Mapping[str, str], robot: str, store: str) -> NodeSpec:
+def _recorder(arguments: Mapping[str, str], robot: str, store: str, keys: str = "") -> NodeSpec:
     """It looks through the same camera as whoever drives the arm, and goes by the same gripper widths."""
     arm: ArmSettings = load_arm(_arm_file(arguments), robot).with_full_names()
     parameters: dict[str, Parameter] = {
         "store": store,
+        "keys": keys,
         "image_topic": arm.camera.topic,
         "image_kind": "compressed" if arm.camera.is_compressed else "raw",
         "held_from_m": arm.gripper.held_from_m,

@@ -10,9 +10,10 @@ from opc_ros.bringup.system import read_folder
 
 def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store: Path) -> tuple[str, ...]:
     """Make the store, the registry and the keys that are not there yet; one line for each."""
-    from opc_ros.deployment.keys import PRIVATE_NAME, create_keys, export_public_keys
+    from opc_ros.deployment.keys import PRIVATE_NAME, create_keys, export_people, export_public_keys
     from opc_ros.deployment.people import load_people
-    from opc_ros.deployment.signing import PERSON_SUFFIX, login_name, make_person_key
+    from opc_ros.deployment.signed_ranking import SCORER
+    from opc_ros.deployment.signing import PERSON_SUFFIX, login_name, make_machine_key, make_person_key
     from opc_ros.store import open_store
 
     candidates = Path(read_folder(arguments, "candidates"))
@@ -25,8 +26,12 @@ def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store:
     if not load_people(keys).people:
         signs = make_person_key(keys, login_name())
         made.append(f"made {keys / (signs.person + PERSON_SUFFIX)}, with which `opc` signs what you say here")
+    make_machine_key(keys, SCORER, "scorer", keys)
     for robot in robots:
         trusted = Path(read_folder(arguments, "state")) / robot / "keys"
-        if not trusted.is_dir():  # a key that somebody deleted there stays deleted
+        is_new = not trusted.is_dir()  # a key that somebody deleted there stays deleted
+        make_machine_key(trusted, robot, "robot", keys)
+        if is_new:
             export_public_keys(keys, trusted)
+        export_people(keys, trusted)
     return tuple(made)

@@ -99,8 +99,8 @@ def make_gatekeeper(arguments: argparse.Namespace) -> Gatekeeper:
     rules = load_config(find_config(getattr(arguments, "gate", "config/gate.yaml")), GateRules)
     store = getattr(arguments, "store", Path("store"))
     ranking = getattr(arguments, "ranking", Path("scores/published/ranking.json"))
-    history = getattr(arguments, "state", Path("deployment")) / FILE_NAME
-    return Gatekeeper(rules, ranking, lambda: open_store(store), time.time_ns, history)
+    state = getattr(arguments, "state", Path("deployment"))
+    return Gatekeeper(rules, ranking, lambda: open_store(store), time.time_ns, state / FILE_NAME, state / "keys")
 
 
 def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:

@@ -9,6 +9,8 @@ from pathlib import Path
 EXAMPLES = """examples:
   opc keys create deployment/keys
   opc keys list deployment/keys
+  opc keys create deployment/keys --for scorer            # for a deployment from before scorers signed
+  opc keys create robots/arm1/keys --for arm1             # on the robot; then opc people add arm1 --role robot
   opc keys export deployment/keys /mnt/arm1/keys
 
 The private key stays where the scheduler runs. Robots need the public part alone; a robot ceases to trust a key
@@ -25,6 +27,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key pair")
     create.add_argument("folder", type=Path)
+    create.add_argument(
+        "--for",
+        dest="machine",
+        default="",
+        metavar="scorer|ROBOT",
+        help="only the key of the scorer, or of a robot; default: the scheduler's and the scorer's",
+    )
     create.set_defaults(run=run_create)
     show = actions.add_parser("list", help="show the public keys of a folder")
     show.add_argument("folder", type=Path)
@@ -38,9 +47,16 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run_create(arguments: argparse.Namespace) -> int:
     from opc_ros.deployment.keys import create_keys
+    from opc_ros.deployment.signing import make_machine_key
 
-    signer = create_keys(arguments.folder)
-    print(f"key {signer.key_id} in {arguments.folder}; give robots its public part with `opc keys export`")
+    if not arguments.machine:
+        signer = create_keys(arguments.folder)
+        print(f"key {signer.key_id} in {arguments.folder}; give robots its public part with `opc keys export`")
+    name = arguments.machine or "scorer"
+    made = make_machine_key(arguments.folder, name, "scorer" if name == "scorer" else "robot", arguments.folder)
+    print(f"key {made.key_id} of {name} in {arguments.folder}")
+    if name != "scorer":
+        print(f"where the scheduler runs: opc people add {name} --key {arguments.folder / name}.pub --role robot")
     return 0
 
 

@@ -37,7 +37,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--role",
         action="append",
         default=[],
-        choices=("requester", "approver", "labeller", "operator"),
+        choices=("requester", "approver", "labeller", "operator", "scorer", "robot"),
         help="may be given several times; default for a new person: requester",
     )
     remove = actions.add_parser("remove", help="trust nothing this person signs from now on")

@@ -44,6 +44,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _add_task(tasks: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = tasks.add_parser(name, help=what, description=what.capitalize() + ".")
     parser.add_argument("--scores", type=Path, default=Path("scores"), help="folder of rankings (default: ./scores)")
+    parser.add_argument(
+        "--keys",
+        type=Path,
+        default=Path("deployment/keys"),
+        help="with the scorer's key, which signs what is published (default: ./deployment/keys)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
     return parser
@@ -123,11 +129,15 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _publish(arguments: argparse.Namespace) -> int:
     import datetime
+    import time
 
+    from opc_ros.deployment.signed_ranking import ranking_signer
     from opc_ros.workflows.ranking_archive import RankingArchive
 
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    ranking = RankingArchive(arguments.scores).publish(arguments.ranking, now=now)
+    ranking = RankingArchive(arguments.scores).publish(
+        arguments.ranking, now=now, sign=ranking_signer(arguments.keys, time.time_ns)
+    )
     document = {"ranking_id": ranking.ranking_id, "published_at": now}
     text = f"published: the gate reads ranking {ranking.ranking_id[:12]} from now on"
     print(json.dumps(document) if arguments.json else text)

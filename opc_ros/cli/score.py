@@ -72,6 +72,12 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
         "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
     )
     parser.add_argument("--scores", type=Path, default=Path("scores"), help="folder of rankings (default: ./scores)")
+    parser.add_argument(
+        "--keys",
+        type=Path,
+        default=Path("deployment/keys"),
+        help="with the scorer's key, which signs what is published (default: ./deployment/keys)",
+    )
     parser.add_argument("--q-cache", type=Path, help="file of Q values (default: SCORES/q.sqlite)")
     parser.add_argument(
         "--metric",
@@ -139,6 +145,7 @@ def _score(engine: Engine, arguments: argparse.Namespace, is_published: bool, re
         store=arguments.store,
         registry=arguments.candidates,
         scores=arguments.scores,
+        keys=arguments.keys,
         is_published=is_published,
         candidates=tuple(arguments.candidates_given),
         snapshot=arguments.snapshot,

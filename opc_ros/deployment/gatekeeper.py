@@ -13,6 +13,9 @@ from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
 from opc_ros.deployment.gate import SnapshotFacts, decide, predict_field
 from opc_ros.deployment.gate_rules import GateRules
 from opc_ros.deployment.history import add_results, read_history
+from opc_ros.deployment.people import load_people
+from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, RankingSeal, check_ranking
+from opc_ros.documents import read_bytes
 from opc_ros.errors import DeploymentError, OpcError
 from opc_ros.ranking import Ranking
 from opc_ros.ranking.forecast import Forecast
@@ -108,9 +111,15 @@ class Gatekeeper:
         open_store: Callable[[], AbstractContextManager[ValidationSource]],
         now: Callable[[], int],
         history: Path | None = None,
+        keys: Path | None = None,
     ) -> None:
-        """`history` is a file of results from before this deployment; `real` of each question is added to them."""
+        """`history` is a file of results from before this deployment; `real` of each question is added to them.
+
+        `keys` is the folder that says which scorer's signature counts; None, as in simulations: nobody's.
+        """
         self._rules = rules
+        self._keys = keys
+        self._newest: tuple[Ranking, RankingSeal] | None = None
         self._ranking_path = ranking
         self._open_store = open_store
         self._now = now
@@ -188,14 +197,36 @@ class Gatekeeper:
             found = self._ranking_path.stat()
         except OSError as error:
             raise DeploymentError(f"{self._ranking_path}: {error.strerror}; make one with `opc score`") from error
-        tag = self._rules.snapshot.tag
+        tag, heard = self._rules.snapshot.tag, self._newest[0].ranking_id if self._newest else ""
         if not tag:
-            return found.st_mtime_ns, found.st_size, ""
+            return found.st_mtime_ns, found.st_size, heard
         with self._open_store() as store:
-            return found.st_mtime_ns, found.st_size, store.tags().get(tag, "")
+            return found.st_mtime_ns, found.st_size, store.tags().get(tag, "") + heard
+
+    def hear(self, ranking: Ranking, envelope: str) -> None:
+        """A ranking from the scorer, by file or by topic; an older one than is known replaces nothing."""
+        assert self._keys is not None
+        seal = check_ranking(_check_scope(ranking), envelope, load_people(self._keys))
+        if self._newest is None or seal.signed_ns >= self._newest[1].signed_ns:
+            self._newest = (ranking, seal)
+
+    def _read_signed(self) -> Ranking:
+        """The newest ranking that the scorer signed."""
+        ranking = _check_scope(read_ranking(self._ranking_path))
+        if self._keys is None:
+            return ranking
+        envelope = self._ranking_path.resolve().with_name(ENVELOPE_NAME)
+        if not envelope.is_file():
+            raise DeploymentError(
+                f"{envelope}: the ranking is not signed; give the scorer a key with "
+                f"`opc keys create {self._keys} --for scorer` and publish it again"
+            )
+        self.hear(ranking, read_bytes(envelope, error=DeploymentError).decode("utf-8", errors="replace"))
+        assert self._newest is not None
+        return self._newest[0]
 
     def _read(self) -> Evidence:
-        ranking = _check_scope(read_ranking(self._ranking_path))
+        ranking = self._read_signed()
         ref = self._rules.snapshot.tag or ranking.snapshot_id
         with self._open_store() as store:
             if ref not in self._facts or self._rules.snapshot.tag:

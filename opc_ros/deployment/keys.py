@@ -122,12 +122,18 @@ def export_public_keys(folder: Path, to: Path) -> list[Path]:
         for key_id, key in keys.items():
             copies.append(to / f"{key_id}{PUBLIC_SUFFIX}")
             copies[-1].write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-        if (folder / PEOPLE_NAME).is_file():
-            copies.append(to / PEOPLE_NAME)
-            replace_file(copies[-1], (folder / PEOPLE_NAME).read_bytes())
+        copies += export_people(folder, to)
     except OSError as error:
         raise DeploymentError(f"{to}: {error.strerror}") from error
     return copies
+
+
+def export_people(folder: Path, to: Path) -> list[Path]:
+    """Give a robot the newest list of who may say what."""
+    if not (folder / PEOPLE_NAME).is_file():
+        return []
+    replace_file(to / PEOPLE_NAME, (folder / PEOPLE_NAME).read_bytes())
+    return [to / PEOPLE_NAME]
 
 
 def is_signed_by(key_id: str, text: str | bytes, signature: bytes, keys: TrustedKeys) -> bool:

@@ -23,8 +23,9 @@ from opc_ros.deployment.keys import PEOPLE_NAME, TrustedKeys, key_id_of
 from opc_ros.durable import replace_file
 from opc_ros.errors import DeploymentError
 
-Role = Literal["requester", "approver", "labeller", "operator"]
+Role = Literal["requester", "approver", "labeller", "operator", "scorer", "robot"]  # the last two: machines
 ROLES: tuple[Role, ...] = get_args(Role)
+PERSONS_ROLES: tuple[Role, ...] = ("requester", "approver", "labeller", "operator")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
 FORMAT = 1
 

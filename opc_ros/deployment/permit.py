@@ -43,6 +43,7 @@ class Permit:
     issued_ns: int
     expires_ns: int
     audit_head: AuditHead  # every robot thereby keeps a witness of the scheduler's audit log
+    session: str = ""  # the start of the robot's runner it counts for
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class _PlainPermit:
     issued_ns: int
     expires_ns: int
     audit_head: AuditHead
+    session: str
 
 
 @dataclass(frozen=True, slots=True)

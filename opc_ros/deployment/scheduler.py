@@ -79,18 +79,23 @@ class Scheduler:
         self._started_s = steady_s()
         self._heard: dict[str, tuple[float, bool]] = {}
         self._granted_s: dict[str, float] = {}  # robot -> when it was last lent
+        self._sessions: dict[str, str] = {}  # robot -> the start of its runner that permits are for
         with queue.change("robots", now()):
             for robot in rules.robots:
                 enlist_robot(queue, robot)
         obey_left_halts(queue, now())
 
-    def hear(self, robot: str, *, is_ready: bool = True) -> bool:
-        """A robot's heartbeat; not ready means that it lives but may not move. Tells whether it has become ready."""
+    def hear(self, robot: str, *, is_ready: bool = True, session: str = "") -> bool:
+        """A robot's heartbeat; not ready means that it lives but may not move. Tells whether it has become ready.
+
+        `session` is the start of its runner that permits from now on are for.
+        """
         if robot not in self._rules.robots:
             return False
         heard_s, was_ready = self._heard.get(robot, (-math.inf, False))
         was_fresh = self._steady_s() - heard_s <= self._rules.lease.heartbeat_s
         self._heard[robot] = (self._steady_s(), is_ready)
+        self._sessions[robot] = session
         return is_ready and not (was_ready and was_fresh)
 
     def tick(self) -> Orders:
@@ -297,6 +302,7 @@ class Scheduler:
             issued_ns=now_ns,
             expires_ns=now_ns + round(self._rules.lease.length_s * SECOND_NS),
             audit_head=self._queue.audit_log.head(),
+            session=self._sessions.get(robot, ""),
         )
         self._granted_s[robot] = self._steady_s()
         text = to_text(sign_permit(permit, self._signer))

@@ -15,10 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
 from opc_ros.deployment.keys import PEOPLE_NAME, Signer, TextSigner, key_id_of, write_private_key
-from opc_ros.deployment.people import ROLES, add_person, load_people, parse_public_key
+from opc_ros.deployment.people import PERSONS_ROLES, Role, add_person, load_people, parse_public_key, to_ssh_line
 from opc_ros.errors import DeploymentError
 
 PERSON_SUFFIX = ".person.pem"  # private key of whoever sits at this terminal, as `opc up twin` makes it
+MACHINE_SUFFIX = ".machine.pem"  # private key of a scorer or a robot
 _IDENTITIES, _IDENTITIES_ANSWER, _SIGN, _SIGN_ANSWER = 11, 12, 13, 14
 _LARGEST_ANSWER = 1 << 20
 
@@ -79,8 +80,25 @@ def make_person_key(keys: Path, person: str) -> SignsAs:
     """A key for whoever sits at this terminal, with every role: for a lab of twins, where nothing can break."""
     key = Ed25519PrivateKey.generate()
     write_private_key(keys / f"{person}{PERSON_SUFFIX}", key)
-    add_person(keys, person, key.public_key(), ROLES)
+    add_person(keys, person, key.public_key(), PERSONS_ROLES)
     return SignsAs(person, Signer(key_id_of(key.public_key()), key))
+
+
+def make_machine_key(folder: Path, name: str, role: Role, people: Path) -> Signer:
+    """A key of a scorer's or a robot's own in its folder, made known in the people's; an existing one is kept."""
+    path = folder / f"{name}{MACHINE_SUFFIX}"
+    if not path.exists():
+        write_private_key(path, Ed25519PrivateKey.generate())
+    signer = load_person_key(path)
+    (folder / f"{name}.pub").write_text(to_ssh_line(signer.private_key.public_key()) + "\n")
+    add_person(people, name, signer.private_key.public_key(), (role,))
+    return signer
+
+
+def load_machine_key(folder: Path, name: str) -> Signer | None:
+    """The key of a scorer or a robot; None where there is none yet."""
+    path = folder / f"{name}{MACHINE_SUFFIX}"
+    return load_person_key(path) if path.exists() else None
 
 
 def load_person_key(path: Path) -> Signer:

@@ -11,7 +11,7 @@ from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import TrustedKeys
 from opc_ros.deployment.permit import Permit, Rung, open_permit, open_revocations
-from opc_ros.errors import DeploymentError, PermitRefused
+from opc_ros.errors import DeploymentError, PermitOutdated, PermitRefused
 
 CLOCK_SKEW_NS = 5_000_000_000  # between two well-kept machines, and what a time service may step back
 
@@ -35,6 +35,7 @@ class PermitVerifier:
         journal: RobotJournal,
         audit_log: AuditLog,
         now: Callable[[], int],
+        session: str = "",
     ) -> None:
         """`rungs` are those this robot may serve; keys are loaded for every check, so deleting one counts at once."""
         self._robot = robot
@@ -43,6 +44,7 @@ class PermitVerifier:
         self._journal = journal
         self._audit_log = audit_log
         self._now = now
+        self._session = session
 
     def check(self, signed: Signed | None, candidate_id: str, rung: Rung, lease_id: str | None = None) -> Permit:
         """The permit, if it allows the bytes with this digest on this robot at this rung now, in the lease if given."""
@@ -53,10 +55,11 @@ class PermitVerifier:
             self._check_meant_for(permit, candidate_id, rung)
             if lease_id not in (None, permit.lease_id):
                 raise PermitRefused(f"permit {permit.permit_id}: is for another lease")
+            self._check_witness(permit)
             self._check_moment(permit)
         except DeploymentError as error:
             self._record_refusal(str(error), signed)
-            raise PermitRefused(str(error)) from error
+            raise error if isinstance(error, PermitOutdated) else PermitRefused(str(error)) from error
         self._journal.remember_audit_head(permit.audit_head)
         return permit
 
@@ -126,6 +129,19 @@ class PermitVerifier:
             raise PermitRefused(
                 f"permit {permit.permit_id}: is for candidate {permit.candidate_id[:12]}, "
                 f"the files have digest {candidate_id[:12]}: they changed, or are another's"
+            )
+
+    def _check_witness(self, permit: Permit) -> None:
+        """A scheduler whose audit log was put back knows less than this robot has seen."""
+        witness, head = self._journal.audit_witness(), permit.audit_head
+        if head.entries < witness.entries or (head.entries == witness.entries and head.hash != witness.hash):
+            raise PermitRefused(
+                f"permit {permit.permit_id}: knows {head.entries} entries of the audit log, this robot has seen "
+                f"{witness.entries}: an old audit log was put back; see `opc audit verify --witness`"
+            )
+        if permit.session != self._session:
+            raise PermitOutdated(
+                f"permit {permit.permit_id}: is for another start of this robot; the rest is lent anew"
             )
 
     def _check_moment(self, permit: Permit) -> None:

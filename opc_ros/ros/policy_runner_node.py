@@ -25,9 +25,20 @@ from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.journal import RobotJournal, RunEpisode
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.permit import Permit, Rung
+from opc_ros.deployment.robot_results import begin_session, sign_result
 from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
+from opc_ros.deployment.signing import load_machine_key
 from opc_ros.deployment.verifier import PermitVerifier
-from opc_ros.errors import ArmError, ArmStopped, ConfigError, EpisodeStopped, OpcError, PermitRefused
+from opc_ros.errors import (
+    ArmError,
+    ArmStopped,
+    ConfigError,
+    DeploymentError,
+    EpisodeStopped,
+    OpcError,
+    PermitOutdated,
+    PermitRefused,
+)
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.policy import Policy
 from opc_ros.policies.worker.host import WorkerHost
@@ -82,7 +93,15 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._journal = RobotJournal(state / "journal.db", self.now_ns())
         self.held.callback(self._journal.close)
         self._journal.break_off_unfinished()
-        audit_log = AuditLog(state / "ledger.jsonl")
+        signer = load_machine_key(keys, self._robot)
+        if signer is None:
+            raise DeploymentError(
+                f"{keys}: robot {self._robot} has no key of its own: `opc keys create {keys} --for {self._robot}`, and "
+                f"where the scheduler runs `opc people add {self._robot} --key {self._robot}.pub --role robot`"
+            )
+        self._signer = signer
+        session, self._session_envelope = begin_session(self._robot, signer, self.now_ns())
+        audit_log = AuditLog(state / "ledger.jsonl", signer)
         self._verifier = PermitVerifier(
             self._robot,
             parse_rungs(settings.rungs),
@@ -90,6 +109,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._journal,
             audit_log,
             self.now_ns,
+            session.session,
         )
         has_camera = settings.arm == "ros"
         self._sink = EpisodeTopics(self, self._robot, self.now_ns, self._on_step, has_camera=has_camera)
@@ -206,9 +226,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._permit = permit
             with closing(self._load(candidate, permit)) as policy:
                 return self._runner.run(permit, self._arm.take(permit.rung), policy, int(request.seed))
-        except EpisodeStopped as error:
-            return LeaseReport(End.BROKEN_OFF, str(error), known)
-        except ArmError as error:
+        except (EpisodeStopped, ArmError, PermitOutdated) as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)
         except OpcError as error:
             if not isinstance(error, PermitRefused):
@@ -319,6 +337,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
                 step=self._progress[1],
                 episodes_left=self._verifier.episodes_left(permit) if permit else 0,
                 commands_refused=self._refused,
+                session=self._session_envelope,
                 revocation_serial=self._journal.revocation_serial,
             )
         )
@@ -335,6 +354,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             episode_ids=[episode.episode_id for episode in episodes],
             outcomes=[OUTCOMES.get(episode.outcome or "", LabelMsg.UNLABELLED) for episode in episodes],
             episode_safety_events=[episode.safety_events for episode in episodes],
+            envelope=sign_result(self._robot, lease_id, end, message, episodes, self._signer, self.now_ns()),
         )
 
 

@@ -20,6 +20,8 @@ def run_to_msg(run: ScoringRun, stamp_ns: int) -> RankingMsg:
         top_k=ranking.top_k,
         episodes=ranking.episodes,
         successes=ranking.successes,
+        document=ranking.to_json(),
+        envelope=run.envelope,
     )
     message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 10**9)
     for candidate in ranking.candidates:

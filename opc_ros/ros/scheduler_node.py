@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from opc_interfaces.action import RunEpisodes
-from opc_interfaces.msg import Label as LabelMsg
+from opc_interfaces.msg import Ranking as RankingMsg
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from opc_interfaces.srv import GetDeployment, SubmitStatement
 from rclpy.action import ActionClient
@@ -31,10 +31,13 @@ from opc_ros.deployment.gate_rules import GateRules
 from opc_ros.deployment.gatekeeper import Gatekeeper
 from opc_ros.deployment.history import FILE_NAME as HISTORY_NAME
 from opc_ros.deployment.keys import load_trusted_keys
+from opc_ros.deployment.people import load_people
 from opc_ros.deployment.queue_rows import Lease, Request
+from opc_ros.deployment.robot_results import Session, open_result, open_session
 from opc_ros.deployment.scheduler import Orders, Scheduler
 from opc_ros.deployment.status import describe_deployment
 from opc_ros.errors import DeploymentError, DiskFull, OpcError
+from opc_ros.ranking import Ranking
 from opc_ros.ros import topics
 from opc_ros.ros.halt_desk import HaltDesk
 from opc_ros.ros.lifecycle import OpcNode
@@ -46,7 +49,7 @@ from opc_ros.store import open_store
 from opc_ros.workflows.statements import StatementHandler
 
 READY = (RobotStatus.IDLE, RobotStatus.RUNNING)
-SUCCESSES = {LabelMsg.SUCCESS: True, LabelMsg.FAILURE: False}
+SUCCESSES = {"success": True, "failure": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
     def setup(self, settings: SchedulerSettings) -> None:
         self._settings = settings
         self._rules = load_scheduler_rules(settings.rules, settings.lab)
+        folder = self._folder = DeploymentFolder(Path(settings.state))
         gate_rules = load_config(find_config(settings.gate), GateRules)
         self._gatekeeper = Gatekeeper(
             gate_rules,
@@ -87,11 +91,11 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             lambda: open_store(settings.store),
             self.now_ns,
             Path(settings.state) / HISTORY_NAME,
+            folder.keys,
         )
         self.held.callback(self._gatekeeper.close)
         with suppress(OpcError):
             self._gatekeeper.evidence()  # before anybody waits for heartbeats
-        folder = DeploymentFolder(Path(settings.state))
         self._queue, signer = self.held.enter_context(folder.open())
         self._statements = StatementHandler(
             self._queue,
@@ -116,10 +120,14 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._sent_s: dict[str, float] = {}  # lease id -> when its goal was sent last
         self._running: dict[str, str] = {}  # robot -> permit it says it is running
         self._serials: dict[str, int] = {}  # robot -> list of revoked permits it says it knows
+        self._sessions: dict[str, tuple[str, Session]] = {}  # robot -> its newest start, as it signed it
+        self._complaints: dict[str, str] = {}  # robot -> why what it said last does not count
         self._arms = {name: self._connect_robot(name) for name in self._rules.robots}
         desk = HaltDesk(folder, self.now_ns)
         self.held.callback(desk.close)
         self._heartbeat = self._publish_on("/deployment/heartbeat", topics.RECORDED)
+        ranking = self.create_subscription(RankingMsg, "/ranking", self._on_ranking, topics.LATEST)
+        self.held.callback(self.destroy_subscription, ranking)
         for kind, name, act in (
             (SubmitStatement, "/deployment/statement", self._on_statement),
             (GetDeployment, "/deployment/status", self._on_status),
@@ -227,11 +235,19 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._tick()
 
     def _collect(self, lease_id: str, result: RunEpisodes.Result) -> None:
-        for episode_id, outcome, events in zip(
-            result.episode_ids, result.outcomes, result.episode_safety_events, strict=True
-        ):
-            self._scheduler.report(lease_id, episode_id, SUCCESSES.get(outcome), events)
-        self._scheduler.end(lease_id, result.message, is_refused=result.end == RunEpisodes.Result.REFUSED)
+        """Count what the robot signed; anything else is as if nobody had answered, and the robot is asked again."""
+        lease = self._queue.lease(lease_id)
+        if lease is None:
+            return
+        try:
+            signed = open_result(result.envelope, lease.robot, lease_id, load_people(self._folder.keys))
+        except OpcError as error:
+            self._goals[lease_id] = None
+            self._statements.note_refusal(f"lease {lease_id}: {error}", "result_refused")
+            return
+        for episode in signed.episodes:
+            self._scheduler.report(lease_id, episode.episode_id, SUCCESSES.get(episode.outcome), episode.safety_events)
+        self._scheduler.end(lease_id, signed.message, is_refused=signed.end == RunEpisodes.Result.REFUSED)
 
     def _note(self, act: Callable[[], None]) -> None:
         """Write down what a robot said; where that fails, the robot is asked again after a restart."""
@@ -244,8 +260,34 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
     def _on_robot(self, name: str, status: RobotStatus) -> None:
         self._running[name] = status.permit_id
         self._serials[name] = status.revocation_serial
-        if self._scheduler.hear(name, is_ready=status.state in READY):
+        session = self._session_of(name, status.session)
+        is_ready = status.state in READY and session is not None
+        if self._scheduler.hear(name, is_ready=is_ready, session=session.session if session else ""):
             self._tick()
+
+    def _session_of(self, name: str, envelope: str) -> Session | None:
+        """The newest start that this robot has signed; one that is overheard and said again replaces nothing."""
+        known = self._sessions.get(name)
+        if known is None or known[0] != envelope:
+            try:
+                session = open_session(envelope, name, load_people(self._folder.keys))
+            except OpcError as error:
+                if self._complaints.get(name) != str(error):
+                    self._complaints[name] = str(error)
+                    self._note(partial(self._statements.note_refusal, str(error), "robot_refused_here"))
+                return known[1] if known else None
+            if known is None or session.started_ns > known[1].started_ns:
+                self._sessions[name] = (envelope, session)
+        return self._sessions[name][1]
+
+    def _on_ranking(self, msg: RankingMsg) -> None:
+        """A ranking that the scorer signed counts from now on, before its file has reached this machine."""
+        if not msg.envelope:
+            return
+        try:
+            self._gatekeeper.hear(Ranking.from_json(msg.document), msg.envelope)
+        except OpcError as error:
+            self._note(partial(self._statements.note_refusal, str(error), "ranking_refused"))
 
     def _on_safety(self, name: str, event: SafetyEvent) -> None:
         if event.kind == SafetyEvent.REFUSED:

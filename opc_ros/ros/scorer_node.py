@@ -147,6 +147,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
             store=Path(settings.store),
             registry=Path(settings.candidates),
             scores=Path(settings.scores),
+            keys=Path(settings.keys) if settings.keys else None,
             is_published=settings.publish,
             options=self._options(),
         )

@@ -15,6 +15,7 @@ class ScorerSettings:
     store: str = described("store", "folder of the validation store")
     candidates: str = described("candidates", "folder of the candidate registry")
     scores: str = described("scores", "folder of rankings, their reports and the Q cache")
+    keys: str = described("", "folder with the scorer's own key, which signs what is published; empty: none")
     publish: bool = described(True, "let the gate read rankings of the whole registry")
     metric: str = described("soft_opc_over_spread", "what ranks by default")
     prior: float = described(1.0, "p(y = 1), unless a goal names another", low=0, high=1)

@@ -6,6 +6,7 @@ read and write at once, a lookup costs what it finds, and every Python has it.
 
 from __future__ import annotations
 
+import hmac
 import sqlite3
 import zlib
 from collections.abc import Iterable
@@ -64,8 +65,10 @@ class QCacheEntry:
 class QCache:
     """Opens or makes the Q cache file; use it in a `with` block, from one thread."""
 
-    def __init__(self, path: Path | str, *, scorer_version: str = SCORER_VERSION) -> None:
+    def __init__(self, path: Path | str, *, scorer_version: str = SCORER_VERSION, seal_key: bytes = b"") -> None:
+        """With a seal key, a row that whoever has it did not write counts as not there."""
         self._path = Path(path)
+        self._seal_key = seal_key
         self._scorer_version = scorer_version
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +118,7 @@ class QCache:
                             entry.quantity,
                             self._scorer_version,
                             data,
-                            zlib.crc32(data),
+                            self._check(entry.candidate_id, entry.episode, entry.quantity, data),
                             entry.candidate_id,
                             *entry.episode,
                         ),
@@ -138,7 +141,7 @@ class QCache:
         return {
             (episode_id, file_sha256): np.frombuffer(data, dtype="<f4")
             for episode_id, file_sha256, steps, data, crc in rows
-            if len(data) == 4 * steps and zlib.crc32(data) == crc
+            if len(data) == 4 * steps and self._check(candidate_id, (episode_id, file_sha256), quantity, data) == crc
         }
 
     def read_episode(self, episode: EpisodeKey, quantity: str = LOGGED) -> dict[str, np.ndarray]:
@@ -155,7 +158,7 @@ class QCache:
         return {
             candidate_id: np.frombuffer(data, dtype="<f4")
             for candidate_id, steps, data, crc in rows
-            if len(data) == 4 * steps and zlib.crc32(data) == crc
+            if len(data) == 4 * steps and self._check(candidate_id, episode, quantity, data) == crc
         }
 
     def facts(self) -> dict[EpisodeKey, EpisodeFacts]:
@@ -165,6 +168,13 @@ class QCache:
         except sqlite3.Error as error:
             raise self._problem(error) from error
         return {(row[0], row[1]): EpisodeFacts(*row) for row in rows}
+
+    def _check(self, candidate_id: str, episode: EpisodeKey, quantity: str, data: bytes) -> int:
+        """A checksum against accidents or, with a key, a seal against whoever can write the file."""
+        if not self._seal_key:
+            return zlib.crc32(data)
+        about = "\0".join((candidate_id, *episode, quantity, self._scorer_version)).encode()
+        return int.from_bytes(hmac.digest(self._seal_key, about + b"\0" + data, "sha256")[:8]) >> 1
 
     def _problem(self, error: Exception) -> QCacheError:
         return QCacheError(f"Q cache {self._path}: {error}; move the file away and its values are computed again")

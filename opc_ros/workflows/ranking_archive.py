@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.config import parse_config
+from opc_ros.deployment.signed_ranking import ENVELOPE_NAME
 from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.durable import make_folder, replace_file, sync_folder
 from opc_ros.errors import OpcError, RankingError
@@ -82,8 +84,11 @@ class RankingArchive:
             raise OpcError(f"report in {folder}: {error.strerror or error}") from error
         return folder
 
-    def publish(self, ref: str, *, now: str) -> Ranking:
-        """Let the gate read this ranking from now on; one of a few candidates is refused."""
+    def publish(self, ref: str, *, now: str, sign: Callable[[Ranking], str] | None = None) -> Ranking:
+        """Let the gate read this ranking from now on; one of a few candidates is refused.
+
+        `sign` gives the scorer's envelope, which lies beside the ranking; the gate goes by no ranking without.
+        """
         ranking = self.read(ref)
         if ranking.scope != "registry":
             raise RankingError(
@@ -92,6 +97,8 @@ class RankingArchive:
             )
         entry = canonical_json(dataclasses.asdict(Publication(ranking.ranking_id, now)))
         try:
+            if sign is not None:
+                replace_file(self.folder_of(ranking.ranking_id) / ENVELOPE_NAME, sign(ranking).encode())
             with (self._folder / _LOG).open("a", encoding="utf-8") as log:
                 log.write(entry + "\n")
                 log.flush()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opc_ros.deployment.signed_ranking import ENVELOPE_NAME
 from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.progress import Report, ignore_progress
@@ -46,6 +47,12 @@ class ScoringRun:
     folder: Path
     is_published: bool = False  # whether the gate reads this ranking now
     why_not_published: str = ""
+
+    @property
+    def envelope(self) -> str:
+        """The scorer's signature on the ranking; empty where it has no key, or did not publish it."""
+        path = self.folder / ENVELOPE_NAME
+        return path.read_text(encoding="utf-8") if self.is_published and path.is_file() else ""
 
     @property
     def page(self) -> Path:

@@ -89,7 +89,8 @@ class StatementHandler:
         unsigned = check_evidence(request, self._queue.envelopes(request.id), load_people(self._keys), self._rules)
         return Decision(decision.candidate_id, decision.ranking_id, (*decision.findings, *unsigned))
 
-    def note_refusal(self, reason: str) -> None:
+    def note_refusal(self, reason: str, kind: str = "statement_refused") -> None:
+        """A line of the audit log for what was refused, as long as there are not too many."""
         now_ns = self._now()
         self._refused_ns = [each for each in self._refused_ns if now_ns - each < 60 * SECOND_NS]
         if len(self._refused_ns) >= MOST_REFUSALS_A_MINUTE:
@@ -97,7 +98,7 @@ class StatementHandler:
             return
         self._refused_ns.append(now_ns)
         with self._queue.change("statement refused", now_ns) as tell:
-            tell("statement_refused", {"reason": reason[:1000], "not_written_before": self._unwritten})
+            tell(kind, {"reason": reason[:1000], "not_written_before": self._unwritten})
         self._unwritten = 0
 
     def _is_new(self, nonce: str, expires_ns: int) -> bool:

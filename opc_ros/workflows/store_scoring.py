@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opc_ros.deployment.signed_ranking import SCORER, ranking_signer
+from opc_ros.deployment.signing import load_machine_key
 from opc_ros.errors import RankingError, StoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.registry import CandidateRegistry
@@ -32,6 +36,7 @@ class StoreScoring:
     candidates: tuple[str, ...] = ()  # names, folders or ids; none: all
     snapshot: str = ""  # digest or tag; empty: take one now
     q_cache: Path | None = None  # None: q.sqlite among the rankings
+    keys: Path | None = None  # folder with the scorer's own key: it seals Q values and signs what is published
     is_published: bool = False  # let the gate read it, if it ranks the whole registry as the published one does
     has_baselines: bool = False
     known_success: Path | None = None
@@ -54,7 +59,10 @@ def score_store(
     archive = RankingArchive(request.scores)
     found, unreadable = CandidateRegistry(request.registry).find_each(request.candidates)
     known = read_known_success(request.known_success, found) if request.known_success else {}
-    with open_store(request.store) as store, QCache(request.q_cache or archive.q_cache) as q_cache:
+    with (
+        open_store(request.store) as store,
+        QCache(request.q_cache or archive.q_cache, seal_key=q_seal_key(request.keys)) as q_cache,
+    ):
         snapshot = store.snapshot(request.snapshot) if request.snapshot else store.take_snapshot()
         run = score_and_rank(
             SnapshotSource(snapshot.id, snapshot.entries, store.read_entry),
@@ -73,7 +81,9 @@ def score_store(
             report_scoring=report_scoring,
             report_ranking=report_ranking,
         )
-    return publish_run(run, archive, now) if request.is_published else run
+    if not request.is_published:
+        return run
+    return publish_run(run, archive, now, ranking_signer(request.keys, time.time_ns))
 
 
 def _find_training_episodes(store: Store, candidates: Sequence[Candidate]) -> dict[str, frozenset[str]]:
@@ -88,11 +98,26 @@ def _find_training_episodes(store: Store, candidates: Sequence[Candidate]) -> di
     return {candidate_id: episodes for candidate_id, episodes in found.items() if episodes}
 
 
-def publish_run(run: ScoringRun, archive: RankingArchive, now: Callable[[], datetime.datetime]) -> ScoringRun:
+def q_seal_key(keys: Path | None) -> bytes:
+    """What seals the rows of a scorer's Q cache: only who has its key can write values that it believes later."""
+    signer = load_machine_key(keys, SCORER) if keys is not None else None
+    if signer is None:
+        return b""
+    return hashlib.sha256(b"opc_ros q cache\n" + signer.private_key.private_bytes_raw()).digest()
+
+
+def publish_run(
+    run: ScoringRun,
+    archive: RankingArchive,
+    now: Callable[[], datetime.datetime],
+    sign: Callable[[Ranking], str] | None = None,
+) -> ScoringRun:
     """Let the gate read this ranking unless it is an exploration."""
     why_not = _find_exploration(run.ranking, archive)
     if not why_not:
-        archive.publish(run.ranking.ranking_id, now=now().astimezone(datetime.UTC).isoformat(timespec="seconds"))
+        archive.publish(
+            run.ranking.ranking_id, now=now().astimezone(datetime.UTC).isoformat(timespec="seconds"), sign=sign
+        )
     return dataclasses.replace(run, is_published=not why_not, why_not_published=why_not)
 
 

@@ -146,7 +146,7 @@ def test_a_twin_lab_is_prepared_once_and_a_deleted_key_stays_deleted(tmp_path: P
         f"{given['deployment']}/keys/{login_name()}.person.pem",
     ]
     assert find_signer(tmp_path / "deployment" / "keys").person == login_name()
-    (trusted,) = (tmp_path / "state" / "arm2" / "keys").glob("*.pem")
+    (trusted,) = (tmp_path / "state" / "arm2" / "keys").glob("*.public.pem")
     trusted.unlink()
     assert twin.prepare(given) == ()
     assert not trusted.exists()

@@ -11,7 +11,8 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.deployment.gate import DAY_NS
-from opc_ros.deployment.signing import make_person_key
+from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
+from opc_ros.deployment.signing import load_machine_key, make_person_key
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.input_spec import InputSpec
@@ -79,6 +80,10 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     make_person_key(tmp_path / "deployment" / "keys", "ada")
+    signer = load_machine_key(tmp_path / "deployment" / "keys", "scorer")
+    assert signer is not None
+    envelope = tmp_path / "scores" / "published" / ENVELOPE_NAME
+    envelope.write_text(sign_ranking(ranking, signer, time.time_ns()))
     return tmp_path
 
 

@@ -10,7 +10,8 @@ import yaml
 
 from opc_ros.bringup.config_files import find_config
 from opc_ros.deployment.keys import create_keys, export_public_keys
-from opc_ros.deployment.signing import find_signer, make_person_key
+from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
+from opc_ros.deployment.signing import find_signer, load_machine_key, make_machine_key, make_person_key
 from opc_ros.deployment.statement import Body, Kind, sign_statement
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
@@ -52,8 +53,12 @@ def make_lab(
     """Everything the scheduler and the runners need below `folder`; robots maps names to rungs."""
     create_keys(folder / "deployment" / "keys")
     make_person_key(folder / "deployment" / "keys", "ada")
+    keys = folder / "deployment" / "keys"
+    make_machine_key(keys, "scorer", "scorer", keys)
     for robot in robots:
-        export_public_keys(folder / "deployment" / "keys", folder / robot / "keys")
+        make_machine_key(folder / robot / "keys", robot, "robot", keys)
+    for robot in robots:
+        export_public_keys(keys, folder / robot / "keys")
     with open_store(folder / "store", create=True) as store:
         for number, label in enumerate((SUCCESS, FAILURE)):
             store.append(shift(make_episode(f"seen{number}", label=label, seed=number), time.time_ns() - 60 * SECOND))
@@ -66,7 +71,7 @@ def make_lab(
         for rung, episodes in zip(("twin", "reduced", "full"), rung_episodes, strict=True)
     }
     rules = {
-        "robots": {name: {"rungs": rungs} for name, rungs in robots.items()},
+        "robots": {name: {"rungs": list(rungs)} for name, rungs in robots.items()},
         "ladder": ladder,
         "lease": {"heartbeat_s": heartbeat_s, "grace_s": 5.0, "length_s": 600.0},
         "rest": {"after_episodes": 100_000, "pause_s": 0.0},
@@ -138,4 +143,12 @@ def _write_ranking(path: Path, candidates: list[Candidate], snapshot_id: str) ->
         candidates=placed,
         beats=tuple(tuple(0.5 for _ in placed) for _ in placed),
     )
+    publish_ranking(path, ranking)
+
+
+def publish_ranking(path: Path, ranking: Ranking) -> None:
+    """As the scorer of this lab would: with its signature beside it."""
     path.write_text(ranking.to_json() + "\n")
+    signer = load_machine_key(path.parent / "deployment" / "keys", "scorer")
+    assert signer is not None
+    path.with_name(ENVELOPE_NAME).write_text(sign_ranking(ranking, signer, time.time_ns()))

@@ -25,7 +25,7 @@ from rosgraph_msgs.msg import Clock
 
 from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.audit_log import AuditHead, Entry
-from opc_ros.deployment.dsse import Signed
+from opc_ros.deployment.dsse import Signed, from_text
 from opc_ros.deployment.keys import Signer, load_signer
 from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.ros import convert, topics
@@ -34,6 +34,7 @@ from tests.deployment.lab import SECOND, make_lab, runner_parameters, scheduler_
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher
 
 RUNGS = ["reduced", "full"]
+FAKE = "arm9"  # a robot of the lab that nobody has switched on
 STILL_RAD = 1e-3
 
 
@@ -42,9 +43,10 @@ class Rig:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (self.candidate,) = make_lab(folder, {ROBOT: RUNGS}, rung_episodes=(0, 2, 2))
+        (self.candidate,) = make_lab(folder, {ROBOT: RUNGS, FAKE: RUNGS}, rung_episodes=(0, 2, 2))
         self.signer = load_signer(folder / "deployment" / "keys")
         self.clock_offset_ns = 0
+        self.audit_head = AuditHead()
         self._processes: list[subprocess.Popen[str]] = []
         self._twin = TwinProcess(real_time_factor=1.0, command_timeout_s=20.0)
         write_patient_arm(folder / "arm.yaml", PATIENCE_S)
@@ -115,9 +117,14 @@ class Rig:
             episodes=1,
             issued_ns=now_ns,
             expires_ns=now_ns + 600 * SECOND,
-            audit_head=AuditHead(),
+            audit_head=self.audit_head,
+            session=self.session(),
         )
         return sign_permit(dataclasses.replace(permit, **changes), signer or self.signer)
+
+    def session(self) -> str:
+        """This start of the runner, as it tells everybody."""
+        return str(json.loads(from_text(self.statuses[-1].session).payload)["content"]["session"])
 
     def send(self, signed: Signed | None, path: Path | None = None, lease_id: str = "lease1") -> Any:
         """A goal for the runner, as anybody on the network could send it; gives a future of its result."""

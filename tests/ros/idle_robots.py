@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from functools import partial
+from pathlib import Path
 
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import RobotStatus
@@ -14,8 +14,10 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from opc_ros.deployment.dsse import from_text
-from opc_ros.deployment.keys import TrustedKeys
+from opc_ros.deployment.keys import Signer, TrustedKeys, load_trusted_keys
 from opc_ros.deployment.permit import open_revocations
+from opc_ros.deployment.robot_results import begin_session, sign_result
+from opc_ros.deployment.signing import load_machine_key
 from opc_ros.ros import topics
 from opc_ros.ros.steady import create_steady_timer
 
@@ -23,7 +25,9 @@ from opc_ros.ros.steady import create_steady_timer
 class IdleRobot:
     """What scheduler and halt see of one policy runner; `is_dead` stops it from hearing and saying anything."""
 
-    def __init__(self, node: Node, name: str, keys: TrustedKeys) -> None:
+    def __init__(self, node: Node, name: str, keys: TrustedKeys, signer: Signer) -> None:
+        self._signer = signer
+        _, self._session = begin_session(name, signer, time.time_ns())
         self.name = name
         self.is_dead = False
         self.serial = 0
@@ -61,7 +65,9 @@ class IdleRobot:
 
     def _end(self, goal: ServerGoalHandle) -> RunEpisodes.Result:
         goal.abort()
-        return RunEpisodes.Result(end=RunEpisodes.Result.BROKEN_OFF, message="revoked")
+        end, lease_id = RunEpisodes.Result.BROKEN_OFF, goal.request.lease_id
+        envelope = sign_result(self.name, lease_id, end, "revoked", (), self._signer, time.time_ns())
+        return RunEpisodes.Result(end=end, message="revoked", envelope=envelope)
 
     def _on_revocations(self, msg: String) -> None:
         if self.is_dead:
@@ -78,10 +84,22 @@ class IdleRobot:
         if not self.is_dead:
             state = RobotStatus.RUNNING if self._goal is not None else RobotStatus.IDLE
             self._status.publish(
-                RobotStatus(robot=self.name, state=state, permit_id=self.permit_id, revocation_serial=self.serial)
+                RobotStatus(
+                    robot=self.name,
+                    state=state,
+                    permit_id=self.permit_id,
+                    revocation_serial=self.serial,
+                    session=self._session,
+                )
             )
 
 
-def make_robots(node: Node, names: Iterable[str], keys: TrustedKeys) -> dict[str, IdleRobot]:
-    make = partial(IdleRobot, node)
-    return {name: make(name, keys) for name in names}
+def make_robots(node: Node, names: Iterable[str], lab: Path) -> dict[str, IdleRobot]:
+    """Robots of a lab on disk, each with the key it has there."""
+    keys = load_trusted_keys(lab / "deployment" / "keys")
+    made = {}
+    for name in names:
+        signer = load_machine_key(lab / name / "keys", name)
+        assert signer is not None
+        made[name] = IdleRobot(node, name, keys, signer)
+    return made

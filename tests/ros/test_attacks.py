@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,22 +19,29 @@ pytest.importorskip("rclpy")
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from opc_interfaces.action import RunEpisodes
-from opc_interfaces.msg import EpisodeEvent, SafetyEvent
+from opc_interfaces.msg import EpisodeEvent, RobotStatus, SafetyEvent
+from opc_interfaces.msg import Ranking as RankingMsg
 from opc_interfaces.srv import HaltDeployment, SubmitStatement
 from rcl_interfaces.srv import SetParameters
+from rclpy.action import ActionServer
 from rclpy.parameter import Parameter
 from std_msgs.msg import Bool
 
 from opc_ros.deployment.audit_check import check_audit_log
+from opc_ros.deployment.audit_log import AuditHead
 from opc_ros.deployment.dsse import Signed, from_text, to_text
+from opc_ros.deployment.journal import RunEpisode
 from opc_ros.deployment.keys import create_keys, load_trusted_keys
 from opc_ros.deployment.people import add_person
 from opc_ros.deployment.permit import Rung
+from opc_ros.deployment.robot_results import begin_session, sign_result
+from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
 from opc_ros.deployment.statement import DecisionBody, RequestBody, RobotBody, sign_statement
 from opc_ros.policies.candidate import read_candidate
+from opc_ros.ranking import Ranking
 from opc_ros.ros import topics
-from tests.deployment.lab import SECOND, say
-from tests.ros.attack_rig import Rig, rewrite_ranking, spoil
+from tests.deployment.lab import SECOND, publish_ranking, say
+from tests.ros.attack_rig import FAKE, Rig, rewrite_ranking, spoil
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, own_domain
 
 pytestmark = pytest.mark.ros
@@ -175,6 +183,22 @@ def test_lifecycle_and_parameters_of_a_runner_are_not_for_strangers(rig: Rig) ->
     assert sum("over the network" in reason for reason in told) >= 3
 
 
+def test_a_permit_that_knows_less_of_the_audit_log_than_the_robot_moves_nothing(rig: Rig) -> None:
+    assert "scheduler unheard" in rig.answer(rig.issue(audit_head=AuditHead(7, "a" * 64))).message
+    assert_refused(rig, rig.issue(audit_head=AuditHead(6, "b" * 64)), "this robot has seen 7")
+    assert_refused(rig, rig.issue(audit_head=AuditHead(7, "b" * 64)), "an old audit log was put back")
+    rig.audit_head = AuditHead(7, "a" * 64)
+
+
+def test_a_permit_for_an_earlier_start_of_the_robot_moves_nothing(rig: Rig) -> None:
+    """So a journal that was put back, or a second state folder for the same robot, spends nothing twice."""
+    with rig.still():
+        result = rig.answer(rig.issue(session="f" * 32))
+    assert (result.end, result.episodes_run) == (RunEpisodes.Result.BROKEN_OFF, 0)
+    assert "is for another start of this robot" in result.message
+    assert "another start" in rig.robots_lines()[-1].body["reason"]
+
+
 def request(rig: Rig) -> tuple[str, str, str]:
     """Ask for the candidate; gives the state it got, the gate's verdict and its reasons, from the audit log."""
     count = len(rig.schedulers_lines())
@@ -201,7 +225,7 @@ def test_a_candidate_changed_after_scoring_is_not_the_one_that_was_ranked(
     assert "is not among the 1 ranked" in reasons
 
 
-def test_a_ranking_from_another_snapshot_lets_nobody_through(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+def test_an_edited_ranking_lets_nobody_through(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
     path = rig.folder / "ranking.json"
     kept = path.read_text()
     rewrite_ranking(path, snapshot_id="f" * 64)
@@ -210,7 +234,7 @@ def test_a_ranking_from_another_snapshot_lets_nobody_through(rig: Rig, scheduler
     finally:
         path.write_text(kept)
     assert (state, verdict) == ("refused", "fail")
-    assert "ffffffffffff" in reasons
+    assert "was changed after the scorer signed it" in reasons
 
 
 def submit(rig: Rig, statement: str, reason: str) -> None:
@@ -283,6 +307,70 @@ def test_an_override_written_into_the_database_gets_no_permit(rig: Rig, schedule
     assert not any(line.kind == "permit" for line in rig.schedulers_lines()[count:])
     reject = say(rig.folder, "reject", DecisionBody(answer.request_id, "nobody overrode it"))
     assert rig.call(SubmitStatement, "/deployment/statement", statement=reject).success
+
+
+def test_a_ranking_that_a_stranger_signed_or_of_one_candidate_lets_nobody_through(
+    rig: Rig, scheduler: subprocess.Popen[str]
+) -> None:
+    path = rig.folder / "ranking.json"
+    envelope = path.with_name(ENVELOPE_NAME)
+    kept = path.read_text(), envelope.read_text()
+    ranking = Ranking.from_json(kept[0])
+    eve = create_keys(rig.folder / "eves-scorer")
+    try:
+        envelope.write_text(sign_ranking(ranking, eve, time.time_ns()))
+        path.touch()
+        assert "is not signed by a scorer that is known here" in request(rig)[2]
+        part = replace(ranking, scope="selection")
+        publish_ranking(path, part)
+        assert "expected the whole registry" in request(rig)[2]
+        # Neither on the topic, where the scheduler hears rankings too.
+        count = len(rig.schedulers_lines())
+        topic = rig.watcher.node.create_publisher(RankingMsg, "/ranking", topics.LATEST)
+        topic.publish(RankingMsg(document=kept[0], envelope=sign_ranking(ranking, eve, time.time_ns())))
+        rig.watcher.wait_until(lambda: any(line.kind == "ranking_refused" for line in rig.schedulers_lines()[count:]))
+    finally:
+        path.write_text(kept[0])
+        envelope.write_text(kept[1])
+
+
+def test_a_robot_that_somebody_plays_counts_nothing(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+    """A stranger offers the robot's action beside it, answers first, and invents successes."""
+    count = len(rig.schedulers_lines())
+    eve = create_keys(rig.folder / "eves-robot")
+    asked: list[str] = []
+
+    def invent(goal: Any) -> RunEpisodes.Result:
+        lease = goal.request.lease_id
+        asked.append(lease)
+        goal.succeed()
+        episodes = [RunEpisode(n, f"{lease}-{n:03d}", "success", 0) for n in range(2)]
+        envelope = sign_result(ROBOT, lease, RunEpisodes.Result.DONE, "", episodes, eve, time.time_ns())
+        ids = [episode.episode_id for episode in episodes]
+        return RunEpisodes.Result(
+            success=True, episode_ids=ids, outcomes=[2, 2, 2], episode_safety_events=[0], envelope=envelope
+        )
+
+    with rig.still():
+        server = ActionServer(rig.watcher.node, RunEpisodes, f"/{FAKE}/run_episodes", execute_callback=invent)
+        status = rig.watcher.node.create_publisher(RobotStatus, f"/{FAKE}/robot/status", topics.LATEST)
+        _, session = begin_session(FAKE, eve, time.time_ns())
+        rig.watcher.node.create_timer(
+            0.2, lambda: status.publish(RobotStatus(robot=FAKE, state=RobotStatus.IDLE, session=session))
+        )
+
+        def refused() -> bool:
+            return any(
+                "not signed with its key" in line.body["reason"]
+                for line in rig.schedulers_lines()[count:]
+                if line.kind in ("robot_refused_here", "result_refused")
+            )
+
+        rig.watcher.wait_until(refused)
+    # A robot whose start nobody signed is lent nothing, and what it invents is counted nowhere.
+    assert asked == []
+    assert not any(line.kind in ("episode", "permit") for line in rig.schedulers_lines()[count:])
+    server.destroy()
 
 
 def test_a_second_scheduler_ends_at_once(rig: Rig, scheduler: subprocess.Popen[str]) -> None:

@@ -15,6 +15,8 @@ from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_trusted_keys
+from opc_ros.deployment.robot_results import begin_session
+from opc_ros.deployment.signing import load_machine_key
 from opc_ros.deployment.statement import DecisionBody, RequestBody, RobotBody
 from opc_ros.deployment.status import describe_deployment
 from opc_ros.store import open_store
@@ -147,7 +149,11 @@ def test_a_lease_whose_result_got_lost_is_asked_for_again(tmp_path: Path, start:
         handle_accepted_callback=lambda goal: taken.append(goal.request.lease_id),
     )
     status = probe.node.create_publisher(RobotStatus, "/arm1/robot/status", topics.LATEST)
-    probe.node.create_timer(0.2, lambda: status.publish(RobotStatus(robot="arm1", state=RobotStatus.IDLE)))
+    signer = load_machine_key(tmp_path / "arm1" / "keys", "arm1")
+    assert signer is not None
+    _, session = begin_session("arm1", signer, time.time_ns())
+    told = RobotStatus(robot="arm1", state=RobotStatus.IDLE, session=session)
+    probe.node.create_timer(0.2, lambda: status.publish(told))
     start("scheduler", "/", **scheduler_parameters(tmp_path))
     ask = say(tmp_path, "request", RequestBody(candidate.id))
     answer = probe.call(SubmitStatement, "/deployment/statement", statement=ask)

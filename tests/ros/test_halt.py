@@ -16,7 +16,6 @@ pytest.importorskip("rclpy")
 from opc_interfaces.srv import HaltDeployment, SubmitStatement
 
 from opc_ros.deployment.folder import DeploymentFolder
-from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.statement import RequestBody
 from opc_ros.policies.candidate import read_candidate
 from tests.deployment.lab import make_lab, say, scheduler_parameters
@@ -34,7 +33,7 @@ Robots = dict[str, IdleRobot]
 def robots(tmp_path: Path, probe: Probe) -> Iterator[Robots]:
     """Seven of them, none of which the rules that come with the product know but one."""
     make_lab(tmp_path, {name: ["full"] for name in NAMES}, rung_episodes=(0, 0, 4), request_episodes=200)
-    made = make_robots(probe.node, NAMES, load_trusted_keys(tmp_path / "deployment" / "keys"))
+    made = make_robots(probe.node, NAMES, tmp_path)
     yield made
     for robot in made.values():
         robot.close()

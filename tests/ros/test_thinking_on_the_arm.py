@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import secrets
 import signal
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from opc_ros.arms.arm import ScriptedArm
 from opc_ros.deployment.audit_log import AuditHead
-from opc_ros.deployment.dsse import to_text
+from opc_ros.deployment.dsse import from_text, to_text
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_signer
 from opc_ros.deployment.permit import Permit, Revocations, Rung, sign_permit, sign_revocations
@@ -43,7 +44,7 @@ class Robot:
 
     def __init__(self, folder: Path, start: Start, probe: Probe, **changes: object) -> None:
         from opc_interfaces.action import RunEpisodes
-        from opc_interfaces.msg import SafetyEvent
+        from opc_interfaces.msg import RobotStatus, SafetyEvent
         from rclpy.action import ActionClient
         from std_msgs.msg import String
 
@@ -56,12 +57,18 @@ class Robot:
         parameters = runner_parameters(folder, ROBOT, ["full"], heartbeat_s=60.0) | changes
         self.process = start("policy_runner", f"/{ROBOT}", **parameters)
         self.safety_events: list[Any] = probe.listen(SafetyEvent, f"/{ROBOT}/safety/event", topics.RECORDED)
+        self._statuses: list[Any] = probe.listen(RobotStatus, f"/{ROBOT}/robot/status", topics.LATEST)
         self._client = ActionClient(probe.node, RunEpisodes, f"/{ROBOT}/run_episodes")
         probe.until(self._client.server_is_ready, "the runner does not come up")
         probe.until(lambda: probe.node.count_publishers(f"/{ROBOT}/safety/event"), "the runner tells nothing")
         self._journal = RobotJournal(folder / ROBOT / "journal.db", 0)
         heartbeat = probe.publisher(String, "/deployment/heartbeat", topics.RECORDED)
         probe.node.create_timer(0.2, lambda: heartbeat.publish(String(data="beat")))
+
+    def _session(self) -> str:
+        """This start of the runner, as it tells everybody."""
+        self._probe.until(lambda: self._statuses, "the runner tells no status")
+        return str(json.loads(from_text(self._statuses[-1].session).payload)["content"]["session"])
 
     def send(self, candidate: Candidate, permit_id: str = "") -> Any:
         """A goal of one episode that is in order; gives its handle."""
@@ -78,6 +85,7 @@ class Robot:
             issued_ns=now_ns,
             expires_ns=now_ns + 600 * SECOND,
             audit_head=AuditHead(),
+            session=self._session(),
         )
         goal = self._goal_kind.Goal(
             permit=permit_to_msg(sign_permit(permit, self._signer)),
