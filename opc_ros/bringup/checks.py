@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from opc_ros.bringup.key_checks import missing_keys
 from opc_ros.errors import SetupError
 
 SMALLEST_FREE_GB = 5.0
@@ -38,6 +39,8 @@ def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_top
     yield _check_sandbox()
     yield _check_store(store)
     yield _check_disk(store)
+    for detail, remedy in missing_keys(Path("deployment"), Path("robots")):
+        yield SystemCheck("keys", "missing", detail, remedy)
     if ros.status == "ok":
         yield _check_camera(find_cameras, camera_topic)
 
