@@ -103,10 +103,10 @@ class _StrictLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             # A few nested aliases stand for more text than any memory holds once they are written out.
-            self._refuse(self.peek_event(), "uses an alias (*name), expected every value written out")
+            self._refuse(self.peek_event(), "uses an alias (*name), expected every value written out")  # type: ignore[no-untyped-call]
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            self._refuse(self.peek_event(), f"is nested deeper than {MAX_DEPTH}")
+            self._refuse(self.peek_event(), f"is nested deeper than {MAX_DEPTH}")  # type: ignore[no-untyped-call]
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
         return node

@@ -25,7 +25,7 @@ class CameraModel:
         k1, k2 = self.distortion
         squared = (flat**2).sum(axis=1, keepdims=True)
         flat = flat * (1 + k1 * squared + k2 * squared**2)
-        return flat @ self.intrinsics[:2, :2].T + self.intrinsics[:2, 2]
+        return np.asarray(flat @ self.intrinsics[:2, :2].T + self.intrinsics[:2, 2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class JointWatch:
         """Where the arm can be told to stay (J,): the last plausible reading, if it came within so many seconds."""
         if not self._plausible or self._now() - self._plausible[-1][0] > within_s:
             return None
-        return np.clip(self._plausible[-1][1], self._limits.lower_rad, self._limits.upper_rad)
+        return np.asarray(np.clip(self._plausible[-1][1], self._limits.lower_rad, self._limits.upper_rad))
 
     def _doubt(self, positions_rad: np.ndarray, age_s: float) -> str:
         if not np.isfinite(positions_rad).all():

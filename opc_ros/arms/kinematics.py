@@ -126,7 +126,7 @@ class Kinematics:
                 return np.linalg.solve(jacobian, error)
             except np.linalg.LinAlgError:
                 pass
-        return np.linalg.lstsq(jacobian, error, rcond=1e-9)[0]
+        return np.asarray(np.linalg.lstsq(jacobian, error, rcond=1e-9)[0])
 
     def _tell_side(self, joints_rad: np.ndarray) -> bool:
         """On which side of its singularities an arm stands: elbow up or down, wrist turned over or not."""

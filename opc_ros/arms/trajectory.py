@@ -45,22 +45,22 @@ class Trajectory:
 
     @property
     def goal_rad(self) -> np.ndarray:  # (J,)
-        return self.positions_rad[-1]
+        return np.asarray(self.positions_rad[-1])
 
     def sample(self, seconds: float) -> np.ndarray:
         """Joint angles (J,) at a time, by cubic interpolation; the first or last outside the time range."""
         times = self.times_s
         if seconds <= times[0]:
-            return self.positions_rad[0]
+            return np.asarray(self.positions_rad[0])
         if seconds >= times[-1]:
-            return self.positions_rad[-1]
+            return np.asarray(self.positions_rad[-1])
         after = int(np.searchsorted(times, seconds, side="right"))
         span = times[after] - times[after - 1]
         u = (seconds - times[after - 1]) / span
         start, end = self.positions_rad[after - 1], self.positions_rad[after]
         leave, arrive = self.velocities_rad_s[after - 1] * span, self.velocities_rad_s[after] * span
         chord = end - start
-        return start + u * (leave + u * (3 * chord - 2 * leave - arrive + u * (leave + arrive - 2 * chord)))
+        return np.asarray(start + u * (leave + u * (3 * chord - 2 * leave - arrive + u * (leave + arrive - 2 * chord))))
 
 
 def plan_line(

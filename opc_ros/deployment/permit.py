@@ -74,7 +74,8 @@ def open_permit(signed: Signed, keys: TrustedKeys) -> Permit:
 
 def open_revocations(signed: Signed, keys: TrustedKeys) -> Revocations:
     """The list inside, if a trusted key signed exactly this text."""
-    return open_document(signed, keys, "revocations", _RevocationsPayload).content
+    revocations: Revocations = open_document(signed, keys, "revocations", _RevocationsPayload).content
+    return revocations
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def _choose_of_two(first_draw: np.ndarray, second_draw: np.ndarray, rng: np.rand
     others = second_draw.copy()
     np.put_along_axis(others, first[..., None], -1.0, axis=-1)
     second = others.argmax(axis=-1) if others.shape[-1] > 1 else first
-    return np.where(rng.random(first.shape) < 0.5, first, second)
+    return np.asarray(np.where(rng.random(first.shape) < 0.5, first, second))
 
 
 def draw_rates(density: np.ndarray, rng: np.random.Generator) -> np.ndarray:

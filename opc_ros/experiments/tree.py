@@ -49,7 +49,7 @@ class TreeSettings:
     @property
     def inner_nodes(self) -> int:
         """Nodes are numbered like a heap: 1 is the root, 2n and 2n + 1 the children of n, leaves come last."""
-        return 2**self.decisions - 1
+        return int(2**self.decisions - 1)
 
     def leaf_rewards(self) -> np.ndarray:
         """Reward of each leaf, (2^D,)."""
@@ -137,7 +137,7 @@ def measure_success(q: np.ndarray, settings: TreeSettings) -> np.ndarray:
         left, right = values[:, 2 * nodes], values[:, 2 * nodes + 1]
         chosen = np.where(is_right[:, nodes - 1], right, left)
         values[:, nodes] = (1 - settings.slip) * chosen + settings.slip * (left + right) / 2
-    return values[:, 1 : settings.inner_nodes + 1].mean(axis=1)
+    return np.asarray(values[:, 1 : settings.inner_nodes + 1].mean(axis=1))
 
 
 def collect_episodes(settings: TreeSettings, rng: np.random.Generator) -> TreeEpisodes:

@@ -121,7 +121,7 @@ class PredictedSuccess:
 
     def marginal(self) -> np.ndarray:
         """Each candidate's density over the grid of rates, (K, G)."""
-        return np.einsum("h,hkg->kg", self.weight, self.density)
+        return np.asarray(np.einsum("h,hkg->kg", self.weight, self.density))
 
 
 def predict_success(field: Field, prior: Prior | None = None) -> PredictedSuccess:

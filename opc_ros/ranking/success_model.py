@@ -145,7 +145,7 @@ def chance_better(density: np.ndarray, other: int, margin: float = 0.0) -> np.nd
 
 def _all_others_below(density: np.ndarray, tolerance: float) -> np.ndarray:
     log_below = np.log(np.maximum(_below(_cumulate(density), RATES + tolerance), _LEAST))
-    return np.exp(log_below.sum(axis=-2, keepdims=True) - log_below)
+    return np.asarray(np.exp(log_below.sum(axis=-2, keepdims=True) - log_below))
 
 
 def _cumulate(density: np.ndarray) -> np.ndarray:

@@ -67,7 +67,7 @@ def top_k_probabilities(samples: np.ndarray, k: int) -> np.ndarray:
         raise ScoreError(f"k is {k}, expected 1 to {samples.shape[1]}, the number of candidates")
     best, worst = rank_bounds(samples)
     places = np.clip(k - best + 1, 0, worst - best + 1)
-    return np.mean(places / (worst - best + 1), axis=0)
+    return np.asarray(np.mean(places / (worst - best + 1), axis=0))
 
 
 def beat_probabilities(samples: np.ndarray) -> np.ndarray:

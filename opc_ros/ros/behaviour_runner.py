@@ -123,7 +123,7 @@ class BehaviourRunner(OpcNode[S]):
             pass
 
     def _is_candidate_running(self) -> bool:
-        return self._runner_state == RobotStatus.RUNNING
+        return bool(self._runner_state == RobotStatus.RUNNING)
 
     def _on_runner(self, msg: RobotStatus) -> None:
         self._runner_state = msg.state

@@ -32,7 +32,7 @@ TRUST_SETTINGS = frozenset({"robot", "keys", "people", "store", "state", "candid
 _OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
 
 
-class OpcNode(LifecycleNode, Generic[S]):
+class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no types
     """A node whose parameters are the fields of one dataclass.
 
     A subclass names itself and its settings, and fills in `setup`, `start` and `pause`. What `setup` takes hold of, it
@@ -251,7 +251,7 @@ def _is_array(value: object) -> bool:
     return not isinstance(value, str | bytes) and hasattr(value, "__iter__")
 
 
-def _describe(field: dataclasses.Field, *, is_fixed: bool) -> ParameterDescriptor:
+def _describe(field: dataclasses.Field[Any], *, is_fixed: bool) -> ParameterDescriptor:
     """Typing is dynamic, so that 10 does for 10.0 and every complaint comes from one place, in one form."""
     descriptor = ParameterDescriptor(
         description=field.metadata.get("meaning", ""), dynamic_typing=True, read_only=is_fixed

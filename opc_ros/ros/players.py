@@ -69,14 +69,14 @@ class ServicePlayer:
         self._timeout_s = timeout_s
         self._episode_id = episode_id
         self._seed, self._step = 0, 0
-        self._destroy = lambda: node.destroy_client(self._client)
+        self._node = node
 
     @property
     def name(self) -> str:
         return self._service.strip("/").replace("/", ".")
 
     def close(self) -> None:
-        self._destroy()
+        self._node.destroy_client(self._client)
 
     def begin(self, seed: int) -> None:
         self._seed, self._step = seed, 0

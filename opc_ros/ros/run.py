@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import rclpy
 from rclpy.exceptions import (
@@ -42,7 +43,7 @@ _WRONG_USAGE = (
 )
 
 
-def run_node(kind: type[OpcNode], argv: Sequence[str] | None = None, *, threads: int = 1) -> int:
+def run_node(kind: type[OpcNode[Any]], argv: Sequence[str] | None = None, *, threads: int = 1) -> int:
     """Exit 0 done or stopped by a signal, 1 refused or failed, 2 wrong usage."""
     words = list(sys.argv if argv is None else [kind.NAME, *argv])
     with _caught_signals() as stopping:
@@ -60,7 +61,7 @@ def run_node(kind: type[OpcNode], argv: Sequence[str] | None = None, *, threads:
             rclpy.try_shutdown()
 
 
-def _run(kind: type[OpcNode], threads: int, stopping: threading.Event) -> int:
+def _run(kind: type[OpcNode[Any]], threads: int, stopping: threading.Event) -> int:
     node = kind()
     executor: Executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     try:
@@ -75,7 +76,7 @@ def _run(kind: type[OpcNode], threads: int, stopping: threading.Event) -> int:
         node.close()
 
 
-def _parse_usage(kind: type[OpcNode], words: Sequence[str]) -> None:
+def _parse_usage(kind: type[OpcNode[Any]], words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog=kind.NAME,
         usage=f"{kind.NAME} [--ros-args -p PARAMETER:=VALUE ... -r __ns:=/ROBOT]",
@@ -88,7 +89,7 @@ def _parse_usage(kind: type[OpcNode], words: Sequence[str]) -> None:
     parser.parse_args(words)
 
 
-def _complain(kind: type[OpcNode], error: Exception, code: int) -> int:
+def _complain(kind: type[OpcNode[Any]], error: Exception, code: int) -> int:
     print(f"{kind.NAME}: {' '.join(str(error).split())}", file=sys.stderr)
     return code
 

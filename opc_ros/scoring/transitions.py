@@ -33,7 +33,7 @@ class Episodes:
     @property
     def ends(self) -> np.ndarray:
         """Index of each episode's last transition, (E,)."""
-        return self.starts + self.lengths - 1
+        return np.asarray(self.starts + self.lengths - 1)
 
     def sum_each(self, values: np.ndarray) -> np.ndarray:
         """Sum of a per-transition array (N,) over each episode, (E,) in double precision."""

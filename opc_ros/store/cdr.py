@@ -84,7 +84,7 @@ class CdrReader:
         self._offset = _START
 
     def uint8(self) -> int:
-        return self._unpack("B")
+        return int(self._unpack("B"))
 
     def boolean(self) -> bool:
         value = self.uint8()
@@ -93,10 +93,10 @@ class CdrReader:
         return value == 1
 
     def uint32(self) -> int:
-        return self._unpack("I")
+        return int(self._unpack("I"))
 
     def int64(self) -> int:
-        return self._unpack("q")
+        return int(self._unpack("q"))
 
     def float64s(self) -> tuple[float, ...]:
         count = self.uint32()
@@ -123,7 +123,7 @@ class CdrReader:
         nanoseconds = self.uint32()
         if seconds < 0 or nanoseconds >= 1_000_000_000:
             raise CdrError(f"time is {seconds} s and {nanoseconds} ns, expected no negative and below 1e9 ns")
-        return seconds * 1_000_000_000 + nanoseconds
+        return int(seconds * 1_000_000_000 + nanoseconds)
 
     def blob(self) -> bytes:
         """A field of type uint8[]."""

@@ -26,6 +26,7 @@ from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.statement import Kind, Statement, check_statement
 from opc_ros.errors import OpcError, StatementRefused
 from opc_ros.policies.registry import CandidateRegistry
+from opc_ros.ranking import RankedCandidate
 from opc_ros.store import open_store
 from opc_ros.workflows.labelling import to_label
 
@@ -161,7 +162,7 @@ class StatementHandler:
         filed = submit_request(self._queue, self._rules, new, decision, secrets.token_hex(4), now_ns, statement)
         return Outcome(f"request {filed.id} is {filed.state}: {filed.reason}", filed, decision)
 
-    def _ranked(self) -> tuple:
+    def _ranked(self) -> tuple[RankedCandidate, ...]:
         try:
             return self._gatekeeper.ranking().candidates
         except (OpcError, sqlite3.Error):

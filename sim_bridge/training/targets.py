@@ -41,7 +41,7 @@ class MonteCarloTargets:
         self._targets = (replay.final_reward * gamma**replay.steps_left).astype(np.float32)
 
     def targets(self, rows: np.ndarray, step: int) -> np.ndarray:
-        return self._targets[rows]
+        return np.asarray(self._targets[rows])
 
     def follow(self, network: QNetwork) -> None:
         """Outcomes do not change."""
@@ -69,7 +69,7 @@ class BellmanTargets:
         following = self._replay.observations(rows[running] + 1)
         _, best = greedy_actions(self._lagging, following, ActionBounds(), search, recipe.seed + step)
         targets[running] = recipe.gamma * best
-        return targets
+        return np.asarray(targets)
 
     def follow(self, network: QNetwork) -> None:
         # The copy is rearranged for inference; the original goes on training.

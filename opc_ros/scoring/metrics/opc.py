@@ -108,7 +108,9 @@ def best_margin(positives: np.ndarray, negatives: np.ndarray, prior: float) -> f
         return 0.0
 
     def margin(positives_above: np.ndarray, negatives_above: np.ndarray) -> np.ndarray:
-        return positives_above * (prior / positives.size) - (positives_above + negatives_above) / transitions
+        return np.asarray(
+            positives_above * (prior / positives.size) - (positives_above + negatives_above) / transitions
+        )
 
     first = np.arange(0, positives.size, _BLOCK)
     positives_above = positives.size - first
@@ -169,7 +171,7 @@ class _SortedCandidate:
         for index in np.argsort(-reachable.mean(axis=1)).tolist():
             if (reachable[index] > best).any():
                 self._walk(index, margins.steps, starts[index], best)
-        return best
+        return np.asarray(best)
 
     def _walk(self, stretch: int, steps: list[np.ndarray], margin: np.ndarray, best: np.ndarray) -> None:
         """Raise best (R,) to the margins met within a stretch that begins with this margin (R,)."""

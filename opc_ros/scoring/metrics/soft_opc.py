@@ -55,7 +55,7 @@ class SoftOpc:
             positive = weights[:, :successes] @ columns[:successes]
             everything = positive + weights[:, successes:] @ columns[successes:]
             check_both_outcomes(positive[:, -1], everything[:, -1])
-            return prior * positive[:, :-1] / positive[:, -1:] - everything[:, :-1] / everything[:, -1:]
+            return np.asarray(prior * positive[:, :-1] / positive[:, -1:] - everything[:, :-1] / everything[:, -1:])
 
         return score
 

@@ -41,7 +41,7 @@ class SoftOpcOverSpread:
             total = (weights @ candidates.lengths)[:, None]
             variance = weights @ squares / total - (weights @ offsets / total) ** 2
             spread = np.sqrt(np.maximum(variance, 0.0))
-            return np.divide(scores, spread, out=np.zeros_like(scores), where=spread > least)
+            return np.asarray(np.divide(scores, spread, out=np.zeros_like(scores), where=spread > least))
 
         return score
 
