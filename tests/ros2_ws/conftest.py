@@ -49,7 +49,11 @@ def build_workspace(folder: Path, *options: str) -> Workspace:
     subprocess.run(
         [
             *(colcon, f"--log-base={folder / 'log'}", "build", f"--base-paths={ROOT / 'ros2_ws' / 'src'}"),
-            *("--packages-select=opc_ros", f"--build-base={folder / 'build'}", f"--install-base={folder / 'install'}"),
+            *(
+                "--packages-ignore=opc_interfaces",
+                f"--build-base={folder / 'build'}",
+                f"--install-base={folder / 'install'}",
+            ),
             *(*options, "--cmake-args", f"-DPython3_EXECUTABLE={sys.executable}"),
         ],
         cwd=folder,
