@@ -40,6 +40,11 @@ SIMULATE_EXAMPLES = """examples:
 A table has the columns name, score, success. Without one, the 15 real-world models of Irpan et al. (2019) are used."""
 
 
+ROBOT_HEADERS = ("robot", "state", "lent to", "rung", "episodes", "notes")
+# Episodes at reduced and at full speed count for the gate, on twins that stand for real arms as well.
+REQUEST_HEADERS = ("request", "state", "candidate", "rung", "this rung", "reduced+full", "interval", "reason")
+
+
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "deploy",
@@ -139,29 +144,44 @@ def _add_simulate(actions: Any) -> None:
 def run_status(arguments: argparse.Namespace) -> int:
     import time
 
+    from opc_ros.cli.table import format_table
     from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.status import describe_deployment
 
-    with DeploymentFolder(arguments.state).open() as (queue, _):
+    with DeploymentFolder(arguments.state).look() as queue:
         document = describe_deployment(queue, time.time_ns(), arguments.request)
     if arguments.json:
         print(json.dumps(document))
         return 0
-    print(f"champion  {document['champion'][:12] or 'none'}")
-    for robot in document["robots"]:
-        lease = robot["lease"]
-        doing = f"{lease['episodes']} episodes of {lease['candidate_id'][:12]} ({lease['rung']})" if lease else "free"
-        notes = [f"halted by {robot['halted_by']}"] if robot["halted_by"] else []
-        notes += [f"rests {robot['rests_s']} s"] if robot["rests_s"] else []
-        print(f"robot     {robot['robot']:<12} {robot['state']:<10} {doing} {', '.join(notes)}".rstrip())
-    for request in document["requests"]:
-        real, rung = request["real"], request["on_this_rung"]
-        print(
-            f"request   {request['id']:<12} {request['state']:<9} {request['name']:<24} rung {request['rung']:<8}"
-            f" {rung['successes']}/{rung['trials']} here, {real['successes']}/{real['trials']} real"
-            f" [{real['interval'][0]:.2f}, {real['interval'][1]:.2f}]  {request['reason']}"
-        )
+    print(f"champion  {document['champion_name'] or 'none'}")
+    if document["robots"]:
+        print("\n" + format_table(ROBOT_HEADERS, [_robot_row(robot) for robot in document["robots"]]))
+    if document["requests"]:
+        print("\n" + format_table(REQUEST_HEADERS, [_request_row(request) for request in document["requests"]]))
     return 0
+
+
+def _robot_row(robot: dict[str, Any]) -> tuple[str, ...]:
+    lease = robot["lease"]
+    lent = (lease["name"], lease["rung"], str(lease["episodes"])) if lease else ("nobody", "", "")
+    notes = [f"halted by {robot['halted_by']}"] if robot["halted_by"] else []
+    notes += [f"rests {robot['rests_s']} s"] if robot["rests_s"] else []
+    return (robot["robot"], robot["state"], *lent, ", ".join(notes))
+
+
+def _request_row(request: dict[str, Any]) -> tuple[str, ...]:
+    """A request that has robots is running, whatever it still waits in the queue for."""
+    real, rung = request["real"], request["on_this_rung"]
+    return (
+        request["id"],
+        f"runs on {', '.join(request['running_on'])}" if request["running_on"] else request["state"],
+        request["name"],
+        request["rung"],
+        f"{rung['successes']}/{rung['trials']}",
+        f"{real['successes']}/{real['trials']}",
+        f"[{real['interval'][0]:.2f}, {real['interval'][1]:.2f}]" if real["trials"] else "",
+        request["reason"],
+    )
 
 
 def run_request(arguments: argparse.Namespace) -> int:

@@ -110,6 +110,6 @@ def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:
     keeper = make_gatekeeper(arguments)
     if not (arguments.state / "queue.db").is_file():
         return keeper.decide(candidate_id, {}, "")
-    with DeploymentFolder(arguments.state).open() as (queue, _):
+    with DeploymentFolder(arguments.state).look() as queue:
         champion = queue.champion()
         return keeper.decide(candidate_id, queue.real_results(), champion[0] if champion else "")

@@ -87,8 +87,7 @@ class AuditLog:
 
     def head(self) -> AuditHead:
         """Length and last hash, as of now."""
-        tail = read_tail(self._path)
-        return AuditHead(tail[-1].n, tail[-1].hash) if tail else AuditHead()
+        return find_head(self._path)
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
@@ -133,6 +132,12 @@ class AuditLog:
             os.truncate(self._path, keep)
             os.fsync(file.fileno())
         return self.head()
+
+
+def find_head(path: Path) -> AuditHead:
+    """Length and last hash of an audit log as of now, for whoever only reads it; nothing where there is none."""
+    tail = read_tail(path) if path.exists() else []
+    return AuditHead(tail[-1].n, tail[-1].hash) if tail else AuditHead()
 
 
 def entry_hash(core: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from opc_ros.deployment.audit_log import PATIENCE_S, AuditLog
 from opc_ros.deployment.keys import Signer, load_signer
 from opc_ros.deployment.queue import Queue, ignore_moment
+from opc_ros.deployment.queue_reader import QueueReader, look_into_queue
 from opc_ros.errors import DeploymentError
 
 
@@ -29,9 +30,19 @@ class DeploymentFolder:
 
     def signer(self) -> Signer:
         """The key that everything here is signed with."""
+        self._require()
+        return load_signer(self.keys)
+
+    @contextmanager
+    def look(self) -> Iterator[QueueReader]:
+        """The queue for whoever only reads it: needs no key and writes nothing."""
+        self._require()
+        with look_into_queue(self.path) as queue:
+            yield queue
+
+    def _require(self) -> None:
         if not self.path.is_dir():
             raise DeploymentError(f"{self.path}: no such folder; begin one with `opc keys create {self.keys}`")
-        return load_signer(self.keys)
 
     @contextmanager
     def open(

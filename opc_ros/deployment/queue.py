@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import sqlite3
@@ -13,24 +12,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from opc_ros.deployment.audit_log import PATIENCE_S, AuditLog
-from opc_ros.deployment.decision import RealResult
-from opc_ros.deployment.permit import Rung
-from opc_ros.deployment.queue_rows import (
-    OPEN_LEASE_STATES,
-    SCHEMA,
-    Lease,
-    Request,
-    RobotRow,
-    RungTally,
-    to_lease,
-    to_request,
-    to_robot,
-)
+from opc_ros.deployment.queue_reader import FILE_NAME, FORMAT, QueueReader, no_queue
+from opc_ros.deployment.queue_rows import SCHEMA
 from opc_ros.deployment.statement import Statement
 from opc_ros.documents import canonical_json, parse_json
-from opc_ros.errors import AuditLogDamaged, DeploymentError, DiskFull, QueueBusy, SchedulerBusy, StatementRefused
+from opc_ros.errors import AuditLogDamaged, QueueBusy, SchedulerBusy, StatementRefused
 
-FORMAT = 1
 _TABLES = "SELECT 1 FROM sqlite_master WHERE name IN ('facts', 'statements')"  # the first and the newest
 
 
@@ -38,14 +25,7 @@ def ignore_moment(moment: str) -> None:
     """For everyone but tests that kill the program at a chosen moment."""
 
 
-_WAY_BACK = (
-    "stop the scheduler, put back the newest good copy of queue.db without its -wal and -shm; the audit log beside it "
-    "says what was decided since (`opc audit show`)"
-)
-_BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
-
-
-class Queue:
+class Queue(QueueReader):
     """Everything the scheduler knows; what is not in here or on a robot does not exist.
 
     A change is one transaction together with the events that tell it. Events are copied to the audit log right after:
@@ -62,30 +42,24 @@ class Queue:
     ) -> None:
         """`patience_s` is how long to wait for another program that is changing it."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
         self.audit_log = audit_log
         self._probe = probe
         self._lock = threading.RLock()
         self._epoch: int | None = None
         self._claim_file: TextIO | None = None
-        path = folder / "queue.db"
+        path = folder / FILE_NAME
         try:
-            self._database = sqlite3.connect(path, isolation_level=None, timeout=patience_s, check_same_thread=False)
-            self._database.row_factory = sqlite3.Row
+            database = sqlite3.connect(path, isolation_level=None, timeout=patience_s, check_same_thread=False)
+            super().__init__(folder, database)
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             if len(self.rows(_TABLES)) < 2 or not self.fact("format"):
                 # Only then: whoever just looks must not wait for those who write.
                 self._database.executescript(SCHEMA)
                 self._database.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (str(FORMAT),))
-            found = self.fact("format")
-            (state,) = self.rows("PRAGMA integrity_check(1)")[0]
         except (sqlite3.Error, ValueError, TypeError) as error:
-            raise DeploymentError(f"{path}: no scheduler queue: {error}; {_WAY_BACK}") from error
-        if state != "ok":
-            raise DeploymentError(f"{path}: damaged: {' '.join(state.split())}; {_WAY_BACK}")
-        if found != FORMAT:
-            raise DeploymentError(f"{path}: format {found}, this program knows {FORMAT}")
+            raise no_queue(path, error) from error
+        self.check_whole()
         with suppress(QueueBusy):
             self.copy_events_to_audit_log()
 
@@ -149,8 +123,8 @@ class Queue:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise self._explain(error, self.folder / "queue.db") from error
-            raise QueueBusy(f"{self.folder / 'queue.db'}: another program is changing it and does not end") from error
+                raise self._explain(error, self.folder / FILE_NAME) from error
+            raise QueueBusy(f"{self.folder / FILE_NAME}: another program is changing it and does not end") from error
 
     def copy_events_to_audit_log(self) -> None:
         """Append every event the audit log does not have yet, in order."""
@@ -175,47 +149,10 @@ class Queue:
         try:
             return self._database.execute(statement, values).rowcount
         except sqlite3.DatabaseError as error:
-            raise self._explain(error, self.folder / "queue.db") from error
-
-    def rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
-        try:
-            return self._database.execute(statement, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise self._explain(error, self.folder / "queue.db") from error
-
-    def _explain(self, error: sqlite3.DatabaseError | OSError, path: Path) -> Exception:
-        """One line for what a disk does to us; anything else is a mistake of ours and stays what it is."""
-        if isinstance(error, OSError):
-            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            told = error.strerror or str(error)
-        else:
-            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            told = " ".join(str(error).split())
-        if is_full:
-            return DiskFull(f"{path}: {told}; nothing is lent until there is space")
-        # Text that is no text has no code of SQLite's.
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-        if isinstance(error, OSError) or code & 0xFF in _BROKEN:
-            return DeploymentError(f"{path}: {told}; {_WAY_BACK}")
-        return error
-
-    def fact(self, name: str) -> int:
-        found = self.rows("SELECT value FROM facts WHERE name = ?", name)
-        return int(found[0][0]) if found else 0
+            raise self._explain(error, self.folder / FILE_NAME) from error
 
     def set_fact(self, name: str, value: int) -> None:
         self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, str(value))
-
-    def requests(self, *states: str) -> list[Request]:
-        marks = ", ".join("?" * len(states))
-        where = f"WHERE state IN ({marks})" if states else ""
-        return [to_request(row) for row in self.rows(f"SELECT * FROM requests {where} ORDER BY seq", *states)]
-
-    def request(self, request_id: str) -> Request:
-        found = self.rows("SELECT * FROM requests WHERE id = ?", request_id)
-        if not found:
-            raise DeploymentError(f"request {request_id!r}: there is none; `opc deploy status` lists them")
-        return to_request(found[0])
 
     def set_request(self, request_id: str, **values: Any) -> None:
         names = ", ".join(f"{name} = ?" for name in values)
@@ -231,74 +168,5 @@ class Queue:
         except sqlite3.IntegrityError:
             raise StatementRefused(f"{statement.kind} by {statement.person}: was acted on already") from None
 
-    def has_nonce(self, nonce: str) -> bool:
-        return bool(self.rows("SELECT 1 FROM statements WHERE nonce = ?", nonce))
-
-    def envelopes(self, request_id: str) -> list[str]:
-        """What people signed about a request, oldest first."""
-        rows = self.rows("SELECT envelope FROM statements WHERE request_id = ? ORDER BY at_ns", request_id)
-        return [str(row[0]) for row in rows]
-
-    def open_leases(self) -> list[Lease]:
-        marks = ", ".join("?" * len(OPEN_LEASE_STATES))
-        found = self.rows(f"SELECT * FROM leases WHERE state IN ({marks}) ORDER BY seq", *OPEN_LEASE_STATES)
-        return [to_lease(row) for row in found]
-
-    def lost_leases(self) -> list[Lease]:
-        """Of which nobody has asked the robot's journal yet."""
-        return [to_lease(row) for row in self.rows("SELECT * FROM leases WHERE state = 'lost' ORDER BY seq")]
-
-    def lease(self, lease_id: str) -> Lease | None:
-        found = self.rows("SELECT * FROM leases WHERE id = ?", lease_id)
-        return to_lease(found[0]) if found else None
-
     def set_lease(self, lease_id: str, state: str) -> None:
         self.execute("UPDATE leases SET state = ? WHERE id = ?", state, lease_id)
-
-    def robots(self) -> dict[str, RobotRow]:
-        return {row["name"]: to_robot(row) for row in self.rows("SELECT * FROM robots ORDER BY name")}
-
-    def tally(self, request: Request) -> RungTally:
-        """What a request has done on its present rung."""
-        done = self.rows(
-            "SELECT coalesce(sum(success), 0), count(success), count(*) - count(success),"
-            " coalesce(sum(safety_events), 0) FROM results WHERE request_id = ? AND rung = ?",
-            request.id,
-            request.rung,
-        )[0]
-        lent = self.rows(
-            "SELECT coalesce(sum(episodes - (SELECT count(*) FROM results WHERE lease_id = leases.id)), 0)"
-            " FROM leases WHERE request_id = ? AND rung = ? AND state IN ('granted', 'running', 'revoking')",
-            request.id,
-            request.rung,
-        )[0]
-        lost = self.rows(
-            "SELECT count(*) FROM leases WHERE request_id = ? AND rung = ? AND state IN ('lost', 'settled')",
-            request.id,
-            request.rung,
-        )[0]
-        return RungTally(done[0], done[1], done[2] + lost[0], done[3], outstanding=lent[0])
-
-    def real_results(self, rungs: tuple[Rung, ...] = (Rung.REDUCED, Rung.FULL)) -> dict[str, RealResult]:
-        """What each candidate has done on real arms, at reduced speed and at full, over all its requests."""
-        found = self.rows(
-            "SELECT candidate_id, sum(success), count(success) FROM results"
-            f" WHERE rung IN ({', '.join('?' * len(rungs))}) AND success IS NOT NULL GROUP BY candidate_id",
-            *rungs,
-        )
-        return {row[0]: RealResult(int(row[1]), int(row[2])) for row in found}
-
-    def outcomes(self, candidate_id: str, rung: Rung = Rung.FULL) -> list[bool]:
-        """Successes and failures of one candidate on a rung, in the order they came."""
-        found = self.rows(
-            "SELECT success FROM results WHERE candidate_id = ? AND rung = ? AND success IS NOT NULL"
-            " ORDER BY at_ns, episode_id",
-            candidate_id,
-            rung,
-        )
-        return [bool(row[0]) for row in found]
-
-    def champion(self) -> tuple[str, float] | None:
-        """The present champion's id and score."""
-        found = self.rows("SELECT candidate_id, score FROM champions WHERE is_withdrawn = 0 ORDER BY seq DESC LIMIT 1")
-        return (found[0][0], found[0][1]) if found else None

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+from opc_ros.deployment.audit_log import find_head
 from opc_ros.deployment.confidence import success_interval
 from opc_ros.deployment.decision import RealResult
-from opc_ros.deployment.queue import Queue
-from opc_ros.deployment.queue_rows import Request
+from opc_ros.deployment.folder import DeploymentFolder
+from opc_ros.deployment.queue_reader import QueueReader
+from opc_ros.deployment.queue_rows import Lease, Request
 
 
-def describe_deployment(queue: Queue, now_ns: int, request_id: str = "") -> dict[str, Any]:
+def describe_deployment(queue: QueueReader, now_ns: int, request_id: str = "") -> dict[str, Any]:
     """What `opc deploy status --json` prints; with a request's id, that request alone."""
-    requests = [queue.request(request_id)] if request_id else queue.requests()
+    everyone = queue.requests()
+    names = {request.candidate_id: request.name for request in everyone}
+    requests = [queue.request(request_id)] if request_id else everyone
     real = queue.real_results()
     champion = queue.champion()
+    champion_id = champion[0] if champion else ""
     leases = {lease.robot: lease for lease in queue.open_leases()}
     return {
-        "champion": champion[0] if champion else "",
-        "requests": [_describe_request(queue, request, real) for request in requests],
+        "champion": champion_id,
+        "champion_name": names.get(champion_id, champion_id[:12]),
+        "requests": [
+            _describe_request(queue, request, real)
+            | {"running_on": [lease.robot for lease in leases.values() if lease.request_id == request.id]}
+            for request in requests
+        ],
         "robots": [
             {
                 "robot": robot.name,
@@ -27,16 +38,20 @@ def describe_deployment(queue: Queue, now_ns: int, request_id: str = "") -> dict
                 "halted_by": robot.halted_by,
                 "rests_s": max(0, (robot.rest_until_ns - now_ns) // 1_000_000_000),
                 "serving": robot.serving,
-                "lease": dataclasses.asdict(leases[robot.name]) if robot.name in leases else None,
+                "lease": _describe_lease(leases[robot.name], names) if robot.name in leases else None,
             }
             for robot in queue.robots().values()
         ],
         "revoked_permits": queue.rows("SELECT count(*) FROM revoked")[0][0],
-        "audit_log": dataclasses.asdict(queue.audit_log.head()),
+        "audit_log": dataclasses.asdict(find_head(DeploymentFolder(queue.folder).audit_log)),
     }
 
 
-def _describe_request(queue: Queue, request: Request, real: dict[str, RealResult]) -> dict[str, Any]:
+def _describe_lease(lease: Lease, names: Mapping[str, str]) -> dict[str, Any]:
+    return dataclasses.asdict(lease) | {"name": names.get(lease.candidate_id, lease.candidate_id[:12])}
+
+
+def _describe_request(queue: QueueReader, request: Request, real: dict[str, RealResult]) -> dict[str, Any]:
     tally = queue.tally(request)
     result = real.get(request.candidate_id, RealResult(0, 0))
     low, high = success_interval(result.successes, result.trials)

@@ -85,20 +85,19 @@ def _describe_ranking(folders: LabFolders, waiting: list[str]) -> list[str]:
 
 
 def _describe_deployment(path: Path, now_ns: int, waiting: list[str]) -> list[str]:
-    with DeploymentFolder(path).open() as (queue, _):
+    with DeploymentFolder(path).look() as queue:
         document = describe_deployment(queue, now_ns)
-    names = {request["candidate_id"]: request["name"] for request in document["requests"]}
-    champion = document["champion"]
     states: dict[str, int] = {}
     for request in document["requests"]:
-        states[request["state"]] = states.get(request["state"], 0) + 1
+        state = "running" if request["running_on"] else request["state"]
+        states[state] = states.get(state, 0) + 1
         if request["state"] == "waiting":
             waiting.append(f"request {request['id']} ({request['name']}): `opc deploy approve` or `reject` it")
-    lines = [f"champion {names.get(champion, champion[:12]) if champion else 'none'}"]
+    lines = [f"champion {document['champion_name'] or 'none'}"]
     lines.append("requests: " + (", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"))
     for robot in document["robots"]:
         lease = robot["lease"]
-        doing = f"plays {names.get(lease['candidate_id'], '?')} ({lease['rung']})" if lease else "free"
+        doing = f"plays {lease['name']} ({lease['rung']})" if lease else "free"
         if robot["halted_by"]:
             doing = f"halted by {robot['halted_by']}"
             waiting.append(f"{robot['robot']} is halted by {robot['halted_by']}: `opc deploy resume --robot`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from opc_ros.cli.main import main
+from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.gate import DAY_NS
 from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
 from opc_ros.deployment.signing import load_machine_key, make_person_key
@@ -169,6 +171,38 @@ def test_a_request_goes_from_asking_to_the_audit_log(lab: Path, capsys: pytest.C
     code, out, _ = run(capsys, "audit", "verify")
     assert code == 0
     assert "whole, 4 entries" in out
+
+
+def test_status_names_champion_and_robots_and_needs_neither_a_key_nor_write_access(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "deploy", "request", "good", "--json")
+    request_id = json.loads(out)["request_id"]
+    with DeploymentFolder(lab / "deployment").open() as (queue, _), queue.change("test", 1) as _:
+        good = queue.request(request_id).candidate_id
+        lease = (1, "lease", request_id, good, "arm1", "full", 10, "running", "permit", "", 1, 2)
+        queue.execute(f"INSERT INTO leases VALUES ({', '.join('?' * 12)})", *lease)
+        queue.execute("INSERT INTO robots (name, state) VALUES ('arm1', 'ready')")
+        queue.execute("INSERT INTO champions (candidate_id, score, at_ns) VALUES (?, 0.3, 1)", good)
+        for number in range(4):
+            result = (f"e{number}", "lease", request_id, good, "arm1", "full", number > 0, 0, number)
+            queue.execute(f"INSERT INTO results VALUES ({', '.join('?' * 9)})", *result)
+    (lab / "deployment" / "keys" / "scheduler.private.pem").unlink()
+    before = {path: path.stat().st_mtime_ns for path in (lab / "deployment").rglob("*")}
+    code, out, _ = run(capsys, "deploy", "status")
+    assert code == 0
+    lines = [re.split(r"  +", line) for line in out.splitlines() if line]
+    assert lines[0] == ["champion", "good"]
+    assert lines[1] == ["robot", "state", "lent to", "rung", "episodes", "notes"]
+    assert lines[2] == ["arm1", "ready", "good", "full", "10"]
+    assert lines[3][:6] == ["request", "state", "candidate", "rung", "this rung", "reduced+full"]
+    assert lines[4][:3] == [request_id, "runs on arm1", "good"]
+    assert lines[4][5] == "3/4"
+    code, out, _ = run(capsys, "status")
+    assert "champion good" in out
+    assert "requests: 1 running" in out
+    assert run(capsys, "gate", "explain", "good")[2] == ""
+    assert {path: path.stat().st_mtime_ns for path in (lab / "deployment").rglob("*")} == before
 
 
 def test_an_override_needs_a_reason_and_is_kept(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
