@@ -30,6 +30,7 @@ VERBS: tuple[str, ...] = (
     "people",
     "permit",
     "deploy",
+    "stop",
     "audit",
     "console",
     "reproduce",

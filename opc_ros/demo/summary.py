@@ -38,6 +38,7 @@ def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
             candidates=tuple(candidate.candidate_id for candidate in ranking.candidates),
             snapshot=TAG,
             known_success=measured if ran.tried else None,
+            keys=plan.folder / "deployment" / "keys",
             options=RankingOptions(metric=ranking.metric, top_k=ranking.top_k),
         ),
         NoEngine(),
