@@ -25,6 +25,9 @@ PROGRAMS: Mapping[str, str] = {
 # Nothing that moves an arm is among them.
 RESTARTED: frozenset[str] = frozenset({"arm_guard", "recorder", "scheduler", "scorer"})
 
+# They only serve whoever plays: once all others have played what they were told to, there is nothing left for them.
+SERVANTS: frozenset[str] = frozenset({"arm_guard", "recorder", "twin"})
+
 Parameter = bool | int | float | str
 
 

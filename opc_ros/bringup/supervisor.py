@@ -52,11 +52,14 @@ class Supervisor:
         *,
         environment: Mapping[str, str] | None = None,
         is_restarted: Callable[[Startable], bool] = lambda node: False,
+        is_servant: Callable[[Startable], bool] = lambda node: False,
     ) -> None:
         """`write` gets one log line at a time, from several threads; `environment` adds to the caller's.
 
-        `is_restarted` says which nodes are started again when they die, a few times at most.
+        `is_restarted` says which nodes are started again when they die, a few times at most, and `is_servant` which
+        ones nobody waits for: they have no end of their own.
         """
+        self._is_servant = is_servant
         self._is_restarted = is_restarted
         self._restarts: dict[str, list[float]] = {}  # label -> when it was started again
         self._started_s: dict[int, float] = {}  # process -> when it was started
@@ -83,10 +86,10 @@ class Supervisor:
         self.stop()
 
     def wait(self, *, keep_going: bool = False, until: Callable[[], bool] = lambda: False) -> int:
-        """Wait until all nodes have ended, one has failed, or `until` holds; give the exit code for the whole."""
+        """Wait until all but servants have ended, one has failed, or `until` holds; give the exit code for all."""
         reported: set[int] = set()
         has_failed = False
-        while len(reported) < len(self._children) and not until():
+        while not self._is_all_done(reported) and not until():
             for node, child in self._children:
                 code = child.poll()
                 if code is None or child.pid in reported:
@@ -100,6 +103,10 @@ class Supervisor:
                     return 1
             time.sleep(0.05)
         return int(has_failed)
+
+    def _is_all_done(self, reported: set[int]) -> bool:
+        awaited = [child.pid for node, child in self._children if not self._is_servant(node)]
+        return reported.issuperset(awaited or (child.pid for _, child in self._children))
 
     def _start_again(self, node: Startable, child: subprocess.Popen[str], code: int) -> bool:
         """Start a node again that ran for a while and died; one that cannot even start is left to a person."""

@@ -15,9 +15,10 @@ EXAMPLES = """examples:
   opc up --list
 
 `ros2 launch opc_ros scripted.launch.py` starts the same nodes with the same arguments.
-Ctrl-C stops all of them. Guard, recorder, scorer and scheduler are started again when
-they die, three times in ten minutes. Any other node that fails is named and not restarted;
-it ends the others unless --keep-going is given."""
+Ctrl-C stops all of them; scripted and collect with episodes:=N end by themselves once each arm
+has played N. Guard, recorder, scorer and scheduler are started again when they die, three times
+in ten minutes. Any other node that fails is named and not restarted; it ends the others
+unless --keep-going is given."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -65,7 +66,7 @@ def _supervise(arguments: argparse.Namespace, system: System, given: dict[str, s
 
     from opc_ros.bringup.checks import require_ros
     from opc_ros.bringup.domain import claim_domain, read_domain
-    from opc_ros.bringup.nodes import RESTARTED
+    from opc_ros.bringup.nodes import RESTARTED, SERVANTS
     from opc_ros.bringup.supervisor import Supervisor, heed_signals, write_line
 
     require_ros()
@@ -75,9 +76,18 @@ def _supervise(arguments: argparse.Namespace, system: System, given: dict[str, s
             write_line(line)
         nodes = system.nodes(given)
         restarted = {node.label for node in nodes if node.program in RESTARTED}
-        with Supervisor(nodes, write_line, is_restarted=lambda node: node.label in restarted) as running:
+        servants = {node.label for node in nodes if node.program in SERVANTS}
+        with Supervisor(
+            nodes,
+            write_line,
+            is_restarted=lambda node: node.label in restarted,
+            is_servant=lambda node: node.label in servants,
+        ) as running:
             try:
-                return running.wait(keep_going=arguments.keep_going)
+                code = running.wait(keep_going=arguments.keep_going)
+                if code == 0 and not running.is_done:
+                    write_line("every arm has played its episodes: stopping the other nodes")
+                return code
             except KeyboardInterrupt:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -85,7 +85,9 @@ def load_signer(folder: Path) -> Signer:
         mode = path.stat().st_mode
         pem = path.read_bytes()
     except OSError as error:
-        raise DeploymentError(f"{path}: {error.strerror}; make a key pair with `opc keys create {folder}`") from error
+        is_missing = isinstance(error, FileNotFoundError)
+        advice = f"make a key pair with `opc keys create {folder}`" if is_missing else "ask whoever runs the scheduler"
+        raise DeploymentError(f"{path}: {error.strerror}; {advice}") from error
     if mode & 0o077:
         raise DeploymentError(f"{path}: mode is {mode & 0o777:o}, expected 600: others can read the private key")
     try:

@@ -12,8 +12,9 @@ from opc_interfaces.msg import RobotStatus
 
 from opc_ros.arms.arm import Arm
 from opc_ros.errors import OpcError
-from opc_ros.playing import EpisodeListener, Player, play_episode
+from opc_ros.playing import Player, play_episode
 from opc_ros.ros import convert, topics
+from opc_ros.ros.episode_topics import BehaviourEpisodes
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.recorder_watch import RecorderWatch
 
@@ -27,7 +28,7 @@ class Performance:
     robot: str
     arm: Arm
     player: Player
-    listener: EpisodeListener
+    listener: BehaviourEpisodes
     seed: int  # of the first episode; the next ones count on
     episodes: int  # 0: until stopped
     attempts: int  # after so many broken episodes in a row the program ends
@@ -104,6 +105,7 @@ class BehaviourRunner(OpcNode[S]):
                     self.finish(1)
                     return
             seed += 1
+        self._recorder.wait_until_kept(work.listener.last_id, work.recorder_timeout_s, self._stopping.is_set)
         self.finish()
 
     def _has_leave(self) -> bool:

@@ -40,12 +40,12 @@ class BehaviourEpisodes:
         self._object_set = object_set
         self._permit_id = permit_id
         self._judge = judge
-        self._id = ""
+        self.last_id = ""  # of the present or the last episode
 
     def begin(self, seed: int) -> None:
-        self._id = self._make_id()
+        self.last_id = self._make_id()
         self._told.announce(
-            self._id,
+            self.last_id,
             behaviour_policy=self._behaviour_policy,
             object_set=self._object_set,
             permit_id=self._permit_id,
@@ -53,13 +53,13 @@ class BehaviourEpisodes:
         )
 
     def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
-        self._told.step(self._id, index, seen, chosen, motion)
+        self._told.step(self.last_id, index, seen, chosen, motion)
 
     def end(self, is_success: bool, steps: int) -> None:
-        self._told.end(self._id, self._judge(is_success), steps)
+        self._told.end(self.last_id, self._judge(is_success), steps)
 
     def abort(self, reason: str) -> None:
-        self._told.abort(self._id, reason)
+        self._told.abort(self.last_id, reason)
 
 
 class EpisodeTopics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from opc_interfaces.msg import RecorderStatus
+from opc_interfaces.msg import EpisodeSummary, RecorderStatus
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 
@@ -23,12 +23,17 @@ class RecorderWatch:
         self._needs_pictures = needs_pictures
         self._status: RecorderStatus | None = None
         self._heard_s = 0.0
+        self._kept_id = ""  # the last episode whose outcome the recorder has told
         self._subscription = node.create_subscription(
             RecorderStatus, "recorder/status", self._on_status, topics.LATEST, callback_group=callback_group
+        )
+        self._summaries = node.create_subscription(
+            EpisodeSummary, "episode/summary", self._on_summary, topics.RECORDED, callback_group=callback_group
         )
 
     def close(self) -> None:
         self._node.destroy_subscription(self._subscription)
+        self._node.destroy_subscription(self._summaries)
 
     @property
     def is_ready(self) -> bool:
@@ -59,6 +64,13 @@ class RecorderWatch:
             time.sleep(0.02)
         return f"no recorder is ready for an episode; {self.complaint}"
 
+    def wait_until_kept(self, episode_id: str, timeout_s: float, is_stopping: Callable[[], bool]) -> bool:
+        """Whether the recorder has told what became of an episode: whoever ends after it may then take it down."""
+        deadline_s = time.monotonic() + timeout_s
+        while self._kept_id != episode_id and time.monotonic() < deadline_s and not is_stopping():
+            time.sleep(0.02)
+        return self._kept_id == episode_id
+
     @property
     def _is_silent(self) -> bool:
         """A dead recorder's last word stays: it counts only while words keep coming."""
@@ -66,3 +78,6 @@ class RecorderWatch:
 
     def _on_status(self, msg: RecorderStatus) -> None:
         self._status, self._heard_s = msg, time.monotonic()
+
+    def _on_summary(self, msg: EpisodeSummary) -> None:
+        self._kept_id = msg.episode_id

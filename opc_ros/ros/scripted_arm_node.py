@@ -29,6 +29,7 @@ from opc_ros.ros.run import run_node
 from opc_ros.ros.steady import create_steady_timer
 
 POLICY = "scripted"
+KEPT_TIMEOUT_S = 30.0  # a recorder that has not told of an episode by then never will
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,8 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
                 return
             self._played += 1
             if self._played == self._settings.episodes:
+                if self._settings.wait_for_recorder:
+                    self._recorder.wait_until_kept(self._listener.last_id, KEPT_TIMEOUT_S, self._stopping.is_set)
                 self.get_logger().info(f"played {self._played} episodes")
                 self.finish()
                 return

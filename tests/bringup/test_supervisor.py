@@ -50,6 +50,16 @@ def test_lines_carry_the_name_of_their_node_and_exit_0_is_no_failure() -> None:
     assert "[arm1/recorder] finished" in lines
 
 
+def test_servants_are_stopped_once_all_others_have_ended() -> None:
+    lines: list[str] = []
+    nodes = [Script("recorder", FOREVER), Script("arm", "print('played')")]
+    with Supervisor(nodes, lines.append, is_servant=lambda node: node.label == "recorder") as running:
+        assert running.wait() == 0
+        assert not running.is_done
+    assert running.is_done
+    assert "[arm     ] finished" in lines
+
+
 def test_a_node_that_fails_ends_the_others_and_is_not_restarted() -> None:
     lines: list[str] = []
     with Supervisor([Script("bad", "import sys; sys.exit(3)"), Script("good", FOREVER)], lines.append) as running:

@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from opc_ros.store import open_store
+
 pytestmark = pytest.mark.ros
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,3 +78,11 @@ def test_second_system_in_the_same_domain_is_refused(ros_domain: int, tmp_path: 
     finally:
         first.process.send_signal(signal.SIGINT)
         first.end()
+
+
+def test_it_ends_by_itself_once_the_arm_has_played_and_every_episode_is_kept(ros_domain: int, tmp_path: Path) -> None:
+    up = Running("up", "scripted", "episodes:=2", f"store:={tmp_path / 'store'}")
+    assert up.end(90.0) == 0, "".join(up.lines)
+    assert "every arm has played its episodes: stopping the other nodes\n" in up.lines
+    with open_store(tmp_path / "store") as store:
+        assert len(list(store.episodes())) == 2
