@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future
 from sensor_msgs.msg import CompressedImage, Image
 
-from opc_ros.errors import OpcError, RecordingError
+from opc_ros.errors import OpcError, RecordingError, StoreError
 from opc_ros.recording.episode_file import Outcome
 from opc_ros.recording.free_space import FreeSpace
 from opc_ros.recording.health import Finding
@@ -108,6 +109,8 @@ class RecorderNode(OpcNode[RecorderSettings]):
     def _open_recorder(self) -> Recorder:
         store = open_store(self._settings.store, create=True)
         self._store_path = store.path
+        if not os.access(store.path, os.W_OK):
+            raise StoreError(f"{store.path}: cannot be written to; make it writable or name another store")
         sink = StoreSink(store)
         space = FreeSpace(store.path)
         self.held.callback(space.close)

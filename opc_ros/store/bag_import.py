@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,7 @@ from opc_ros.store.messages import BYTES_PER_PIXEL
 from opc_ros.store.store import Store
 
 _LABELLER = "imported recording"
+IMAGE_TYPES = ("sensor_msgs/msg/CompressedImage", "sensor_msgs/msg/Image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,7 @@ def _messages(recording: Path, mapping: BagMapping, report: Report) -> Iterator[
                 has = ", ".join(sorted(known))
                 raise StoreError(f"{recording}: has no topic {missing[0]}, expected by the mapping; it has {has}")
             links = [link for link in reader.connections if link.topic in mapping.topics]
+            _require_images(recording, mapping, {link.topic: link.msgtype for link in links})
             total = sum(link.msgcount for link in links)
             for number, (link, stamp_ns, data) in enumerate(reader.messages(links)):
                 report(number, total)
@@ -183,6 +185,12 @@ def _messages(recording: Path, mapping: BagMapping, report: Report) -> Iterator[
         raise
     except Exception as error:  # a reader of foreign files raises whatever their content makes it trip over
         raise StoreError(f"{recording}: cannot be read: {' '.join(str(error).split())}") from error
+
+
+def _require_images(recording: Path, mapping: BagMapping, types: Mapping[str, str]) -> None:
+    found = types[mapping.camera]
+    if found not in IMAGE_TYPES:
+        raise StoreError(f"{recording}: camera {mapping.camera} is {found}, expected {' or '.join(IMAGE_TYPES)}")
 
 
 def _to_episode(episode_id: str, stretch: _Stretch, mapping: BagMapping) -> Episode:

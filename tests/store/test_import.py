@@ -10,6 +10,7 @@ import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
+from opc_ros.cli.main import main
 from opc_ros.config import load_config
 from opc_ros.episode import Frame, Label
 from opc_ros.errors import ConfigError, StoreError
@@ -221,6 +222,18 @@ def test_what_a_mapping_gets_wrong_is_named(store: Store, tmp_path: Path) -> Non
     path.write_text(MAPPING_TEXT.replace("orientation: pose.orientation", "yaw_deg: x"))
     with pytest.raises(ConfigError, match="unknown key 'yaw_deg'"):
         load_config(path, BagMapping)
+
+
+def test_a_camera_that_is_no_image_topic_is_named_with_its_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = record(tmp_path / "run", three_frames())
+    (tmp_path / "mapping.yaml").write_text(MAPPING_TEXT.replace("camera: /camera", "camera: /tool"))
+    words = ["store", "import", str(recording), "--mapping", str(tmp_path / "mapping.yaml"), "--trial", "--json"]
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert "camera /tool is geometry_msgs/msg/PoseStamped, expected sensor_msgs/msg/CompressedImage or" in said
+    assert said.count("\n") == 1
 
 
 def test_files_that_are_no_recordings_are_named(store: Store, tmp_path: Path) -> None:
