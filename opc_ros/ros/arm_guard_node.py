@@ -36,6 +36,7 @@ CHECK_HZ = 50.0
 HOLD_AGAIN_S = 0.2  # an arm that moves although it is held is held again, but not faster than it can obey
 STATUS_S = 0.1  # whoever commands the arm moves it only within half a second of hearing this
 COUNT_S = 0.5
+SAY_WAITING_S = 3.0  # by then a driver that is there has been discovered
 MOST_DOUBTS = 3  # readings in a row that are not believed
 
 STATES = {
@@ -116,6 +117,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
     def start(self) -> None:
         memory = StopMemory(Path(self._settings.state)) if self._settings.state else None
         self._stop = StopChannel(self, self._switch, self._reporter, self._hold, memory)
+        self._started_s = time.monotonic()
         self._timer = create_steady_timer(self, 1.0 / CHECK_HZ, self._on_timer)
 
     def pause(self) -> None:
@@ -161,6 +163,11 @@ class ArmGuardNode(OpcNode[GuardSettings]):
         """Where two drivers tell joint states, none can be believed; one stray message is not yet a trouble."""
         if now_s - self._counted_s > COUNT_S:
             self._counted_s, self._rivals = now_s, self.count_publishers(self._joint_topic)
+            if not self._rivals and now_s - self._started_s > SAY_WAITING_S:
+                topic = self.resolve_topic_name(self._joint_topic)
+                self.get_logger().warning(
+                    f"waiting for the arm's driver: nobody publishes {topic}", throttle_duration_sec=30.0
+                )
         trouble = self._doubted if self._doubts >= MOST_DOUBTS else ""
         if self._rivals > 1:
             trouble = f"{self._rivals} publishers of {self._joint_topic}, expected one"

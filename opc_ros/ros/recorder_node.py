@@ -49,6 +49,7 @@ from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels
 
 TICK_S = 0.1
 STATUS_S = 1.0
+SAY_WAITING_S = 3.0  # by then a camera that is there has been discovered
 
 
 class RecorderNode(OpcNode[RecorderSettings]):
@@ -97,6 +98,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         else:
             self._listen(ToolStateMsg, settings.tool_topic, "steps", self._on_tool)
             self._listen(GraspActionMsg, settings.action_topic, "steps", self._on_action)
+        self._started_s = time.monotonic()
         self.get_logger().info(f"recording {self._robot} into {self._store_path}")
 
     def pause(self) -> None:
@@ -282,6 +284,9 @@ class RecorderNode(OpcNode[RecorderSettings]):
     def _publish_state(self) -> None:
         view, now_ns = self._recorder.view(), self.now_ns()
         self._shown = self._essence(view)
+        if self.is_active and not view.frames_received and time.monotonic() - self._started_s > SAY_WAITING_S:
+            topic = self.resolve_topic_name(self._settings.image_topic)
+            self.get_logger().warning(f"waiting for a camera: no image on {topic} yet", throttle_duration_sec=30.0)
         self._statuses.publish(status_to_msg(view, self._robot, now_ns, is_active=self.is_active))
         self._diagnostics.publish(diagnostics_to_msg(self._recorder.findings(), view, self._robot, now_ns))
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.bringup.supervisor import Supervisor
 from opc_ros.store import open_store
 
 pytestmark = pytest.mark.ros
@@ -86,3 +88,17 @@ def test_it_ends_by_itself_once_the_arm_has_played_and_every_episode_is_kept(ros
     assert "every arm has played its episodes: stopping the other nodes\n" in up.lines
     with open_store(tmp_path / "store") as store:
         assert len(list(store.episodes())) == 2
+
+
+def test_without_driver_and_camera_it_says_what_it_waits_for(ros_domain: int, tmp_path: Path) -> None:
+    store, keys = tmp_path / "store", tmp_path / "keys"
+    nodes = (
+        NodeSpec("recorder", "arm1", {"store": str(store)}),
+        NodeSpec("arm_guard", "arm1", {"arm_config": str(ROOT / "config" / "arm.yaml"), "state": str(keys)}),
+    )
+    lines: list[str] = []
+    expected = ("no image on /arm1/camera/image/compressed yet", "waiting for the arm's driver: nobody publishes /")
+    with Supervisor(nodes, lines.append) as running:
+        end_s = time.monotonic() + 40.0
+        running.wait(until=lambda: time.monotonic() > end_s or all(text in "".join(lines) for text in expected))
+    assert all(text in "".join(lines) for text in expected), lines
