@@ -51,10 +51,10 @@ def count_recorded(store: Path, robots: tuple[str, ...]) -> Recorded:
     )
 
 
-def collect(lab: DemoLab, screen: Screen, domain: str) -> Recorded:
+def collect(lab: DemoLab, screen: Screen) -> Recorded:
     """Until every robot has its share; what fails is played again."""
     plan = lab.plan
-    teller = _Teller(lab, screen, domain)
+    teller = _Teller(lab, screen)
     for attempt in range(ROUNDS):
         recorded = teller.look()
         there = recorded.by_robot
@@ -87,10 +87,9 @@ def collect(lab: DemoLab, screen: Screen, domain: str) -> Recorded:
 class _Teller:
     """Says how far collecting is, and once how a person can label."""
 
-    def __init__(self, lab: DemoLab, screen: Screen, domain: str) -> None:
+    def __init__(self, lab: DemoLab, screen: Screen) -> None:
         self._lab = lab
         self._screen = screen
-        self._domain = domain
         self._has_invited = False
         self._newest = ""
         self.forgive()
@@ -121,9 +120,5 @@ class _Teller:
 
     def _invite(self, episode: str) -> None:
         self._has_invited = True
-        robot = episode.split("-")[0]
-        self._screen.line("  A person may label any episode while this runs; in another terminal, either of")
-        self._screen.hint(f"    opc store label {episode} failure --by ada --store {shorten(self._lab.plan.store)}")
-        self._screen.hint(f"    ROS_DOMAIN_ID={self._domain} ros2 service call /{robot}/recorder/label \\")
-        self._screen.hint("      opc_interfaces/srv/LabelEpisode \\")
-        self._screen.hint(f'      "{{episode_id: {episode}, label: 1, labeller: ada}}"')
+        self._screen.line("  A person may label any episode while this runs; in another terminal:")
+        self._screen.hint(f"    cd {shorten(self._lab.plan.folder)} && opc store label {episode} failure")

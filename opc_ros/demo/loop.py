@@ -9,7 +9,7 @@ from opc_ros.demo.judging import ask_gate, score
 from opc_ros.demo.lab import DemoLab, shorten
 from opc_ros.demo.lab_history import play_history
 from opc_ros.demo.plan import DemoPlan
-from opc_ros.demo.proof import describe_proof
+from opc_ros.demo.proof import describe_proof, write_proof
 from opc_ros.demo.running import run_permitted
 from opc_ros.demo.screen import Screen
 from opc_ros.demo.summary import next_commands, summarise, write_report
@@ -30,7 +30,7 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
             f"  {lab.count} ROS 2 nodes are starting in domain {domain}; their logs are in {shorten(plan.logs)}"
         )
         screen.head(f"3. Behaviour policy '{plan.policy}' adds to the validation set through the recorders")
-        recorded = collect(lab, screen, domain)
+        recorded = collect(lab, screen)
         screen.line(f"  {recorded.episodes} episodes recorded, {recorded.describe()}")
         screen.head("4. Candidates trained in simulation are scored on it")
         ranking, new = score(lab, screen, history)
@@ -42,6 +42,7 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
     page = write_report(plan, ranking, ran)
     screen.head("7. The proof: what was expected of each candidate, and what it truly does")
     screen.lines(describe_proof(plan, ranking, new, history, ran))
+    write_proof(plan, ranking, new, ran)
     screen.head(f"What happened; everything is in {shorten(plan.folder)}")
     screen.lines(summarise(plan, recorded, ranking, judged, ran, page))
     screen.line("Next:")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
 from opc_ros.demo.judging import read_truth
 from opc_ros.demo.lab_history import LabHistory
 from opc_ros.demo.plan import DemoPlan
@@ -9,14 +12,60 @@ from opc_ros.demo.running import Ran
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.gate import predict_field
 from opc_ros.deployment.history import add_results
+from opc_ros.documents import canonical_json
+from opc_ros.durable import replace_file
 from opc_ros.ranking import Ranking
+
+PROOF = "proof.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How good the choice truly was; None where there is no champion or nobody knows."""
+
+    seed: int
+    champion: str
+    champion_success: float | None
+    best: str
+    best_success: float
+    at_full_speed: dict[str, float]  # true success of everyone who came so far
+
+
+def write_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], ran: Ran) -> Path | None:
+    """What `python -m tests.demo_seeds` counts; nothing where nobody has measured true success."""
+    truth = true_success(plan, ranking, new)
+    names = {each.candidate_id: each.name for each in ranking.candidates}
+    if not truth:
+        return None
+    champion = ran.status["champion"]
+    best = max(truth, key=lambda each: truth[each])
+    full = [
+        each["candidate_id"] for each in ran.status["requests"] if each["rung"] == "full" and each["real"]["trials"]
+    ]
+    proof = Proof(
+        seed=plan.seed,
+        champion=names.get(champion, ""),
+        champion_success=truth.get(champion),
+        best=names[best],
+        best_success=truth[best],
+        at_full_speed={names[each]: truth[each] for each in full if each in truth},
+    )
+    path = plan.folder / PROOF
+    replace_file(path, (canonical_json(asdict(proof)) + "\n").encode())
+    return path
+
+
+def true_success(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...]) -> dict[str, float]:
+    """By candidate id, of those whose true success has been measured."""
+    known = read_truth(plan.truth)
+    names = {each.candidate_id: each.name for each in ranking.candidates if each.candidate_id in new}
+    return {each: known[name][0] / known[name][1] for each, name in names.items() if name in known}
 
 
 def describe_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], history: LabHistory, ran: Ran) -> list[str]:
     """A line for each new candidate, the truly best first, and the regret of the choice in points."""
-    known = read_truth(plan.truth)
     names = {each.candidate_id: each.name for each in ranking.candidates if each.candidate_id in new}
-    truth = {each: known[name][0] / known[name][1] for each, name in names.items() if name in known}
+    truth = true_success(plan, ranking, new)
     if not truth:
         return ["  nobody has measured the true success of these candidates"]
     real = {request["candidate_id"]: _result(request) for request in ran.status["requests"]}

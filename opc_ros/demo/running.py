@@ -23,7 +23,7 @@ class Ran:
 
     @property
     def tried(self) -> list[dict[str, Any]]:
-        """Requests whose candidate was run at full speed."""
+        """Requests whose candidate was run on an arm."""
         return [request for request in self.status["requests"] if request["real"]["trials"]]
 
 

@@ -75,14 +75,14 @@ def next_commands(plan: DemoPlan, ranking: Ranking) -> list[str]:
 
 def _describe_runs(ran: Ran) -> list[str]:
     if not ran.tried:
-        return ["  ran        no candidate came to full speed"]
+        return ["  ran        no candidate moved an arm"]
     lines: list[str] = []
     for request in sorted(ran.tried, key=lambda request: -request["score"])[:5]:
         real = request["real"]
         low, high = real["interval"]
         word = "  ran        " if not lines else " " * 13
         lines.append(
-            f"{word}{request['name']:<20} score {request['score']:.4f}, at full speed {real['successes']} of"
+            f"{word}{request['name']:<20} score {request['score']:.4f}, on the arms {real['successes']} of"
             f" {real['trials']} ({low:.0%} to {high:.0%})"
         )
     return lines
@@ -91,7 +91,7 @@ def _describe_runs(ran: Ran) -> list[str]:
 def _describe_agreement(ran: Ran) -> str:
     tried = ran.tried
     if len(tried) < 2:
-        return f"of score and success: unknown; candidates run at full speed: {len(tried)}"
+        return f"of score and success: unknown; candidates run on the arms: {len(tried)}"
     scores = [request["score"] for request in tried]
     rates = [request["real"]["successes"] / request["real"]["trials"] for request in tried]
     try:
