@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ class Checkpoint:
     entries: int
     hash: str
     size: int  # bytes
+    digest: str  # sha256 of those bytes: an edit below the checkpoint is seen without checking every line again
 
 
 def check_audit_log(
@@ -49,7 +51,7 @@ def check_audit_log(
     beside the log, and `witnesses`, such as the heads that robots keep from the permits they were given. It is right
     on a log that is being written to.
     """
-    start = since or Checkpoint(0, "", 0)
+    start = since or Checkpoint(0, "", 0, "")
     problems, notes, hashes = [], [], {start.entries: start.hash}
     # The head is read before the lines: a log that grows meanwhile has more of them than it tells, never fewer.
     try:
@@ -76,13 +78,14 @@ def check_audit_log(
 
 def write_checkpoint(path: Path, report: AuditReport, signer: Signer) -> None:
     """Keep, signed, how far an audit log was found whole, so that the next start checks only what is new."""
-    body = canonical_json(asdict(Checkpoint(report.head.entries, report.head.hash, report.size)))
+    digest = _digest_start(path, report.size)
+    body = canonical_json(asdict(Checkpoint(report.head.entries, report.head.hash, report.size, digest)))
     signed = {"checkpoint": body, "key_id": signer.key_id, "signature": signer.sign(CHECKPOINT_PREFIX + body).hex()}
     replace_file(_checkpoint_path(path), canonical_json(signed).encode())
 
 
 def read_checkpoint(path: Path, keys: TrustedKeys) -> Checkpoint | None:
-    """The signed checkpoint beside an audit log, if it is in order and the log is as long; otherwise all is checked."""
+    """The signed checkpoint beside an audit log, if it is in order and the log still begins as it did; or else None."""
     try:
         signed = parse_json(read_bytes(_checkpoint_path(path), limit=1 << 16), where="checkpoint")
         body = str(signed["checkpoint"])
@@ -90,13 +93,23 @@ def read_checkpoint(path: Path, keys: TrustedKeys) -> Checkpoint | None:
         if not is_signed_by(str(signed["key_id"]), CHECKPOINT_PREFIX + body, signature, keys):
             return None
         found = parse_config(parse_json(body, where="checkpoint"), Checkpoint, where="checkpoint")
-        return found if path.stat().st_size >= found.size else None
+        return found if _digest_start(path, found.size) == found.digest else None
     except (OpcError, OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _checkpoint_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.checked")
+
+
+def _digest_start(path: Path, size: int) -> str:
+    """sha256 of a file's first bytes; of fewer where it is shorter."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while size > 0 and (part := file.read(min(size, 1 << 20))):
+            digest.update(part)
+            size -= len(part)
+    return digest.hexdigest()
 
 
 def _read_lines(path: Path, offset: int) -> list[bytes]:

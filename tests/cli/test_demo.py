@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.signing import find_signer
+from opc_ros.deployment.statement import LabelBody, sign_statement
 from opc_ros.episode import LabelSource
 from opc_ros.ranking import Ranking
 from opc_ros.store import open_store
@@ -60,14 +62,14 @@ def run_folder(tmp_path: Path) -> Path:
 
 
 class Person(threading.Thread):
-    """Waits for the first episode of arm1, and calls it a success through the recorder's service."""
+    """Waits for the first episode of arm1, and calls it a success through the recorder's service, signed."""
 
     def __init__(self, store: Path) -> None:
         super().__init__(daemon=True)
         self._store = store
         self.is_over = threading.Event()
         self.episode = ""
-        self.answer = ""
+        self.answer = self.labeller = ""
 
     def run(self) -> None:
         from opc_interfaces.srv import LabelEpisode
@@ -78,8 +80,11 @@ class Person(threading.Thread):
             pass
         self.episode = found[0].stem
         probe = Probe()
-        fields = {"episode_id": self.episode, "label": 2, "labeller": "ada"}
-        self.answer = probe.call(LabelEpisode, "/arm1/recorder/label", **fields).message
+        signs = find_signer(self._store.parent / "deployment" / "keys")
+        said = LabelBody(self.episode, "success")
+        envelope = sign_statement("relabel", signs.person, said, signs.signer, time.time_ns())
+        self.labeller = signs.person
+        self.answer = probe.call(LabelEpisode, "/arm1/recorder/label", statement=envelope).message
         probe.close()
 
 
@@ -111,7 +116,7 @@ def test_the_loop_runs_from_recording_to_a_recorded_outcome(
     with open_store(plan.store) as store:
         labelled = store.find(person.episode)
         recorded = [episode for episode in store.episodes() if episode.robot == "arm1"]
-    assert (labelled.label.source, labelled.label.labeller) == (LabelSource.PERSON, "ada"), person.answer
+    assert (labelled.label.source, labelled.label.labeller) == (LabelSource.PERSON, person.labeller), person.answer
     assert sum(not episode.permit_id for episode in recorded) == 2
     ranking = Ranking.from_json(plan.ranking.read_text())
     assert {candidate.name for candidate in ranking.candidates} == {"c0", "c1"}

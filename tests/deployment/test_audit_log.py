@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
+from opc_ros.deployment.audit_check import check_audit_log, read_audit_log, read_checkpoint, write_checkpoint
 from opc_ros.deployment.audit_log import AuditHead, AuditLog, entry_hash, head_path
 from opc_ros.deployment.keys import PRIVATE_NAME, Signer, create_keys, load_signer, load_trusted_keys
 from opc_ros.errors import AuditLogDamaged, DeploymentError
@@ -168,3 +168,17 @@ def test_keys_are_private_and_never_overwritten(tmp_path: Path) -> None:
     private.chmod(0o644)
     with pytest.raises(DeploymentError, match="others can read the private key"):
         load_signer(tmp_path / "keys")
+
+
+def test_a_checkpoint_saves_checking_old_lines_but_not_seeing_that_one_was_edited(
+    written: Path, signer: Signer, keys: Path
+) -> None:
+    trusted = load_trusted_keys(keys)
+    write_checkpoint(written, check_audit_log(written, trusted), signer)
+    AuditLog(written, signer).append("later", {}, at_ns=9)
+    known = read_checkpoint(written, trusted)
+    assert known is not None
+    assert check_audit_log(written, trusted, since=known).head.entries == 6
+    written.write_text(written.read_text().replace('"number":2', '"number":7'))
+    assert read_checkpoint(written, trusted) is None
+    assert not check_audit_log(written, trusted).is_whole

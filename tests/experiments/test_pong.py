@@ -202,8 +202,10 @@ def test_a_budget_sizes_the_experiment_the_same_everywhere() -> None:
 
 
 def test_no_workers_at_all_are_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "pong", "--budget", "2", "--workers", "0", "--out", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.strip() == "opc: workers: got 0, expected at least 1"
+    with pytest.raises(SystemExit) as usage:
+        main(["reproduce", "pong", "--budget", "2", "--workers", "0", "--out", str(tmp_path)])
+    assert usage.value.code == 2
+    assert "argument --workers: '0', expected a whole number from 1" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -46,6 +46,7 @@ class Robot:
         from opc_interfaces.action import RunEpisodes
         from opc_interfaces.msg import RobotStatus, SafetyEvent
         from rclpy.action import ActionClient
+        from rclpy.duration import Duration
         from std_msgs.msg import String
 
         from opc_ros.ros import topics
@@ -63,6 +64,8 @@ class Robot:
         probe.until(lambda: probe.node.count_publishers(f"/{ROBOT}/safety/event"), "the runner tells nothing")
         self._journal = RobotJournal(folder / ROBOT / "journal.db", 0)
         heartbeat = probe.publisher(String, "/deployment/heartbeat", topics.RECORDED)
+        heartbeat.publish(String(data="beat"))  # before the first goal, not a fifth of a second later
+        assert heartbeat.wait_for_all_acked(Duration(seconds=30.0))
         probe.node.create_timer(0.2, lambda: heartbeat.publish(String(data="beat")))
 
     def _session(self) -> str:
