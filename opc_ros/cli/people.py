@@ -18,8 +18,8 @@ EXAMPLES = """examples:
   opc people remove ada
 
 Roles: requester asks for robot time, approver decides on requests, labeller relabels episodes, operator resumes halted
-robots, lifts stops and accepts clocks. Stopping and halting need no role and no signature. `opc keys export` gives
-robots this list too."""
+robots, signs behaviour permits and accepts clocks. Stopping and halting need no role and no signature.
+`opc keys export` gives robots this list too."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
