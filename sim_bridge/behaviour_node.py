@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from opc_ros.bringup.lab import load_arm
 from opc_ros.config import described
+from opc_ros.deployment.arm_lease import LeaseRequest, sign_drive
+from opc_ros.deployment.signing import find_signer, load_machine_key
 from opc_ros.grasp import GraspAction, Observation
 from opc_ros.recording.episode_id import make_episode_id
+from opc_ros.ros.arm_link import WayMaker
+from opc_ros.ros.arm_way import DirectWay
 from opc_ros.ros.behaviour_runner import BehaviourRunner, Performance
 from opc_ros.ros.episode_topics import BehaviourEpisodes, EpisodeTopics
+from opc_ros.ros.gateway_way import make_gateway_way
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.ros_arm import RosArm
 from opc_ros.ros.run import run_node
@@ -27,11 +34,15 @@ class BehaviourSettings:
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
     arm_config: str = described("config/arm_twin.yaml", "arm or lab file that says how the arm is reached")
+    gateway: str = described("", "folder of the arm gateway's socket; empty: straight to a twin in this ROS domain")
+    keys: str = described(
+        "", "folder with the people who may release a stop and, with a gateway, an operator's key for every episode"
+    )
     world: str = described("train", "the world the twin of this robot plays in")
     policy: str = described("scripted", "which behaviour policy; sim_bridge/behaviour.py names them")
-    seed: int = described(0, "of the first episode; the next ones count on", low=0)
+    seed: int = described(0, "seed of the first episode; the next ones count up from it", low=0)
     episodes: int = described(0, "how many to play before the program ends; 0: until stopped", low=0)
-    attempts: int = described(3, "after so many broken episodes in a row the program ends", low=1)
+    attempts: int = described(3, "this many broken episodes in a row end the program", low=1)
     recorder_timeout_s: float = described(30.0, "how long to wait for a recorder before an episode", low=0.1)
 
 
@@ -71,7 +82,8 @@ class BehaviourNode(BehaviourRunner[BehaviourSettings]):
         world = World(spec, image_size=16)
         self.held.callback(world.close)
         player = _Onlooker(BehaviourPolicy(find_behaviour(settings.policy), world), world)
-        arm = RosArm(settings_of_arm)
+        way = choose_way(settings.gateway, settings.keys, robot, settings.policy)
+        arm = RosArm(settings_of_arm, make_way=way, keys=Path(settings.keys) if settings.keys else None)
         self.held.callback(arm.close)
         told = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
         self.held.callback(told.close)
@@ -91,6 +103,20 @@ class BehaviourNode(BehaviourRunner[BehaviourSettings]):
             attempts=settings.attempts,
             recorder_timeout_s=settings.recorder_timeout_s,
         )
+
+
+def choose_way(gateway: str, keys: str, robot: str, policy: str) -> WayMaker:
+    """Straight to the twin, or through its gateway with leave that the person at this terminal signs."""
+    if not gateway:
+        return DirectWay
+    signs = find_signer(Path(keys))
+
+    def sign() -> LeaseRequest:
+        reason = f"behaviour policy {policy} on a twin"
+        return LeaseRequest(robot, "drive", sign_drive(signs.person, signs.signer, robot, reason, time.time_ns()))
+
+    robots_key = load_machine_key(Path(gateway).parent / "keys", robot)
+    return make_gateway_way(gateway, sign, robots_key)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -55,7 +55,7 @@ class PlanarOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class PictureFlaws:
+class ImageFlaws:
     """What a real sensor adds to an image."""
 
     noise: float = 0.0  # standard deviation in grey values
@@ -89,7 +89,7 @@ class Variation:
     divider: PlanarOffset | None = None  # in the tray's frame
     clutter: tuple[PlanarOffset, ...] = ()  # in the room
     cables: tuple[PlanarOffset, ...] = ()
-    flaws: PictureFlaws = PictureFlaws()
+    flaws: ImageFlaws = ImageFlaws()
     touch: Touch = Touch()
     camera_shift: CameraShift = CameraShift()  # noqa: RUF009  # frozen, so one serves all
 
@@ -135,7 +135,7 @@ def _draw_rough(objects: int, rng: np.random.Generator) -> Variation:
         **{**_draw_look(objects, rng), "table": _draw_surface(rng)},
         home_offset=_draw_offset(rng, reach_m=0.03, turn_rad=0.3),
         tray_offset=_draw_offset(rng, reach_m=0.012, turn_rad=0.08),
-        flaws=PictureFlaws(
+        flaws=ImageFlaws(
             noise=float(rng.uniform(0.0, 9.0)),
             blur_px_at_472=float(rng.uniform(0.0, 3.0)),
             gain=(red, green, blue),
@@ -177,7 +177,7 @@ def _draw_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:
         tray_offset=_draw_offset(rng, reach_m=0.006, turn_rad=0.03),
         clutter=tuple(_draw_beside_tray(rng) for _ in range(3)),
         cables=tuple(_draw_beside_tray(rng) for _ in range(2)),
-        flaws=PictureFlaws(
+        flaws=ImageFlaws(
             noise=float(rng.uniform(3.0, 7.0)),
             blur_px_at_472=float(rng.uniform(1.0, 2.2)),
             gain=(red, green, blue),

@@ -59,15 +59,18 @@ class TwinSettings:
     world: str = described("train", "which objects, looks and camera; sim_bridge/worlds.py names them")
     seed: int = described(0, "of the first layout", low=0)
     arm_config: str = described("config/arm_twin.yaml", "which arm it is, and what its driver calls joints and topics")
-    joint_state_hz: float = described(100.0, "joint states each second", low=10, high=1000)
-    camera_hz: float = described(10.0, "images each second, as far as the machine renders so many", low=0.1, high=200)
+    joint_state_hz: float = described(100.0, "joint states per second", low=10, high=1000)
+    camera_hz: float = described(10.0, "images per second, if the machine can render that many", low=0.1, high=200)
     image_size: int = described(472, "width and height of the images in pixels", low=16, high=4096)
     jpeg_quality: int = described(95, "of the images", low=1, high=100)
     real_time_factor: float = described(1.0, "speed of the twin relative to real time", low=0.1, high=20)
     niceness: int = described(
         0, "of all but the camera; below 0 a busy machine delays stops less, if allowed", low=-20, high=19
     )
-    command_timeout_s: float = described(0.5, "without commands and heartbeats the arm holds", low=0.05, high=60)
+    command_timeout_s: float = described(
+        0.5, "the arm holds after this long without commands and heartbeats", low=0.05, high=60
+    )
+    keys: str = described("", "folder with the people whose signed releases lift a stop; empty: nobody's do")
 
 
 class TwinNode(OpcNode[TwinSettings]):
@@ -99,10 +102,10 @@ class TwinNode(OpcNode[TwinSettings]):
         self._offer_topics()
 
     def start(self) -> None:
-        self._ticked_s = self._pictured_s = time.monotonic()
+        self._ticked_s = self._shown_s = time.monotonic()
         self._status_s = 0.0
         # First, for what came at the same time is dealt with in this order: a stop or a release, then commands.
-        self._stop = StopChannel(self, self._switch, self._reporter, self._driver.hold)
+        self._stop = StopChannel(self, self._switch, self._reporter, self._driver.hold, self._settings.keys)
         # Commands are only taken while physics runs.
         self._inputs = TwinInputs(self, self._driver, self._arm, self._refuse)
         self._heartbeats = self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10)
@@ -120,8 +123,8 @@ class TwinNode(OpcNode[TwinSettings]):
     def _offer_topics(self) -> None:
         self._joint_states = self._publisher(JointState, self._arm.joint_states, 10)
         self._gripper_states = self._publisher(JointState, self._arm.gripper.state, 10)
-        self._pictures = self._publisher(CompressedImage, self._arm.camera.topic, topics.pictures())
-        self._camera_infos = self._publisher(CameraInfo, "camera/camera_info", topics.pictures())
+        self._images = self._publisher(CompressedImage, self._arm.camera.topic, topics.images())
+        self._camera_infos = self._publisher(CameraInfo, "camera/camera_info", topics.images())
         self._statuses = self._publisher(RobotStatus, "~/status", topics.LATEST)
         spec = self._world.spec
         camera = np.linalg.inv(self._world.camera.camera_from_base)
@@ -163,7 +166,7 @@ class TwinNode(OpcNode[TwinSettings]):
         self._ticked_s = now_s
         self._inputs.look()
         self._publish_measurements()
-        self._see_to_pictures(now_s)
+        self._publish_images(now_s)
         self._see_to_safety(now_s)
 
     def _publish_measurements(self) -> None:
@@ -180,15 +183,15 @@ class TwinNode(OpcNode[TwinSettings]):
         opening = aperture / gripper.metres_per_unit
         self._gripper_states.publish(reading_to_msg([gripper.joint], [opening], [], stamp_ns))
 
-    def _see_to_pictures(self, now_s: float) -> None:
+    def _publish_images(self, now_s: float) -> None:
         try:
             if (frame := self._camera.take()) is not None:
                 frame = dataclasses.replace(frame, frame_id=f"{self._robot}/{convert.CAMERA_FRAME}")
-                self._pictures.publish(convert.frame_to_msg(frame))
+                self._images.publish(convert.frame_to_msg(frame))
                 self._camera_infos.publish(camera_info(self._world.camera, frame.stamp_ns, frame.frame_id))
-            is_due = now_s - self._pictured_s >= 1.0 / self._settings.camera_hz
+            is_due = now_s - self._shown_s >= 1.0 / self._settings.camera_hz
             if is_due and self._camera.ask(self._world.pose(), self.now_ns()):
-                self._pictured_s = now_s
+                self._shown_s = now_s
         except OpcError as error:
             self._reporter.report(SafetyEvent.FAULT, str(error))
             self.finish(1)

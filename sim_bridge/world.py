@@ -16,7 +16,7 @@ from opc_ros.grasp import ToolState
 from sim_bridge.arm_model import OPEN_APERTURE_M, SQUARE_MOUNT, GripperMount
 from sim_bridge.bullet import connect, pybullet
 from sim_bridge.camera import STANDARD_CAMERA, CameraModel, CameraMount
-from sim_bridge.picture import PictureMaker
+from sim_bridge.camera_image import ImageMaker
 from sim_bridge.randomization import Level, Variation, draw_variation
 from sim_bridge.scene import Scene
 from sim_bridge.surroundings import TRAY_RIM_M
@@ -71,7 +71,7 @@ class World:
         self._arm, self._joints = self._scene.bodies.arm, self._scene.bodies.joints
         self._fingers = self._scene.bodies.fingers
         self._couple_fingers()
-        self._pictures = PictureMaker(self._client, self._stage, spec.camera, image_size)
+        self._images = ImageMaker(self._client, self._stage, spec.camera, image_size)
         self._variation = Variation()
         self._pending: deque[tuple[int, np.ndarray]] = deque()  # joint commands on their way, with the step they arrive
         self._steps = 0
@@ -122,7 +122,7 @@ class World:
         self._settle(places)
         self._put_arm(self.kinematics.solve(self.home))
         self._scene.rest()
-        self._pictures.begin(self._variation, flaws)
+        self._images.begin(self._variation, flaws)
         self._steps, self._owed_s = 0, 0.0
 
     def joint_positions_rad(self) -> np.ndarray:
@@ -182,7 +182,7 @@ class World:
     def render(self) -> np.ndarray:
         """What the camera sees now: (H, W, 3) uint8, RGB."""
         self._refuse_if_closed()
-        return self._pictures.take()
+        return self._images.take()
 
     def pose(self) -> ScenePose:
         """What another world of the same spec and layout needs to show the same."""

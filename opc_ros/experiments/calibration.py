@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
+from opc_ros.experiments.figures import save_figure
 from opc_ros.experiments.zoo_tables import WORLDS, ZooTable, read_zoo_table
 from opc_ros.ranking.predicted_success import Field, PredictedSuccess, predict_success
 from opc_ros.ranking.success_model import RATES
@@ -111,7 +112,7 @@ def draw_reliability(zoo: dict[str, Hidden], synthetic: Hidden, path: Path) -> N
     right.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
     right.set(xlabel="predicted chance of lying in the better half", ylabel="how often it does")
     right.legend()
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from opc_ros.durable import replace_file
 from opc_ros.errors import SetupError
 from opc_ros.experiments.published import MODELS
 from opc_ros.experiments.tree import METRICS, TreeResult
-from opc_ros.ranking import Line, fit_line
+from opc_ros.ranking import FittedLine, fit_line
 from opc_ros.scoring import all_metrics
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def draw_tree(results: Sequence[TreeResult], folder: Path) -> list[Path]:
     ]
 
 
-def draw_published(line: Line, folder: Path) -> list[Path]:
+def draw_published(line: FittedLine, folder: Path) -> list[Path]:
     """SoftOPC against real grasp success of the published models, as a PNG file."""
     figure = new_figure(7.0, 5.0)
     axes = figure.subplots()
@@ -87,7 +87,7 @@ def _draw_scatter(result: TreeResult) -> Figure:
     return figure
 
 
-def draw_line(axes: Axes, line: Line, scores: np.ndarray, colour: str) -> None:
+def draw_line(axes: Axes, line: FittedLine, scores: np.ndarray, colour: str) -> None:
     across = np.linspace(scores.min(), scores.max(), 100)
     low, high = line.band(across)
     axes.fill_between(across, low, high, color=colour, alpha=0.2, linewidth=0)
@@ -140,8 +140,14 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    image = io.BytesIO()
-    figure.savefig(image, format="png")
+    """As PNG with a palette of 256 colours: plots have few, and the file is a third as large."""
+    from PIL import Image
+
+    drawn, image = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png")
+    drawn.seek(0)
+    with Image.open(drawn) as full:
+        full.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(image, "PNG", optimize=True)
     try:
         replace_file(path, image.getvalue())
     except OSError as error:

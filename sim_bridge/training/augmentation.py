@@ -20,7 +20,7 @@ _CLEAR_M = 0.12  # tool height from which on closing fingers meet no object, wit
 _EMPTY_AIR_M = 0.085  # the same, just above the highest object
 
 
-class PictureJitter:
+class ImageJitter:
     """Exposure, white balance, noise and a shift for each image on its own.
 
     The noise is cut out of sheets drawn once, strong and weak ones, at a new place for each image: drawing it anew

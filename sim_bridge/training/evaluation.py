@@ -16,6 +16,7 @@ from opc_ros.policies.compute import limit_threads_here
 from opc_ros.policies.policy import Policy, load_policy
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.workers import work_through
+from sim_bridge.training.outcome_table import OutcomeTable, is_table, open_outcomes
 from sim_bridge.training.true_success import FIRST_SEED, OutcomeFile, Trial, TrueSuccess, summarise
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.worlds import find_world
@@ -24,7 +25,7 @@ _SEEDS_AT_ONCE = 10  # between two entries in the outcome file
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationPlan:
+class TrialPlan:
     """Which worlds, and how many episodes in each; how actions are searched is the candidate's own."""
 
     worlds: tuple[str, ...] = ("train", "test", "pseudo_real")
@@ -58,7 +59,7 @@ class _Task:
 
 def evaluate(
     candidates: Sequence[Candidate],
-    plan: EvaluationPlan,
+    plan: TrialPlan,
     cache: Path,
     *,
     workers: int = 1,
@@ -67,6 +68,8 @@ def evaluate(
     """True success by candidate id and world; outcomes already in the cache are not played again."""
     if workers < 1:
         raise ConfigError(f"workers: got {workers}, expected at least 1")
+    if is_table(cache):
+        raise ConfigError(f"{cache}: is a packed table, which is only read; play into a folder and pack that")
     trials = [(candidate, plan.trial(candidate, world)) for candidate in candidates for world in plan.worlds]
     files = {trial: OutcomeFile(cache, trial) for _, trial in trials}
     tasks = list(_missing_tasks(trials, files, plan))
@@ -83,21 +86,19 @@ def evaluate(
     }
 
 
-def read_outcomes(
-    candidates: Sequence[Candidate], plan: EvaluationPlan, cache: Path
-) -> dict[tuple[str, str], TrueSuccess]:
-    """What the cache already knows, with as many episodes as there are; nothing is played."""
+def read_outcomes(candidates: Sequence[Candidate], plan: TrialPlan, cache: Path) -> dict[tuple[str, str], TrueSuccess]:
+    """What the cache, a folder or a packed table, already knows; nothing is played."""
     known = {}
+    table = OutcomeTable(cache) if is_table(cache) else None
     for candidate in candidates:
         for world in plan.worlds:
-            outcomes = OutcomeFile(cache, plan.trial(candidate, world)).outcomes
-            if outcomes:
+            if outcomes := open_outcomes(cache, plan.trial(candidate, world), table):
                 known[candidate.id, world] = summarise(outcomes.values())
     return known
 
 
 def _missing_tasks(
-    trials: Sequence[tuple[Candidate, Trial]], files: dict[Trial, OutcomeFile], plan: EvaluationPlan
+    trials: Sequence[tuple[Candidate, Trial]], files: dict[Trial, OutcomeFile], plan: TrialPlan
 ) -> Iterator[_Task]:
     for candidate, trial in trials:
         missing = [seed for seed in plan.seeds if seed not in files[trial].outcomes]

@@ -57,7 +57,7 @@ class TrainingRecipe:
     cem_samples: int = described(24, "actions tried for the best next Q in each round", low=1)
     cem_rounds: int = described(2, "rounds of that search", low=1)
     dropout: float = described(0.0, "share of image features dropped while training", low=0.0, high=0.99)
-    picture_jitter: float = described(0.0, "random exposure, colour, noise and shift; 1 is strong", low=0.0, high=2.0)
+    image_jitter: float = described(0.0, "random exposure, colour, noise and shift; 1 is strong", low=0.0, high=2.0)
     vain_stops: float = described(0.15, "share of a batch given to stops with an empty gripper", low=0.0, high=0.9)
     vain_closes: float = described(0.15, "share of a batch given to closing above all objects", low=0.0, high=0.9)
     doubts_regrips: bool = described(False, "whether vain stops of a shut gripper may close it once more on the way")

@@ -67,7 +67,7 @@ def load_replay(
     for done, episode in enumerate(episodes, start=1):
         if episode.label.is_success is None:
             raise TrainingError(f"episode {episode.id}: has no label; label it or take a snapshot without it")
-        images.append(np.stack([_picture(episode, index, image_size) for index in range(len(episode.steps))]))
+        images.append(np.stack([_image_at(episode, index, image_size) for index in range(len(episode.steps))]))
         tools.append(episode.states())
         actions.append(episode.actions())
         lengths.append(len(episode.steps))
@@ -108,7 +108,7 @@ def split_episodes(replay: Replay, share: float, seed: int) -> tuple[Replay, Rep
     return replay.take_episodes(np.flatnonzero(~is_held_out)), replay.take_episodes(np.flatnonzero(is_held_out))
 
 
-def _picture(episode: Episode, index: int, size: int) -> np.ndarray:
+def _image_at(episode: Episode, index: int, size: int) -> np.ndarray:
     image = episode.steps[index].frame.decode()
     height, width = image.shape[:2]
     if height != width or height < size:

@@ -25,7 +25,7 @@ from opc_ros.policies.weights import save_weights
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring import soft_opc
 from sim_bridge.camera import STANDARD_CAMERA, CameraModel
-from sim_bridge.training.augmentation import PictureJitter, add_vain_closes, add_vain_stops, drop_features
+from sim_bridge.training.augmentation import ImageJitter, add_vain_closes, add_vain_stops, drop_features
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay, split_episodes
 from sim_bridge.training.targets import make_targets
@@ -44,7 +44,7 @@ class DataOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class TrainingCheckpoint:
     """A candidate that a run wrote, and how it did then."""
 
     step: int
@@ -74,7 +74,7 @@ class TrainingRun:
         self._actions = self._learned.actions.copy()
         self._actions[:, :3] *= recipe.action_gain
         self._closing = np.flatnonzero(self._actions[:, 6] > 0.5)
-        self._jitter = PictureJitter(recipe.picture_jitter, recipe.image_size, recipe.seed)
+        self._jitter = ImageJitter(recipe.image_jitter, recipe.image_size, recipe.seed)
         self._targets = make_targets(recipe, self._learned, self._device)
         self._spec = InputSpec(
             image_height=recipe.image_size,
@@ -87,7 +87,7 @@ class TrainingRun:
         self._optimiser = torch.optim.Adam(self._network.parameters(), lr=recipe.learning_rate)
         self._step = 0
         self._losses: list[float] = []  # since the last checkpoint
-        self._checkpoints: list[Checkpoint] = []
+        self._checkpoints: list[TrainingCheckpoint] = []
         self._resume()
 
     @property
@@ -95,10 +95,10 @@ class TrainingRun:
         return self._step
 
     @property
-    def checkpoints(self) -> tuple[Checkpoint, ...]:
+    def checkpoints(self) -> tuple[TrainingCheckpoint, ...]:
         return tuple(self._checkpoints)
 
-    def train(self, report: Report = ignore_progress) -> tuple[Checkpoint, ...]:
+    def train(self, report: Report = ignore_progress) -> tuple[TrainingCheckpoint, ...]:
         """Run to the recipe's last step; every checkpoint is a candidate folder below the run's folder."""
         note = ""
         while self._step < self.recipe.steps:
@@ -168,7 +168,7 @@ class TrainingRun:
                 parts.append(self._written(*inputs).cpu().numpy())
         return soft_opc(np.concatenate(parts), held.lengths, held.success)
 
-    def _write_checkpoint(self) -> Checkpoint:
+    def _write_checkpoint(self) -> TrainingCheckpoint:
         recipe, step = self.recipe, self._step
         name = recipe.candidate_name(step)
         manifest = CandidateManifest(
@@ -190,7 +190,7 @@ class TrainingRun:
             ),
         )
         candidate = write_candidate(self._out / name, manifest, save_weights(self._written))
-        checkpoint = Checkpoint(step, name, candidate.id, float(np.mean(self._losses)), self.score_held_out())
+        checkpoint = TrainingCheckpoint(step, name, candidate.id, float(np.mean(self._losses)), self.score_held_out())
         self._losses.clear()
         self._checkpoints.append(checkpoint)
         self._save_state()
@@ -257,7 +257,7 @@ class TrainingRun:
         self._written.load_state_dict(state["written"])
         self._optimiser.load_state_dict(state["optimiser"])
         self._step = state["step"]
-        self._checkpoints = [Checkpoint(**values) for values in state["checkpoints"]]
+        self._checkpoints = [TrainingCheckpoint(**values) for values in state["checkpoints"]]
 
     def _state_path(self) -> Path:
         return self._out / f".{self.recipe.name}.state"

@@ -95,14 +95,21 @@ class OutcomeFile:
         self.outcomes.update(outcomes)
 
     def _read(self) -> None:
-        lines = self._path.read_text(encoding="utf-8").split("\n")
-        if lines[0] != self._header:
+        header, self.outcomes = read_outcome_file(self._path)
+        if header != self._header:
             raise EvaluationError(f"{self._path}: its first line is of another measurement; remove the file")
-        complete = lines[1:-1]
-        for number, line in enumerate(complete, start=2):
-            seed, _, outcome = line.partition(" ")
-            if not seed.isdigit() or outcome not in ("0", "1"):
-                raise EvaluationError(f"{self._path}, line {number}: got {line[:40]!r}, expected a seed and 0 or 1")
-            self.outcomes[int(seed)] = outcome == "1"
-        if lines[-1]:
-            self._path.write_text("\n".join([*lines[:-1], ""]), encoding="utf-8")
+        whole, newline, cut_off = self._path.read_text(encoding="utf-8").rpartition("\n")
+        if cut_off:
+            self._path.write_text(whole + newline, encoding="utf-8")
+
+
+def read_outcome_file(path: Path) -> tuple[str, dict[int, bool]]:
+    """The first line, and every outcome whose line is complete."""
+    header, *lines = path.read_text(encoding="utf-8").split("\n")
+    outcomes = {}
+    for number, line in enumerate(lines[:-1], start=2):
+        seed, _, outcome = line.partition(" ")
+        if not seed.isdigit() or outcome not in ("0", "1"):
+            raise EvaluationError(f"{path}, line {number}: got {line[:40]!r}, expected a seed and 0 or 1")
+        outcomes[int(seed)] = outcome == "1"
+    return header, outcomes

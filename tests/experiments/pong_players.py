@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from opc_ros.experiments.pong.learner import ARCHITECTURE, INPUT, PARAMETERS
 from opc_ros.policies.action_search import ChoiceSearch
@@ -26,7 +27,10 @@ def make_follower(
     """
     network = build_network(ARCHITECTURE, INPUT, PARAMETERS)
     assert isinstance(network, RegionMoments)
-    first, second, last = network.judge[0], network.judge[2], network.judge[4]
+    first, second, last = (network.judge[index] for index in (0, 2, 4))
+    assert isinstance(first, nn.Linear)
+    assert isinstance(second, nn.Linear)
+    assert isinstance(last, nn.Linear)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.zero_()
@@ -44,6 +48,7 @@ def make_follower(
         input=INPUT,
         architecture=ARCHITECTURE,
         hyper_parameters=PARAMETERS,
+        task="pong",
         action_search=ChoiceSearch(),
         provenance=Provenance(family=family, step=1),
     )

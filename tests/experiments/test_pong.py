@@ -26,8 +26,9 @@ from opc_ros.experiments.pong.judging import (
 from opc_ros.experiments.pong.page import goal_lines, table_lines, to_markdown
 from opc_ros.experiments.pong.playing import open_games
 from opc_ros.experiments.pong.plots import draw_plots
-from opc_ros.experiments.pong.training import Schedule, TrainingRun
+from opc_ros.experiments.pong.training import PongRun, Schedule
 from opc_ros.experiments.pong.variants import Variant
+from opc_ros.policies.candidate import read_candidate
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import open_store
 from tests.experiments.pong_players import make_follower
@@ -51,7 +52,7 @@ def result(folder: Path) -> PongResult:
     """Two checkpoints of a short run and two players set by hand, on points of one more player set by hand."""
     games, kept = open_games(PLAN.games), folder / "candidates"
     kept.mkdir()
-    trained = TrainingRun(Variant("DQN"), PLAN.schedule, games, make_starts(4, 1), kept).train()
+    trained = PongRun(Variant("DQN"), PLAN.schedule, games, make_starts(4, 1), kept).train()
     players = [make_follower(kept, offset=-0.4), make_follower(kept, "fleer", gain=-1.0, family="DDQN")]
     policies = [make_follower(folder / "policies", "edge", offset=-0.4), make_follower(folder / "policies", "middle")]
     return compare(
@@ -81,14 +82,23 @@ def test_points_go_from_the_emulator_through_store_q_cache_and_report(result: Po
         assert one.scores["soft_opc"] == pytest.approx((1 - won) * (one.q_of_wins - one.q_of_losses), abs=1e-5)
 
 
-def test_a_recorded_picture_comes_back_as_it_was_seen(result: PongResult, folder: Path) -> None:
+def test_episodes_and_candidates_of_pong_name_their_task(result: PongResult, folder: Path) -> None:
+    with open_store(folder / "validation-sticky25") as store:
+        episodes = [store.read(episode.id) for episode in store.episodes()]
+    assert {episode.task for episode in episodes} == {"pong"}
+    assert {tuple(action) for episode in episodes for action in episode.actions().tolist()} <= {(0.0,), (1.0,), (-1.0,)}
+    assert {episode.states().shape[1] for episode in episodes} == {0}
+    manifests = [read_candidate(path.parent).manifest for path in folder.glob("candidates/*/candidate.yaml")]
+    assert {manifest.task for manifest in manifests} == {"pong"}
+
+
+def test_a_recorded_image_comes_back_as_it_was_seen(result: PongResult, folder: Path) -> None:
     with open_store(folder / "validation-sticky25") as store:
         episode = store.read("point-00000")
-    pictures = [step.frame.decode() for step in episode.steps]
-    assert pictures[0].shape == (40, 40, 3)
-    for before, after in itertools.pairwise(pictures):
+    images = [step.frame.decode() for step in episode.steps]
+    assert images[0].shape == (40, 40, 3)
+    for before, after in itertools.pairwise(images):
         np.testing.assert_array_equal(after[:, :, 1], before[:, :, 0])  # the ball one decision ago
-    assert {step.action.displacement_m[2] for step in episode.steps} <= {0.0, 0.05, -0.05}
     assert episode.behaviour_policy == "edge"
 
 

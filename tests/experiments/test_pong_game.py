@@ -25,18 +25,18 @@ def starts() -> tuple[Any, ...]:
     return make_starts(12, seed=3)
 
 
-def rows_of_own_paddle(picture: np.ndarray) -> float:
-    right = picture[:, 30:, PADDLES].sum(axis=1).astype(float)
+def rows_of_own_paddle(image: np.ndarray) -> float:
+    right = image[:, 30:, PADDLES].sum(axis=1).astype(float)
     return float((right * np.arange(40)).sum() / right.sum())
 
 
 def play(game: PongGame, start: Any, stickiness: float, seed: int, count: int = 12) -> list[np.ndarray]:
     game.begin(start, stickiness, np.random.default_rng(seed))
-    pictures = [game.picture]
+    images = [game.image]
     for index in range(count):
         game.decide((UP, DOWN, STAY)[index // 2 % 3])
-        pictures.append(game.picture)
-    return pictures
+        images.append(game.image)
+    return images
 
 
 def test_the_same_seed_plays_the_same_point_and_another_seed_sticks_elsewhere(
@@ -50,37 +50,35 @@ def test_the_same_seed_plays_the_same_point_and_another_seed_sticks_elsewhere(
     np.testing.assert_array_equal(plain, play(games[2], starts[0], 0.0, 6))
 
 
-def test_up_moves_the_own_paddle_up_the_picture_and_down_moves_it_down(
+def test_up_moves_the_own_paddle_up_the_image_and_down_moves_it_down(
     games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     for action, sign in ((UP, -1), (DOWN, 1)):
         games[0].begin(starts[2], 0.0, np.random.default_rng(0))
-        before = rows_of_own_paddle(games[0].picture)
+        before = rows_of_own_paddle(games[0].image)
         games[0].decide(action)
         games[0].decide(action)
-        assert sign * (rows_of_own_paddle(games[0].picture) - before) > 0.5
+        assert sign * (rows_of_own_paddle(games[0].image) - before) > 0.5
 
 
-def test_a_picture_shows_the_ball_now_and_one_decision_ago(
-    games: tuple[PongGame, ...], starts: tuple[Any, ...]
-) -> None:
-    pictures = play(games[0], starts[1], 0.0, 0)
-    for before, after in itertools.pairwise(pictures):
+def test_a_image_shows_the_ball_now_and_one_decision_ago(games: tuple[PongGame, ...], starts: tuple[Any, ...]) -> None:
+    images = play(games[0], starts[1], 0.0, 0)
+    for before, after in itertools.pairwise(images):
         np.testing.assert_array_equal(after[:, :, BALL_BEFORE], before[:, :, BALL])
     # The ball is 2 by 4 screen pixels, a cell 4 by 4: half a cell is ball.
-    assert pictures[0][:, :, BALL].sum() == pytest.approx(255 / 2, abs=3)
+    assert images[0][:, :, BALL].sum() == pytest.approx(255 / 2, abs=3)
 
 
-def test_a_picture_shows_the_paddles_of_one_decision_ago_nearer_to_the_middle(
+def test_a_image_shows_the_paddles_of_one_decision_ago_nearer_to_the_middle(
     games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     """The screen's paddles are 4 pixels wide, from columns 16 and 140: cells 4 and 35."""
-    pictures = play(games[0], starts[1], 0.0, 0)
-    for before, after in itertools.pairwise(pictures):
+    images = play(games[0], starts[1], 0.0, 0)
+    for before, after in itertools.pairwise(images):
         for now, drawn in ((4, 4 + INWARD), (35, 35 - INWARD)):
             np.testing.assert_array_equal(after[:, drawn, PADDLES], before[:, now, PADDLES])
-    assert any(picture[:, 35, PADDLES].tolist() != picture[:, 25, PADDLES].tolist() for picture in pictures)
-    assert set(np.nonzero(pictures[-1][:, :, PADDLES].any(axis=0))[0].tolist()) == {4, 14, 25, 35}
+    assert any(image[:, 35, PADDLES].tolist() != image[:, 25, PADDLES].tolist() for image in images)
+    assert set(np.nonzero(images[-1][:, :, PADDLES].any(axis=0))[0].tolist()) == {4, 14, 25, 35}
 
 
 def test_what_was_played_before_does_not_stick_to_a_new_point(
@@ -93,20 +91,20 @@ def test_what_was_played_before_does_not_stick_to_a_new_point(
         games[0].decide(action)
         games[0].begin(starts[2], 1.0, np.random.default_rng(0))
         games[0].decide(action)
-        seen.append(games[0].picture)
+        seen.append(games[0].image)
     np.testing.assert_array_equal(seen[0], seen[1])
 
 
 def test_starts_differ_and_follow_from_their_seed(games: tuple[PongGame, ...], starts: tuple[Any, ...]) -> None:
-    def pictures(states: tuple[Any, ...]) -> list[bytes]:
+    def images(states: tuple[Any, ...]) -> list[bytes]:
         seen = []
         for state in states:
             games[0].begin(state, 0.0, np.random.default_rng(0))
-            seen.append(games[0].picture.tobytes())
+            seen.append(games[0].image.tobytes())
         return seen
 
-    assert pictures(make_starts(3, seed=3)) == pictures(starts)[:3]
-    assert len(set(pictures(starts))) >= 10
+    assert images(make_starts(3, seed=3)) == images(starts)[:3]
+    assert len(set(images(starts))) >= 10
 
 
 def test_following_the_ball_wins_points_and_fleeing_it_loses_all(
@@ -136,4 +134,4 @@ def test_the_choices_of_a_candidate_are_the_actions_of_the_game(tmp_path: Path) 
     space = make_follower(tmp_path).manifest.input.action_space
     assert isinstance(space, ActionChoices)
     assert space == CHOICES
-    np.testing.assert_array_equal(space.to_array(), [action.to_vector() for action in ACTIONS])
+    np.testing.assert_array_equal(space.to_array(), list(ACTIONS))

@@ -16,9 +16,9 @@ from opc_ros.experiments.pong.descent import Descent
 from opc_ros.experiments.pong.emulator import PongGame, make_starts
 from opc_ros.experiments.pong.learner import Learner, value_following
 from opc_ros.experiments.pong.playing import open_games
-from opc_ros.experiments.pong.replay import Batch, Decisions, Replay
+from opc_ros.experiments.pong.replay import Batch, Decisions, PongReplay
 from opc_ros.experiments.pong.side_by_side import Training, train_side_by_side
-from opc_ros.experiments.pong.training import Schedule, TrainingRun
+from opc_ros.experiments.pong.training import PongRun, Schedule
 from opc_ros.experiments.pong.variants import VARIANTS, Variant
 
 TINY = Schedule(decisions=600, checkpoints=3, warm_up=50, explored=300, lag=20)
@@ -147,7 +147,7 @@ def test_a_drawn_transition_sums_the_points_of_its_steps() -> None:
     lived.points[2:4, 0] = (1.0, -1.0)
     lived.ends[2:4] = True
     lived.cuts[6] = True
-    replay = Replay(8, 1, 1)
+    replay = PongReplay(8, 1, 1)
     replay.append(lived)
     batch = replay.draw(np.random.default_rng(0), 200, 2, 0.5)
     expected = {
@@ -170,7 +170,7 @@ def test_a_drawn_transition_sums_the_points_of_its_steps() -> None:
 
 
 def test_a_full_replay_forgets_the_oldest() -> None:
-    replay = Replay(4, 1, 1)
+    replay = PongReplay(4, 1, 1)
     for value in range(6):
         row = Decisions.empty(1, 1, 1)
         row.seen[:] = value
@@ -193,22 +193,22 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights(
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir()
     parts.mkdir()
-    expected = TrainingRun(variant, TINY, games, starts, whole).train()
+    expected = PongRun(variant, TINY, games, starts, whole).train()
     with pytest.raises(CutOff):
-        TrainingRun(variant, TINY, games, starts, parts).train(cut_in_the_middle)
+        PongRun(variant, TINY, games, starts, parts).train(cut_in_the_middle)
     assert [path.name for path in sorted(parts.glob("[!.]*"))] == ["DDQN-0000066", "DDQN-0000266"]
-    found = TrainingRun(variant, TINY, games, starts, parts).train()
+    found = PongRun(variant, TINY, games, starts, parts).train()
     assert [candidate.id for candidate in found] == [candidate.id for candidate in expected]
     assert len({candidate.artifact_bytes for candidate in found}) == 3
     with pytest.raises(TrainingError, match="another budget"):
-        TrainingRun(variant, Schedule(decisions=800, checkpoints=3), games, starts, parts)
+        PongRun(variant, Schedule(decisions=800, checkpoints=3), games, starts, parts)
 
 
 def test_an_endless_rally_teaches_nothing_about_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     monkeypatch.setattr(emulator, "MOST_DECISIONS", 5)  # no point ends within a third of a second
-    run = TrainingRun(Variant("DQN"), TINY, games, starts, tmp_path)
+    run = PongRun(Variant("DQN"), TINY, games, starts, tmp_path)
     run.train()
     rows = run._replay.rows()
     assert not rows.ends.any()
@@ -229,7 +229,7 @@ def test_runs_side_by_side_end_with_the_weights_of_runs_one_by_one(tmp_path: Pat
 def test_a_frozen_replay_is_a_random_players_and_does_not_grow(
     tmp_path: Path, games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
-    run = TrainingRun(Variant("frozen", is_frozen=True), TINY, games, starts, tmp_path)
+    run = PongRun(Variant("frozen", is_frozen=True), TINY, games, starts, tmp_path)
     run.train()
     rows = run._replay.rows()
     assert rows.actions.shape == (300, 2)

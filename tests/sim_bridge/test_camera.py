@@ -41,7 +41,7 @@ def test_a_rough_world_looks_through_its_shifted_camera() -> None:
     with World(find_world("train_rough"), image_size=64) as world:
         world.lay_out(3)
         shift = world._variation.camera_shift
-        through_shifted = world._pictures._view
+        through_shifted = world._images._view
     moved = STANDARD_CAMERA.moved(shift).calibrate(64)
     flip = np.diag([1.0, -1.0, -1.0, 1.0])  # OpenGL looks along -z with y up
     np.testing.assert_allclose(np.reshape(through_shifted, (4, 4)).T, flip @ moved.camera_from_base)

@@ -23,7 +23,7 @@ def wait_for_frame(camera: CameraProcess, deadline_s: float = 30.0) -> Frame:
     return frame
 
 
-def test_the_picture_is_that_of_the_world_it_shows():
+def test_the_image_is_that_of_the_world_it_shows():
     camera = CameraProcess(SPEC, image_size=48, quality=95)
     try:
         with World(SPEC, image_size=48) as world:

@@ -39,10 +39,10 @@ def test_the_same_seed_gives_the_same_pixels_whatever_came_before(name: str) -> 
             used.advance(1.0)
         for world in (used, fresh):
             world.lay_out(3)
-        pictures = [world.render() for world in (used, fresh)]
+        images = [world.render() for world in (used, fresh)]
         used.lay_out(4)
-        assert np.array_equal(*pictures)
-        assert not np.array_equal(used.render(), pictures[0])
+        assert np.array_equal(*images)
+        assert not np.array_equal(used.render(), images[0])
 
 
 def test_joints_go_where_they_are_sent_and_no_faster_than_the_datasheet(world: World) -> None:

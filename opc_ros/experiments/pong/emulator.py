@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from opc_ros.errors import SetupError
-from opc_ros.grasp import GraspAction
+from opc_ros.task import PONG
 
 if TYPE_CHECKING:
     from ale_py import ALEInterface
@@ -19,10 +19,9 @@ BALL, BALL_BEFORE, PADDLES = range(3)  # an image's channels: the ball now and o
 INWARD = 10  # cells by which a paddle of one decision ago is drawn nearer to the middle, where no paddle ever is
 FRAMES_PER_DECISION = 4
 FRAMES_PER_SECOND = 60
-MOST_DECISIONS = 400  # 27 seconds; a rally that lasts longer is taken for endless, and nobody has won it
+MOST_DECISIONS = PONG.max_steps  # 27 seconds; a rally that lasts longer is taken for endless, and nobody has won it
 
-# What the paddle does, as a move of the tool along z: the words that stores, candidates and scores know.
-ACTIONS = tuple(GraspAction(displacement_m=(0.0, 0.0, dz)) for dz in (0.0, 0.05, -0.05))
+ACTIONS = ((0.0,), (1.0,), (-1.0,))  # stay, up, down, as the task has them
 
 _TOP, _BOTTOM = 34, 194  # rows of the screen that the ball moves in
 _FIELD_GREY, _BALL_GREY = 87, 236  # what is between is a paddle
@@ -40,16 +39,16 @@ class PongGame:
         self._stickiness = 0.0
         self._rng = np.random.default_rng(0)
         self._screen = np.empty((210, 160), dtype=np.uint8)
-        self._picture = np.zeros((HEIGHT, WIDTH, 3), dtype=np.uint8)
+        self._image = np.zeros((HEIGHT, WIDTH, 3), dtype=np.uint8)
         self._paddles = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
         self._last = 0
         self._decisions = 0
         self._points = 0
 
     @property
-    def picture(self) -> np.ndarray:
+    def image(self) -> np.ndarray:
         """What there is to see before the next decision, (H, W, 3) uint8; a new array after each."""
-        return self._picture
+        return self._image
 
     @property
     def decisions(self) -> int:
@@ -72,7 +71,7 @@ class PongGame:
         self._ale.act(self._moves[0])  # a restored state brings no screen with it: the next frame draws one
         ball, paddles = self._look()
         self._paddles = paddles
-        self._picture = np.stack([ball, ball, _draw_both(paddles, paddles)], axis=2)
+        self._image = np.stack([ball, ball, _draw_both(paddles, paddles)], axis=2)
 
     def decide(self, action: int) -> None:
         """Hold one action for four frames; in each, the one before it may stick instead."""
@@ -84,7 +83,7 @@ class PongGame:
                 break
         self._decisions += 1
         ball, paddles = self._look()
-        self._picture = np.stack([ball, self._picture[:, :, BALL], _draw_both(paddles, self._paddles)], axis=2)
+        self._image = np.stack([ball, self._image[:, :, BALL], _draw_both(paddles, self._paddles)], axis=2)
         self._paddles = paddles
 
     def _look(self) -> tuple[np.ndarray, np.ndarray]:

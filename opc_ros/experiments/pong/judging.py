@@ -60,7 +60,7 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Misranked:
+class MisrankedCheckpoint:
     """A candidate and its places, 1 the best, by success and by a score."""
 
     candidate: JudgedCandidate
@@ -87,12 +87,15 @@ def judge_level(stickiness: float, run: ScoringRun, wins: Mapping[str, int], poi
     )
 
 
-def find_misranked(level: LevelResult, metric: str, count: int = 5) -> list[Misranked]:
+def find_misranked(level: LevelResult, metric: str, count: int = 5) -> list[MisrankedCheckpoint]:
     """Candidates whose places differ most, worst first; equal values share the mean of their places."""
     by_score = _places([one.scores[metric] for one in level.candidates])
     by_success = _places([one.success for one in level.candidates])
     worst = np.argsort(-np.abs(by_score - by_success), kind="stable")[:count]
-    return [Misranked(level.candidates[index], round(by_score[index]), round(by_success[index])) for index in worst]
+    return [
+        MisrankedCheckpoint(level.candidates[index], round(by_score[index]), round(by_success[index]))
+        for index in worst
+    ]
 
 
 def _judge_candidates(run: ScoringRun, success: Mapping[str, float]) -> tuple[JudgedCandidate, ...]:

@@ -69,10 +69,10 @@ class Learner:
         """How many numbers the network sees in an image."""
         return int(self._network.judge[0].in_features)  # type: ignore[arg-type]
 
-    def look(self, pictures: np.ndarray) -> np.ndarray:
+    def look(self, images: np.ndarray) -> np.ndarray:
         """What the network sees in each image, (B, F) float32."""
         with torch.inference_mode():
-            return np.asarray(self._network.look(torch.from_numpy(pictures)).numpy())
+            return np.asarray(self._network.look(torch.from_numpy(images)).numpy())
 
     def choose(self, seen: np.ndarray) -> np.ndarray:
         """The best action for each row of what was seen, (B,)."""

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from opc_ros.experiments.pong.emulator import ACTIONS, PongGame
-from opc_ros.grasp import TOOL_SIZE
 from opc_ros.policies.action_space import ActionChoices
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import greedy_actions
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations
+from opc_ros.task import PONG
 
-CHOICES = ActionChoices(tuple(tuple(action.to_vector().tolist()) for action in ACTIONS))
+CHOICES = ActionChoices(ACTIONS)
 Policy = Callable[[np.ndarray], np.ndarray]  # images (B, H, W, 3) -> indices of actions (B,)
 
 
@@ -27,7 +27,7 @@ class Point:
 
     index: int
     is_won: bool
-    pictures: np.ndarray  # (T, H, W, 3) uint8
+    images: np.ndarray  # (T, H, W, 3) uint8
     actions: np.ndarray  # (T,) indices
 
 
@@ -36,8 +36,8 @@ def make_policy(candidate: Candidate) -> Policy:
     q_function, manifest = load_q_function(candidate, device="cpu"), candidate.manifest
     vectors = CHOICES.to_array()
 
-    def choose(pictures: np.ndarray) -> np.ndarray:
-        observations = Observations(images=pictures, tools=np.zeros((len(pictures), TOOL_SIZE), dtype=np.float32))
+    def choose(images: np.ndarray) -> np.ndarray:
+        observations = Observations(images=images, tools=np.zeros((len(images), len(PONG.state)), dtype=np.float32))
         chosen, _ = greedy_actions(q_function, observations, manifest.input.action_space, manifest.action_search)
         return np.asarray((chosen[:, None] == vectors).all(axis=2).argmax(axis=1))
 
@@ -47,9 +47,9 @@ def make_policy(candidate: Candidate) -> Policy:
 def explore(policy: Policy, epsilon: float, rng: np.random.Generator) -> Policy:
     """The same policy, but a random action with this probability."""
 
-    def choose(pictures: np.ndarray) -> np.ndarray:
-        is_random = rng.random(len(pictures)) < epsilon
-        return np.where(is_random, rng.integers(len(ACTIONS), size=len(pictures)), policy(pictures))
+    def choose(images: np.ndarray) -> np.ndarray:
+        is_random = rng.random(len(images)) < epsilon
+        return np.where(is_random, rng.integers(len(ACTIONS), size=len(images)), policy(images))
 
     return choose
 
@@ -69,7 +69,7 @@ def play_points(
     for one in running:
         one.begin(*next(waiting), stickiness, seed)
     while running:
-        chosen = policy(np.stack([one.game.picture for one in running]))
+        chosen = policy(np.stack([one.game.image for one in running]))
         ended = [one for one, action in zip(running, chosen.tolist(), strict=True) if one.decide(action)]
         for one in ended:
             yield one.finish()
@@ -86,18 +86,18 @@ class _Running:
     def __init__(self, game: PongGame) -> None:
         self.game = game
         self._index = 0
-        self._pictures: list[np.ndarray] = []
+        self._images: list[np.ndarray] = []
         self._actions: list[int] = []
 
     def begin(self, index: int, start: Any, stickiness: float, seed: int) -> None:
-        self._index, self._pictures, self._actions = index, [], []
+        self._index, self._images, self._actions = index, [], []
         self.game.begin(start, stickiness, np.random.default_rng((seed, index)))
 
     def decide(self, action: int) -> bool:
-        self._pictures.append(self.game.picture)
+        self._images.append(self.game.image)
         self._actions.append(action)
         self.game.decide(action)
         return self.game.is_over
 
     def finish(self) -> Point:
-        return Point(self._index, self.game.points > 0, np.stack(self._pictures), np.array(self._actions))
+        return Point(self._index, self.game.points > 0, np.stack(self._images), np.array(self._actions))

@@ -46,7 +46,7 @@ class Decisions:
         return Decisions(**{name: values[rows] for name, values in self.arrays().items()})
 
 
-class Replay:
+class PongReplay:
     """The last decisions of some games, as many as fit."""
 
     def __init__(self, capacity: int, games: int, features: int) -> None:

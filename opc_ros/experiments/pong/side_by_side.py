@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opc_ros.experiments.pong.emulator import make_starts
 from opc_ros.experiments.pong.playing import open_games
-from opc_ros.experiments.pong.training import Schedule, TrainingRun
+from opc_ros.experiments.pong.training import PongRun, Schedule
 from opc_ros.experiments.pong.variants import Variant
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import limit_threads_here
@@ -30,9 +30,9 @@ class Training:
     seed: int  # of the starts
     out: Path
 
-    def open(self) -> TrainingRun:
+    def open(self) -> PongRun:
         starts = make_starts(self.starts, self.seed)
-        return TrainingRun(self.variant, self.schedule, open_games(self.games), starts, self.out)
+        return PongRun(self.variant, self.schedule, open_games(self.games), starts, self.out)
 
 
 def train_side_by_side(

@@ -18,12 +18,13 @@ from opc_ros.durable import replace_file
 from opc_ros.errors import TrainingError
 from opc_ros.experiments.pong.emulator import ACTIONS, PongGame
 from opc_ros.experiments.pong.learner import ARCHITECTURE, INPUT, PARAMETERS, Learner
-from opc_ros.experiments.pong.replay import Decisions, Replay
+from opc_ros.experiments.pong.replay import Decisions, PongReplay
 from opc_ros.experiments.pong.variants import Variant
 from opc_ros.policies.action_search import ChoiceSearch
 from opc_ros.policies.candidate import Candidate, read_candidate, write_candidate
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.progress import Report, ignore_progress
+from opc_ros.task import PONG
 
 _PLAY, _LEARN = 1, 2  # streams of random numbers
 
@@ -56,7 +57,7 @@ class Schedule:
         return max(self.epsilon, 1.0 - (1.0 - self.epsilon) * decision / self.explored)
 
 
-class TrainingRun:
+class PongRun:
     """A variant on its way; cut off, it goes on from its last checkpoint to the same weights.
 
     At each checkpoint all games are left and begun anew, so that weights and replay are all there is to keep.
@@ -71,7 +72,7 @@ class TrainingRun:
         self._starts = starts
         self._out = out
         self._learner = Learner(variant, schedule.lag)
-        self._replay = Replay(schedule.capacity, len(games), self._learner.features)
+        self._replay = PongReplay(schedule.capacity, len(games), self._learner.features)
         self._done = 0  # checkpoints
         self._resume()
 
@@ -150,6 +151,7 @@ class TrainingRun:
             input=INPUT,
             architecture=ARCHITECTURE,
             hyper_parameters=PARAMETERS,
+            task=PONG.name,
             action_search=ChoiceSearch(),
             provenance=Provenance(
                 family=self._variant.name,
@@ -164,7 +166,7 @@ class TrainingRun:
     def _identity(self) -> str:
         """What must be the same for a state to be of this run."""
         values = [dataclasses.asdict(self._variant), dataclasses.asdict(self._schedule)]
-        sizes = [len(self._games), len(self._starts), PARAMETERS]
+        sizes = [len(self._games), len(self._starts), PARAMETERS, PONG.name, ACTIONS]
         return hashlib.sha256(json.dumps([values, sizes], sort_keys=True).encode()).hexdigest()
 
     @property
@@ -230,4 +232,4 @@ class _Players:
         game.begin(self._starts[int(self._rng.integers(len(self._starts)))], 0.0, self._rng)
 
     def _look(self) -> np.ndarray:
-        return self._learner.look(np.stack([game.picture for game in self._games]))
+        return self._learner.look(np.stack([game.image for game in self._games]))

@@ -10,21 +10,20 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from opc_ros.episode import Episode, Frame, Label, LabelSource
+from opc_ros.episode import Episode, Frame, Label, LabelSource, PlainStep
 from opc_ros.experiments.pong.emulator import ACTIONS, FRAMES_PER_DECISION, FRAMES_PER_SECOND, make_starts
 from opc_ros.experiments.pong.playing import Point, explore, make_policy, open_games, play_points
 from opc_ros.experiments.pong.side_by_side import prepare_worker
-from opc_ros.grasp import GraspStep, ToolState
 from opc_ros.policies.candidate import Candidate
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import open_store
+from opc_ros.task import PONG
 from opc_ros.workers import work_through
 
 EPSILON = 0.1  # of random actions, so that no two episodes from like starts are the same
 _STARTS, _LUCK = 13, 31  # seeds
 _DECISION_NS = 1_000_000_000 * FRAMES_PER_DECISION // FRAMES_PER_SECOND
 _EPISODE_NS = 60_000_000_000  # apart
-_NO_TOOL = ToolState(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,12 @@ def to_episode(point: Point, episode_id: str, policy_name: str, number: int) -> 
     """A point in the words that stores and scores know; stamps are the emulator's time, one episode a minute."""
     began_ns = (number + 1) * _EPISODE_NS
     steps = tuple(
-        GraspStep(
-            frame=Frame(began_ns + index * _DECISION_NS, "png", _encode(picture)),
-            tool=_NO_TOOL,
+        PlainStep(
+            frame=Frame(began_ns + index * _DECISION_NS, "png", _encode(image)),
             action=ACTIONS[action],
+            is_last=index == len(point.images) - 1,
         )
-        for index, (picture, action) in enumerate(zip(point.pictures, point.actions.tolist(), strict=True))
+        for index, (image, action) in enumerate(zip(point.images, point.actions.tolist(), strict=True))
     )
     return Episode(
         id=episode_id,
@@ -102,10 +101,11 @@ def to_episode(point: Point, episode_id: str, policy_name: str, number: int) -> 
         behaviour_policy=policy_name,
         steps=steps,
         label=Label(point.is_won, LabelSource.EPISODE_END, "emulator"),
+        task=PONG.name,
     )
 
 
-def _encode(picture: np.ndarray) -> bytes:
+def _encode(image: np.ndarray) -> bytes:
     """PNG loses nothing, and an image that is nearly empty becomes small."""
-    _, data = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 1])
+    _, data = cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 1])
     return data.tobytes()

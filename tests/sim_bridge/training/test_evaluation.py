@@ -8,7 +8,8 @@ from opc_ros.errors import ConfigError, EvaluationError
 from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.candidate import Candidate
 from sim_bridge.training import evaluation
-from sim_bridge.training.evaluation import EvaluationPlan, evaluate, read_outcomes
+from sim_bridge.training.evaluation import TrialPlan, evaluate, read_outcomes
+from sim_bridge.training.outcome_table import OutcomeTable, pack_outcomes
 from sim_bridge.training.success_table import to_markdown, to_text
 from sim_bridge.training.true_success import OutcomeFile, Trial, summarise
 from tests.policies.making import make_candidate
@@ -68,7 +69,7 @@ def test_an_interrupted_evaluation_plays_only_what_is_missing(
         return {seed: seed % 2 == 0 for seed in task.seeds}
 
     monkeypatch.setattr(evaluation, "_play", play)
-    plan = EvaluationPlan(worlds=("train",), episodes=20, first_seed=100)
+    plan = TrialPlan(worlds=("train",), episodes=20, first_seed=100)
     with pytest.raises(KeyboardInterrupt):
         evaluate([candidate], plan, tmp_path)
     known = read_outcomes([candidate], plan, tmp_path)[candidate.id, "train"]
@@ -82,7 +83,7 @@ def test_two_processes_find_what_one_finds(
     candidate: Candidate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "_SEEDS_AT_ONCE", 1)
-    plan = EvaluationPlan(worlds=("train",), episodes=2)
+    plan = TrialPlan(worlds=("train",), episodes=2)
     one = evaluate([candidate], plan, tmp_path / "one")
     two = evaluate([candidate], plan, tmp_path / "two", workers=2)
     assert one == two
@@ -92,7 +93,7 @@ def test_two_processes_find_what_one_finds(
 
 def test_a_plan_names_worlds_that_exist() -> None:
     with pytest.raises(ConfigError, match="world 'moon': expected one of train"):
-        EvaluationPlan(worlds=("moon",))
+        TrialPlan(worlds=("moon",))
 
 
 def test_the_table_has_the_best_first_and_says_what_is_not_measured(candidate: Candidate, tmp_path: Path) -> None:
@@ -111,3 +112,29 @@ def test_the_table_has_the_best_first_and_says_what_is_not_measured(candidate: C
     assert markdown[4].startswith("| other |")
     assert markdown[4].endswith("| 50.0 (15 to 85) | 100.0 (21 to 100), n=1 |")
     assert markdown[5].endswith("| 0.0 (0 to 49) | - |")
+
+
+def test_packed_outcomes_are_those_of_the_files_and_later_ones_are_merged_in(
+    candidate: Candidate, tmp_path: Path
+) -> None:
+    plan = TrialPlan(worlds=("train",))
+    trial = plan.trial(candidate, "train")
+    OutcomeFile(tmp_path / "first", trial).append({3: True, 1: False})
+    OutcomeFile(tmp_path / "first", TRIAL).append({1: True})
+    OutcomeFile(tmp_path / "second", trial).append({4: True})
+    table = tmp_path / "outcomes.parquet"
+    assert pack_outcomes(tmp_path / "first", table) == 3
+    assert pack_outcomes(tmp_path / "second", table) == 4
+    assert OutcomeTable(table).outcomes(trial) == {1: False, 3: True, 4: True}
+    assert OutcomeTable(table).outcomes(TRIAL) == {1: True}
+    known = read_outcomes([candidate], plan, table)[candidate.id, "train"]
+    assert (known.successes, known.episodes) == (2, 3)
+
+
+def test_a_packed_table_is_only_read_and_a_damaged_one_refused(candidate: Candidate, tmp_path: Path) -> None:
+    table = tmp_path / "outcomes.parquet"
+    with pytest.raises(ConfigError, match="only read; play into a folder"):
+        evaluate([candidate], TrialPlan(worlds=("train",)), table)
+    table.write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(EvaluationError, match="cannot be read as a table of outcomes"):
+        OutcomeTable(table)

@@ -16,7 +16,7 @@ def relabel(episode: Episode, is_success: bool | None) -> Episode:
     return dataclasses.replace(episode, label=Label(is_success=is_success, source=source))
 
 
-def test_pictures_are_shrunk_and_actions_kept() -> None:
+def test_images_are_shrunk_and_actions_kept() -> None:
     episodes = make_episodes(20, image_size=64)
     replay = load_replay(episodes, image_size=32, count=20)
     assert replay.images.shape == (sum(len(e.steps) for e in episodes), 32, 32, 3)
@@ -56,7 +56,7 @@ def test_data_that_cannot_teach_is_refused(outcomes: list[bool | None], complain
         load_replay(episodes, image_size=32, count=len(episodes))
 
 
-def test_pictures_of_another_size_are_refused_by_episode() -> None:
+def test_images_of_another_size_are_refused_by_episode() -> None:
     episodes = [*make_episodes(3, image_size=64), *make_episodes(4, image_size=32)[3:]]
     with pytest.raises(TrainingError, match="e00003: image of step 0 is 32x32, expected square and at least 64x64"):
         load_replay(episodes, image_size=64, count=4)

@@ -49,7 +49,7 @@ def test_checkpoints_are_whole_candidates_with_provenance(replay: Replay, tmp_pa
     assert (provenance.family, provenance.training_run, provenance.step, provenance.seed) == ("drops", "tiny", 6, 4)
     assert (provenance.data_snapshot, provenance.git_revision) == ("snapshot", "revision")
     assert '"dropout": 0.5' in provenance.notes
-    probe(load_q_function(candidate), candidate.manifest.input)
+    probe(load_q_function(candidate), candidate.manifest)
     assert notes[-1].startswith("6/6 loss 0.")
     assert "SoftOPC" in notes[-1]
 
@@ -58,7 +58,7 @@ def test_checkpoints_are_whole_candidates_with_provenance(replay: Replay, tmp_pa
 def test_the_same_seed_gives_the_same_weights_and_another_one_others(
     replay: Replay, tmp_path: Path, architecture: str
 ) -> None:
-    recipe = {"architecture": architecture, "hyper_parameters": {}, "steps": 2, "dropout": 0.2, "picture_jitter": 1.0}
+    recipe = {"architecture": architecture, "hyper_parameters": {}, "steps": 2, "dropout": 0.2, "image_jitter": 1.0}
     for folder, seed in (("a", 0), ("b", 0), ("c", 1)):
         (tmp_path / folder).mkdir()
         TrainingRun(make_recipe(**recipe, seed=seed), replay, tmp_path / folder).train()

@@ -6,7 +6,7 @@ import torch
 
 from opc_ros.policies.architectures import build_network
 from opc_ros.policies.input_spec import InputSpec
-from sim_bridge.training.augmentation import PictureJitter, add_vain_closes, add_vain_stops, drop_features
+from sim_bridge.training.augmentation import ImageJitter, add_vain_closes, add_vain_stops, drop_features
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay
 from sim_bridge.training.targets import make_targets
@@ -58,18 +58,18 @@ def test_a_shut_gripper_that_closes_again_and_stops_is_vain_if_regrips_are_doubt
 
 def test_jitter_changes_a_copy_and_nothing_at_strength_zero() -> None:
     images = np.full((3, 32, 32, 3), 128, np.uint8)
-    assert PictureJitter(0.0, 32, seed=0).apply(images, np.random.default_rng(0)) is images
-    changed = PictureJitter(1.0, 32, seed=0).apply(images, np.random.default_rng(0))
+    assert ImageJitter(0.0, 32, seed=0).apply(images, np.random.default_rng(0)) is images
+    changed = ImageJitter(1.0, 32, seed=0).apply(images, np.random.default_rng(0))
     assert (images == 128).all()
     means = changed.mean(axis=(1, 2, 3))
     assert len(set(means.tolist())) == 3
     assert (np.abs(means - 128) < 128 * 0.36).all()  # exposure 1.25 times white balance 1.08
 
 
-def test_jitter_moves_a_picture_by_at_most_its_reach() -> None:
+def test_jitter_moves_an_image_by_at_most_its_reach() -> None:
     images = np.zeros((40, 100, 100, 3), np.uint8)
     images[:, 50, 50] = 200
-    changed = PictureJitter(1.0, 100, seed=0).apply(images, np.random.default_rng(0))
+    changed = ImageJitter(1.0, 100, seed=0).apply(images, np.random.default_rng(0))
     rows, columns = np.array([np.unravel_index(image[:, :, 0].argmax(), (100, 100)) for image in changed]).T
     assert set(rows - 50) == set(columns - 50) == {-3, -2, -1, 0, 1, 2, 3}  # 3 % of 100 pixels
 

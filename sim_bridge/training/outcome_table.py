@@ -1,0 +1,84 @@
+"""Many trials' outcomes in one Parquet file, for shipping; measuring appends to files of one trial each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from opc_ros.durable import replace_file
+from opc_ros.errors import EvaluationError
+from sim_bridge.training.true_success import OutcomeFile, Trial, read_outcome_file
+
+SUFFIX = ".parquet"
+Outcomes = dict[int, bool]  # by seed
+_HEADER = ("candidate", "world", "world_digest", "image_size", "max_steps", "format_version")
+_COLUMNS = (*_HEADER, "seed", "is_success")
+
+
+def is_table(path: Path) -> bool:
+    return path.suffix == SUFFIX
+
+
+class OutcomeTable:
+    """What one Parquet file says; read once, looked up by trial."""
+
+    def __init__(self, path: Path) -> None:
+        self._by_header = _read(path)
+
+    def outcomes(self, trial: Trial) -> Outcomes:
+        return self._by_header.get(_key(trial.header()), {})
+
+
+def open_outcomes(cache: Path, trial: Trial, table: OutcomeTable | None) -> Outcomes:
+    """A trial's outcomes from the table, or from its file in the cache."""
+    return table.outcomes(trial) if table is not None else OutcomeFile(cache, trial).outcomes
+
+
+def pack_outcomes(folder: Path, path: Path) -> int:
+    """Merge a folder's outcome files into the table at `path`, which may be new; returns how many episodes it holds."""
+    merged = _read(path) if path.exists() else {}
+    for file in sorted(folder.glob("*.txt")):
+        header, outcomes = read_outcome_file(file)
+        merged.setdefault(_key(json.loads(header)), {}).update(outcomes)
+    _write(path, merged)
+    return sum(map(len, merged.values()))
+
+
+def _key(header: Mapping[str, object]) -> str:
+    return json.dumps({name: header.get(name) for name in _HEADER}, sort_keys=True)
+
+
+def _read(path: Path) -> dict[str, Outcomes]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        rows = pq.read_table(path, columns=list(_COLUMNS)).to_pydict()
+    except (OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise EvaluationError(f"{path}: cannot be read as a table of outcomes: {reason}") from error
+    found: dict[str, Outcomes] = {}
+    if missing := [name for name in _COLUMNS if name not in rows]:
+        raise EvaluationError(f"{path}: lacks the column {missing[0]}, expected {', '.join(_COLUMNS)}")
+    for values in zip(*(rows[name] for name in _COLUMNS), strict=True):
+        *header, seed, is_success = values
+        found.setdefault(_key(dict(zip(_HEADER, header, strict=True))), {})[int(seed)] = bool(is_success)
+    return found
+
+
+def _write(path: Path, merged: Mapping[str, Outcomes]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, list[object]] = {name: [] for name in _COLUMNS}
+    for key, outcomes in sorted(merged.items()):
+        header = json.loads(key)
+        for seed, is_success in sorted(outcomes.items()):
+            for name in _HEADER:
+                columns[name].append(header[name])
+            columns["seed"].append(seed)
+            columns["is_success"].append(is_success)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, compression="zstd")
+    replace_file(path, sink.getvalue().to_pybytes())
