@@ -2,7 +2,7 @@
 
 VENV ?= .venv
 ROS_SETUP ?= $(firstword $(wildcard /opt/ros/jazzy/setup.sh /opt/ros/kilted/setup.sh))
-export PYTHON ROS_SETUP SYSTEM_PACKAGES
+export PYTHON ROS_SETUP SYSTEM_PACKAGES UNLOCKED
 
 # A machine with ROS 2 of its own uses that; any other gets it from wheels.
 EXTRAS := $(if $(ROS_SETUP),,ros-wheels)
@@ -10,14 +10,15 @@ IN_ROS := $(if $(ROS_SETUP),. $(ROS_SETUP) && . $(VENV)/share/opc_interfaces/loc
 INTERFACES := $(shell find ros2_ws/src/opc_interfaces ros2_ws/wheels -type f)
 BENCHMARKS = $(sort $(patsubst tests/benchmarks/%.py,%,$(wildcard tests/benchmarks/bench_*.py)))
 TESTS ?=
-# Disk space for packages and what a first run writes.
-DEMO_GB := 4
-DEV_GB := 6
+# Disk space for packages and what a first run writes; torch built for CUDA takes 6 GB, built for CPUs 1.
+DEMO_GB := 8
+DEV_GB := 10
 
-.PHONY: help demo test coverage lint format bench setup constraints clean fresh
+.PHONY: help demo test test-slow coverage lint format bench setup constraints lock clean fresh
 help:
 	@echo "make demo      run the main job from end to end"
 	@echo "make test      run every test"
+	@echo "make test-slow the commands of README and tutorials as printed; takes minutes"
 	@echo "make coverage  the same, and which lines they run"
 	@echo "make lint      formatter, linter and type checker"
 	@echo "make bench     speed figures, as ratios from one run"
@@ -29,6 +30,9 @@ demo: $(VENV)/.interfaces
 
 test: setup
 	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile $(TESTS)
+
+test-slow: setup
+	@$(IN_ROS) $(VENV)/bin/python -m pytest -m slow -v $(TESTS)
 
 coverage: setup
 	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered $(TESTS)
@@ -51,7 +55,9 @@ setup: $(VENV)/.interfaces $(VENV)/.installed-dev
 $(VENV)/bin/python:
 	@python=$$(.ci/check-machine $(DEMO_GB)) && \
 	    echo "setting up $(VENV) with $$($$python --version)$(if $(ROS_SETUP), and ROS 2 from $(ROS_SETUP))" && \
-	    { $$python -m venv $(if $(ROS_SETUP),--system-site-packages) $(VENV) || { rm -rf $(VENV); exit 1; }; }
+	    began=$$(date +%s) && \
+	    { $$python -m venv $(if $(ROS_SETUP),--system-site-packages) $(VENV) || { rm -rf $(VENV); exit 1; }; } && \
+	    echo "environment $$(($$(date +%s) - began))" > $(VENV)/.phases
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@.ci/check-machine $(DEMO_GB) >/dev/null
@@ -67,11 +73,17 @@ $(VENV)/.interfaces: $(VENV)/.installed $(INTERFACES) ros2_ws/build_interfaces.p
 	@.ci/check-machine $(DEMO_GB) >/dev/null
 	@echo "building opc_interfaces"
 	@$(if $(ROS_SETUP),. $(ROS_SETUP) &&) $(VENV)/bin/python ros2_ws/build_interfaces.py
+	@awk '{all += $$2; each = each (NR > 1 ? ", " : "") $$1 " " int($$2 + .5) " s"} END {if (NR) printf "set up in %.0f s: %s\n", all, each}' $(VENV)/.phases
+	@rm -f $(VENV)/.phases
 	@touch $@
 
 constraints: setup
 	@$(VENV)/bin/python -m pip install --quiet --upgrade --editable '.[dev,ros-wheels]'
 	@$(VENV)/bin/python .ci/freeze.py > constraints.new && mv constraints.new constraints.txt
+	@$(VENV)/bin/python .ci/lock.py
+
+lock: setup
+	@$(VENV)/bin/python .ci/lock.py
 
 fresh:
 	@.ci/fresh

@@ -13,7 +13,7 @@ HEADER = """\
 # pyproject.toml is installed with that extra alone."""
 PACKAGE = "opc-ros"
 # What building the package and packages without a wheel takes; nothing depends on it at run time.
-BUILD = ("setuptools",)
+BUILD = ("setuptools", "setuptools-scm", "vcs-versioning")
 
 
 def main() -> None:

@@ -1,11 +1,16 @@
-"""Install this repository and its pinned packages into the environment that runs this file."""
+"""Install this repository and its pinned packages into the environment that runs this file.
+
+No file is accepted whose sha256 is not in .ci/lock.txt, except for packages in UNLOCKED (`UNLOCKED=torch make demo`).
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from collections.abc import Iterable
@@ -13,10 +18,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
+LOCK = ROOT / ".ci" / "lock.txt"
 # Most of the time a download waits for an answer, so more of them than there are cores pay.
 DOWNLOADS_AT_ONCE = 6
-# Built in an environment of its own, the package itself needs this again each time.
-BUILD = "setuptools"
+# What the package itself is built with; it takes its version from the repository's tags.
+BUILD = ("setuptools", "setuptools-scm")
 # They share one folder: where the first was ever installed, both go before the second comes.
 REPLACED = {"opencv-python": "opencv-python-headless"}
 QUIET = ("--quiet", "--disable-pip-version-check")
@@ -33,19 +39,27 @@ def main() -> int:
     started = time.monotonic()
     wanted = sorted(set(pins) - set(find_pins(wheels)) - set(installed_pins()))
     print(f"downloading {len(wanted)} packages", flush=True)
-    complaints = download(wanted, wheels)
+    complaints = download(wanted, wheels, read_hashes(LOCK.read_text()), os.environ.get("UNLOCKED", "").split())
     downloaded = time.monotonic()
     if complaints:
         print(*complaints, sep="\n", file=sys.stderr)
         print("make: not every package could be downloaded; run the same command again to go on", file=sys.stderr)
         return 1
-    print(f"  took {downloaded - started:.0f} s\ninstalling them", flush=True)
+    note_phase("download", downloaded - started)
+    print("installing them", flush=True)
     if install(extras, wheels) != 0:
         return 1
     for wheel in wheels.iterdir():
         wheel.unlink()
-    print(f"  took {time.monotonic() - downloaded:.0f} s", flush=True)
+    note_phase("install", time.monotonic() - downloaded)
     return 0
+
+
+def note_phase(name: str, seconds: float) -> None:
+    """Print how long it took, and keep it for the sum that `make` prints at the end."""
+    print(f"  took {seconds:.0f} s", flush=True)
+    with (Path(sys.prefix) / ".phases").open("a") as file:
+        file.write(f"{name} {seconds:.1f}\n")
 
 
 def choose_pins(lines: Iterable[str], extras: Iterable[str]) -> list[str]:
@@ -72,8 +86,7 @@ def find_pins(wheels: Path) -> list[str]:
 def installed_pins() -> list[str]:
     from importlib.metadata import distributions
 
-    pins = (canonical(f"{found.metadata['Name']}=={found.version}") for found in distributions())
-    return [pin for pin in pins if not pin.startswith(f"{BUILD}==")]
+    return [canonical(f"{found.metadata['Name']}=={found.version}") for found in distributions()]
 
 
 def remove_replaced() -> None:
@@ -82,31 +95,66 @@ def remove_replaced() -> None:
         subprocess.run([sys.executable, "-m", "pip", "uninstall", *QUIET, "--yes", *gone], stderr=subprocess.DEVNULL)
 
 
-def download(pins: list[str], wheels: Path) -> list[str]:
-    """Fetch or build a wheel of each, several at once; gives what pip complained of where that failed."""
-    command = (sys.executable, "-m", "pip", "wheel", *QUIET, "--no-deps", "--use-pep517", f"--wheel-dir={wheels}")
-    batches = [batch for start in range(DOWNLOADS_AT_ONCE) if (batch := pins[start::DOWNLOADS_AT_ONCE])]
-    running = [
-        subprocess.Popen([*command, *batch], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for batch in batches
+def read_hashes(text: str) -> dict[str, str]:
+    """The lock file's options for each pin, such as `--hash=sha256:0a...`."""
+    entries = (entry.split(maxsplit=1) for entry in text.replace("\\\n", "").splitlines() if not entry.startswith("#"))
+    return {pin: " ".join(hashes.split()) for pin, hashes in entries}
+
+
+def download(pins: list[str], wheels: Path, hashes: dict[str, str], unlocked: list[str]) -> list[str]:
+    """Fetch or build a wheel of each, several at once; gives what pip complained of where that failed.
+
+    pip compares every file that comes, wheel or source, with the hashes before it is opened.
+    """
+    if unknown := [pin for pin in pins if pin not in hashes and pin.partition("==")[0] not in unlocked]:
+        return [f"{', '.join(unknown)}: not in {LOCK.relative_to(ROOT)}; `make lock` writes it"]
+    free = [pin for pin in pins if pin.partition("==")[0] in unlocked]
+    locked = [pin for pin in pins if pin not in free]
+    batches = [
+        [f"{pin} {hashes[pin]}" for pin in locked[start::DOWNLOADS_AT_ONCE]] for start in range(DOWNLOADS_AT_ONCE)
     ]
+    command = (sys.executable, "-m", "pip", "wheel", *QUIET, "--no-deps", "--use-pep517", f"--wheel-dir={wheels}")
     complaints = []
-    for process in running:
-        _, errors = process.communicate()
-        if process.returncode != 0:
-            complaints += [line for line in errors.splitlines() if line.strip() and not line.startswith("WARNING")][-3:]
+    with tempfile.TemporaryDirectory() as folder:
+        running = []
+        for number, lines in enumerate([*batches, free]):
+            if lines:
+                listed = Path(folder, f"{number}.txt")
+                listed.write_text("\n".join(lines))
+                checking = () if lines is free else ("--require-hashes",)
+                given = [*command, *checking, f"--requirement={listed}"]
+                running.append(subprocess.Popen(given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+        for process in running:
+            _, errors = process.communicate()
+            if process.returncode != 0:
+                complaints += explain(errors)
     return complaints
+
+
+def explain(errors: str) -> list[str]:
+    """What pip said in short; of a file with another hash, which package, and what to do if it is trusted."""
+    lines = [line for line in errors.splitlines() if line.strip() and not line.startswith("WARNING")]
+    if "DO NOT MATCH THE HASHES" not in errors:
+        return lines[-3:]
+    names = re.findall(r"^ +([A-Za-z0-9._-]+)==\S+ from ", errors, flags=re.MULTILINE)
+    got = re.findall(r"Got +([0-9a-f]{64})", errors)
+    return [
+        f"{name}: the file that pip found has sha256 {digest}, which {LOCK.relative_to(ROOT)} does not list; "
+        f"if you trust it, run: UNLOCKED={name} make ..."
+        for name, digest in zip(names, got, strict=False)
+    ] or lines[-3:]
 
 
 def install(extras: list[str], wheels: Path) -> int:
     """From the wheels alone; where constraints.txt misses one, as for a GPU build of torch, from the index."""
-    command = [
-        *(sys.executable, "-m", "pip", "install", *QUIET, "--no-compile", f"--find-links={wheels}"),
-        *(f"--constraint={CONSTRAINTS}", "--editable", f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)),
-    ]
+    pip = [*(sys.executable, "-m", "pip", "install", *QUIET, "--no-compile", f"--find-links={wheels}")]
+    pip.append(f"--constraint={CONSTRAINTS}")
+    if subprocess.run([*pip, "--no-index", *BUILD]).returncode != 0:
+        return 1
+    command = [*pip, "--no-build-isolation", "--editable", f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)]
     if subprocess.run([*command, "--no-index"], stderr=subprocess.DEVNULL).returncode == 0:
         return 0
-    print("  some packages are not in constraints.txt; looking for them in the index", flush=True)
+    print("  some packages are not in constraints.txt; looking for them in the index, without hashes", flush=True)
     return subprocess.run(command).returncode
 
 

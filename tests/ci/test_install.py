@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import zipfile
 from pathlib import Path
@@ -72,3 +73,45 @@ def test_the_demo_installs_nothing_that_only_tests_use() -> None:
         "scikit-learn",
     ):
         assert marked[name] == "dev", name
+
+
+def test_every_pin_is_locked_and_nothing_else() -> None:
+    install = load("install")
+    pins = install.choose_pins((ROOT / "constraints.txt").read_text().splitlines(), ("dev", "ros-wheels"))
+    locked = install.read_hashes((ROOT / ".ci" / "lock.txt").read_text())
+    assert set(locked) == set(pins), "write .ci/lock.txt with `make lock`"
+    assert all(option.startswith("--hash=sha256:") for hashes in locked.values() for option in hashes.split())
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The sha256 of a wheel that pip finds in a folder, and nowhere else."""
+    path = tmp_path / "index" / "tiny_opc-1.0-py3-none-any.whl"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("tiny_opc-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-opc\nVersion: 1.0\n")
+        wheel.writestr("tiny_opc-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("tiny_opc-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_file_whose_hash_is_not_locked_is_refused_in_one_line(tiny: str, tmp_path: Path) -> None:
+    download, pin, wheels = load("install").download, "tiny-opc==1.0", tmp_path / "wheels"
+    wheels.mkdir()
+    (complaint,) = download([pin], wheels, {pin: f"--hash=sha256:{'0' * 64}"}, [])
+    assert f"tiny-opc: the file that pip found has sha256 {tiny}" in complaint
+    assert "UNLOCKED=tiny-opc make" in complaint
+    assert download([pin], wheels, {}, []) == ["tiny-opc==1.0: not in .ci/lock.txt; `make lock` writes it"]
+    assert not list(wheels.iterdir())
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_file_with_a_locked_hash_is_taken_and_any_where_its_owner_says_so(
+    tiny: str, tmp_path: Path, is_locked: bool
+) -> None:
+    pin, wheels = "tiny-opc==1.0", tmp_path / "wheels"
+    hashes = {pin: f"--hash=sha256:{tiny} --hash=sha256:{'0' * 64}"} if is_locked else {}
+    assert load("install").download([pin], wheels, hashes, [] if is_locked else ["tiny-opc"]) == []
+    assert [path.name for path in wheels.iterdir()] == ["tiny_opc-1.0-py3-none-any.whl"]
