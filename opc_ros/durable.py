@@ -136,7 +136,7 @@ def write_synced(path: Path, data: bytes, *, flags: int = os.O_TRUNC) -> None:
         os.close(descriptor)
 
 
-class Aside:
+class BackgroundCall:
     """A call that waits for the disk, while the thread that made it goes on."""
 
     def __init__(self, function: Callable[..., None], *arguments: int) -> None:
@@ -168,12 +168,12 @@ def write_out(descriptor: int) -> None:
 
 def sync_together(*descriptors: int) -> None:
     """Wait until several files or folders are on the disk: at once, so that they share one journal commit and flush."""
-    asides = [Aside(os.fsync, descriptor) for descriptor in descriptors[1:]]
+    calls = [BackgroundCall(os.fsync, descriptor) for descriptor in descriptors[1:]]
     try:
         os.fsync(descriptors[0])
     finally:
-        for aside in asides:
-            aside.wait()
+        for call in calls:
+            call.wait()
 
 
 @functools.cache

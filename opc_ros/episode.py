@@ -6,7 +6,7 @@ import itertools
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol
 
 import cv2
 import numpy as np
@@ -71,6 +71,18 @@ class Frame:
         return cls(stamp_ns=stamp_ns, encoding="png", data=data.tobytes(), width=image.shape[1], height=image.shape[0])
 
 
+@dataclass(frozen=True, slots=True)
+class WireMessage:
+    """A message that came beside the frames, in the bytes it came in."""
+
+    type: str  # "sensor_msgs/msg/CameraInfo"
+    stamp_ns: int
+    data: bytes  # CDR
+
+
+Outcome = Literal["success", "failure", "unlabelled", "excluded"]
+
+
 class LabelSource(StrEnum):
     """Who says whether an episode succeeded."""
 
@@ -79,6 +91,7 @@ class LabelSource(StrEnum):
     GRIPPER_WIDTH = "gripper_width"
     PERSON = "person"
     IMPORT = "import"
+    EXCLUDED = "excluded"  # a person took the episode out of the validation set; only label revisions say so
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +103,21 @@ class Label:
     labeller: str = ""
 
     def __post_init__(self) -> None:
-        if (self.is_success is None) != (self.source is LabelSource.NONE):
+        if (self.is_success is None) != (self.source in (LabelSource.NONE, LabelSource.EXCLUDED)):
             raise EpisodeError(
                 f"label: success is {self.is_success} with source {self.source.value!r}; give both or neither"
             )
+
+    @property
+    def is_excluded(self) -> bool:
+        return self.source is LabelSource.EXCLUDED
+
+    @property
+    def outcome(self) -> Outcome:
+        """In a word."""
+        if self.is_success is None:
+            return "excluded" if self.is_excluded else "unlabelled"
+        return "success" if self.is_success else "failure"
 
 
 class Step(Protocol):
@@ -203,9 +227,38 @@ class Episode:
                     f"episode {self.id}: step {index} terminates, but {len(self.steps)} steps follow in all"
                 )
 
+    @classmethod
+    def from_header(cls, header: EpisodeHeader, steps: tuple[Step, ...], label: Label) -> Episode:
+        """What came of what was begun."""
+        return cls(
+            id=header.id,
+            robot=header.robot,
+            behaviour_policy=header.behaviour_policy,
+            steps=steps,
+            label=label,
+            object_set=header.object_set,
+            permit_id=header.permit_id,
+            task=header.task,
+            seed=header.seed,
+        )
+
     @property
     def started_ns(self) -> int:
         return self.steps[0].frame.stamp_ns
+
+    @property
+    def header(self) -> EpisodeHeader:
+        """As it would have been begun, with its first frame."""
+        return EpisodeHeader(
+            id=self.id,
+            robot=self.robot,
+            behaviour_policy=self.behaviour_policy,
+            began_ns=self.started_ns,
+            object_set=self.object_set,
+            permit_id=self.permit_id,
+            task=self.task,
+            seed=self.seed,
+        )
 
     def actions(self) -> np.ndarray:
         """Action vectors as chosen, (T, A)."""

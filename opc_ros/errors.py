@@ -38,6 +38,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
         ├── StatementRefused       nobody signed it, or not who may, or not now
         ├── AuditLogDamaged          lines changed, added or missing
         ├── QueueBusy                another program holds queue or audit log for too long
+        ├── QueueEdited              rows of the queue say what nobody signed; they are put back
         ├── DiskFull                 no room for queue or audit log: nothing is lent until there is
         └── SchedulerBusy          another scheduler holds the queue
 """
@@ -189,6 +190,10 @@ class DiskFull(DeploymentError):
 
 class QueueBusy(DeploymentError):
     """Another program holds queue or audit log for too long: it hangs, or was stopped."""
+
+
+class QueueEdited(DeploymentError):
+    """Rows of the queue say what nobody signed: nothing is decided on them, and they are put back."""
 
 
 class SchedulerBusy(DeploymentError):

@@ -31,8 +31,8 @@ class Player(Protocol):
 class EpisodeListener(Protocol):
     """Who is told how an episode goes: a recorder, a counter, a status page."""
 
-    def begin(self, seed: int) -> None:
-        """The arm stands ready; nothing is chosen yet, and an error raised here lets nothing begin."""
+    def begin(self, seed: int, seen: Observation) -> None:
+        """The arm stands ready and this is seen; nothing is chosen yet, and an error raised here lets nothing begin."""
         ...
 
     def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
@@ -47,7 +47,7 @@ class EpisodeListener(Protocol):
 class NobodyListens:
     """For those who only want to know whether it succeeded."""
 
-    def begin(self, seed: int) -> None: ...
+    def begin(self, seed: int, seen: Observation) -> None: ...
 
     def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None: ...
 
@@ -84,7 +84,7 @@ class EpisodeKeeper:
         self._is_success: bool | None = None
         self._seed: int | None = None
 
-    def begin(self, seed: int) -> None:
+    def begin(self, seed: int, seen: Observation) -> None:
         self._steps.clear()
         self._seed = seed
         self._is_success = None
@@ -141,7 +141,7 @@ def play_episode(
     """
     seen = arm.begin(seed)
     player.begin(seed)
-    listener.begin(seed)
+    listener.begin(seed, seen)
     try:
         steps = 0
         while True:

@@ -21,6 +21,7 @@ class Quantity:
     unit: str = ""  # empty: a plain number
     low: float = -math.inf
     high: float = math.inf
+    usual: float = 0.0  # what a trial question is asked with
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Task:
     image: str  # what it shows, for people
     max_steps: int  # the longest an episode may be
     success: str  # who or what tells, for people
+    goal: str  # an instruction in a few words, for datasets
+    goal_among: str = ""  # the same where the objects are known, with {} for their name
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -41,6 +44,16 @@ class Task:
     @property
     def state_names(self) -> tuple[str, ...]:
         return tuple(quantity.name for quantity in self.state)
+
+    def instruct(self, object_set: str = "") -> str:
+        """The goal as an instruction."""
+        return self.goal_among.format(object_set) if object_set and self.goal_among else self.goal
+
+    def usual_action(self) -> tuple[float, ...]:
+        return tuple(quantity.usual for quantity in self.actions)
+
+    def usual_state(self) -> tuple[float, ...]:
+        return tuple(quantity.usual for quantity in self.state)
 
     def check_action(self, action: Sequence[float], *, where: str) -> None:
         _check_numbers(action, self.actions, f"{where}: action", self.name)
@@ -65,21 +78,23 @@ GRASPING = Task(
         Quantity("dy", "m", -0.08, 0.08),
         Quantity("dz", "m", -0.08, 0.08),
         Quantity("sin", "", -1.0, 1.0),  # of the rotation about base z
-        Quantity("cos", "", -1.0, 1.0),
+        Quantity("cos", "", -1.0, 1.0, usual=1.0),
         Quantity("open", "", 0.0, 1.0),
         Quantity("close", "", 0.0, 1.0),
         Quantity("terminate", "", 0.0, 1.0),
     ),
     state=(
-        Quantity("x", "m"),
+        Quantity("x", "m", usual=0.55),
         Quantity("y", "m"),
-        Quantity("z", "m"),
+        Quantity("z", "m", usual=0.3),
         Quantity("yaw", "rad", -math.pi, math.pi),
-        Quantity("aperture", "m", 0.0),
+        Quantity("aperture", "m", 0.0, usual=0.08),
     ),
     image="one RGB camera that looks at the bin",
     max_steps=20,
     success="something is held after the lift: by the arm, the gripper's width or a person",
+    goal="grasp an object",
+    goal_among="grasp one of the {}",
 )
 
 PONG = Task(
@@ -89,6 +104,7 @@ PONG = Task(
     image="the ball now, the ball one decision ago, both paddles, as the three channels",
     max_steps=400,
     success="the emulator says who won the point",
+    goal="win the point",
 )
 
 TASKS = {task.name: task for task in (GRASPING, PONG)}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from opc_ros.episode import EpisodeHeader, Label
+from opc_ros.episode import EpisodeHeader, Label, WireMessage
 from opc_ros.errors import OpcError
 from opc_ros.grasp import GraspStep
-from opc_ros.recording.sink import EpisodeSink, EpisodeWriter, Saved
+from opc_ros.recording.sink import EpisodeSink, Saved, SinkWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RecordingOutcome:
     """What became of an episode."""
 
     start: EpisodeHeader
@@ -41,7 +42,7 @@ class EpisodeFile:
     def __init__(self, sink: EpisodeSink, start: EpisodeHeader) -> None:
         self._sink = sink
         self._start = start
-        self._writer: EpisodeWriter | None = None
+        self._writer: SinkWriter | None = None
         self._failure = ""
 
     def open(self) -> None:
@@ -50,15 +51,19 @@ class EpisodeFile:
         except Exception as error:
             self._failure = f"could not be begun: {_one_line(error)}"
 
-    def add(self, step: GraspStep) -> None:
+    def add(self, step: GraspStep | None, beside: Sequence[WireMessage] = ()) -> None:
+        """What came beside the frames since the step before, then the step."""
         if self._writer is None or self._failure:
             return
         try:
-            self._writer.add_step(step)
+            for message in beside:
+                self._writer.add_wire_message(message)
+            if step is not None:
+                self._writer.add_step(step)
         except Exception as error:
             self._failure = f"could not be written: {_one_line(error)}"
 
-    def close(self, intended: Outcome) -> Outcome:
+    def close(self, intended: RecordingOutcome) -> RecordingOutcome:
         """Carry out what is intended, or quarantine where that fails; gives what was done."""
         if intended.kind == "discarded":
             return self._discard(intended)
@@ -70,7 +75,7 @@ class EpisodeFile:
                 self._failure = f"could not be committed: {_one_line(error)}"
         return self._quarantine(intended)
 
-    def _discard(self, intended: Outcome) -> Outcome:
+    def _discard(self, intended: RecordingOutcome) -> RecordingOutcome:
         try:
             if self._writer is not None:
                 self._writer.discard()
@@ -78,7 +83,7 @@ class EpisodeFile:
             return replace(intended, reason=f"{intended.reason}; its file could not be removed: {_one_line(error)}")
         return intended
 
-    def _quarantine(self, intended: Outcome) -> Outcome:
+    def _quarantine(self, intended: RecordingOutcome) -> RecordingOutcome:
         reason = "; ".join(text for text in (self._failure, intended.reason) if text)
         try:
             if self._writer is not None:

@@ -27,7 +27,7 @@ _MOVED_M = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthFinding:
     """One thing that was not as it should be; one that spoils an episode sends it to quarantine."""
 
     watch: str  # one of WATCHES
@@ -42,7 +42,7 @@ class HealthLog:
     _first: dict[str, str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: HealthFinding) -> None:
         self._first.setdefault(finding.watch, finding.text)
         self._counts[finding.watch] = self._counts.get(finding.watch, 0) + 1
 
@@ -81,7 +81,7 @@ class FrameWatch:
         self._arrivals_ns.append(mono_ns)
         self._is_gap_told = self._is_rate_told = False
 
-    def see(self, stamp_ns: int, arrived_ns: int, mono_ns: int) -> list[Finding]:
+    def see(self, stamp_ns: int, arrived_ns: int, mono_ns: int) -> list[HealthFinding]:
         """A frame came; `arrived_ns` is by the clock that stamps are made with."""
         findings = self.check(mono_ns)
         self._is_gap_told = False
@@ -89,25 +89,29 @@ class FrameWatch:
         latency_s = (arrived_ns - stamp_ns) / 1e9
         if latency_s > self._max_latency_s:
             findings.append(
-                Finding("late frames", f"frame {latency_s:.2f} s old on arrival, allowed {self._max_latency_s:.2f}")
+                HealthFinding(
+                    "late frames", f"frame {latency_s:.2f} s old on arrival, allowed {self._max_latency_s:.2f}"
+                )
             )
         elif latency_s < -self._max_latency_s:
-            findings.append(Finding("clock", f"frame stamped {-latency_s:.2f} s in the future: set the camera's clock"))
+            findings.append(
+                HealthFinding("clock", f"frame stamped {-latency_s:.2f} s in the future: set the camera's clock")
+            )
         is_low = len(self._arrivals_ns) > self.RATE_FROM and self.rate_hz < self._min_rate_hz
         if is_low and not self._is_rate_told:
             findings.append(
-                Finding("frame rate", f"{self.rate_hz:.1f} frames a second, expected {self._min_rate_hz:.1f}")
+                HealthFinding("frame rate", f"{self.rate_hz:.1f} frames a second, expected {self._min_rate_hz:.1f}")
             )
         self._is_rate_told = is_low
         return findings
 
-    def check(self, mono_ns: int) -> list[Finding]:
+    def check(self, mono_ns: int) -> list[HealthFinding]:
         """Between frames: has the camera fallen silent?"""
         silent_s = (mono_ns - self._arrivals_ns[-1]) / 1e9 if self._arrivals_ns else 0.0
         if silent_s <= self._max_gap_s or self._is_gap_told:
             return []
         self._is_gap_told = True
-        return [Finding("missing frames", f"no frame for {silent_s:.1f} s, allowed {self._max_gap_s:.1f}")]
+        return [HealthFinding("missing frames", f"no frame for {silent_s:.1f} s, allowed {self._max_gap_s:.1f}")]
 
 
 class FrozenWatch:
@@ -119,7 +123,7 @@ class FrozenWatch:
         self._has_moved = False
         self._run = 0
 
-    def see(self, frame: Frame, sent: GraspAction) -> Finding | None:
+    def see(self, frame: Frame, sent: GraspAction) -> HealthFinding | None:
         """`sent` is what the arm was told on this frame, so it shows on the next one."""
         if self._before is not None and frame.data != self._before.data:
             self._run = 0
@@ -129,7 +133,7 @@ class FrozenWatch:
         self._has_moved = max(map(abs, sent.displacement_m)) >= _MOVED_M
         if not self._frozen_steps or self._run != self._frozen_steps:
             return None
-        return Finding("frozen camera", f"{self._run + 1} identical frames while the arm moved", spoils=True)
+        return HealthFinding("frozen camera", f"{self._run + 1} identical frames while the arm moved", spoils=True)
 
 
 class ClockWatch:
@@ -139,12 +143,12 @@ class ClockWatch:
         self._max_jump_s = max_jump_s
         self._offset_ns: int | None = None
 
-    def see(self, wall_ns: int, mono_ns: int) -> Finding | None:
+    def see(self, wall_ns: int, mono_ns: int) -> HealthFinding | None:
         before, self._offset_ns = self._offset_ns, wall_ns - mono_ns
         jump_s = 0.0 if before is None else (self._offset_ns - before) / 1e9
         if abs(jump_s) <= self._max_jump_s:
             return None
-        return Finding("clock", f"the computer's clock jumped by {jump_s:+.2f} s, allowed {self._max_jump_s:.2f}")
+        return HealthFinding("clock", f"the computer's clock jumped by {jump_s:+.2f} s, allowed {self._max_jump_s:.2f}")
 
 
 class DiskWatch:
@@ -155,19 +159,19 @@ class DiskWatch:
         self._min_free_bytes = min_free_bytes
         self.free_bytes = 0
 
-    def check(self) -> Finding | None:
+    def check(self) -> HealthFinding | None:
         try:
             self.free_bytes = self._read_free_bytes()
         except OSError as error:
             self.free_bytes = 0
-            return Finding("disk", f"cannot be read: {error.strerror or error}")
+            return HealthFinding("disk", f"cannot be read: {error.strerror or error}")
         if self.free_bytes >= self._min_free_bytes:
             return None
-        return Finding(
+        return HealthFinding(
             "disk", f"{self.free_bytes / 1e6:.0f} MB free, expected {self._min_free_bytes / 1e6:.0f}: make room"
         )
 
 
-def check_bounds(action: GraspAction, bounds: ActionBounds, index: int) -> Finding | None:
+def check_bounds(action: GraspAction, bounds: ActionBounds, index: int) -> HealthFinding | None:
     violations = bounds.violations(action)
-    return Finding("action bounds", f"step {index}: {', '.join(violations)}") if violations else None
+    return HealthFinding("action bounds", f"step {index}: {', '.join(violations)}") if violations else None

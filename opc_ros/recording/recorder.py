@@ -8,23 +8,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from opc_ros.episode import EpisodeHeader, Frame, Label
+from opc_ros.episode import EpisodeHeader, Frame, Label, WireMessage
 from opc_ros.errors import RecordingError
 from opc_ros.grasp import GraspStep
 from opc_ros.recording.disk_thread import DiskThread
-from opc_ros.recording.episode_file import EpisodeFile, Outcome
+from opc_ros.recording.episode_file import EpisodeFile, RecordingOutcome
 from opc_ros.recording.episode_id import check_episode_id, make_episode_id
 from opc_ros.recording.frame_buffer import FrameBuffer
-from opc_ros.recording.health import ClockWatch, DiskWatch, Finding, FrameWatch
+from opc_ros.recording.health import ClockWatch, DiskWatch, FrameWatch, HealthFinding
+from opc_ros.recording.running_episode import RunningEpisode, StepReport
 from opc_ros.recording.settings import RecorderSettings
 from opc_ros.recording.sink import EpisodeSink
-from opc_ros.recording.take import StepReport, Take
-from opc_ros.recording.view import HealthBoard, RecorderView, State, Tally
+from opc_ros.recording.view import HealthBoard, OutcomeCounts, RecorderView, State
+from opc_ros.recording.wire_buffer import WireBuffer
 from opc_ros.task import GRASPING
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RecorderEnvironment:
     """Where a recorder reads time and room; tests pass their own."""
 
     stamp_ns: Callable[[], int]  # the clock that stamps are made with
@@ -41,8 +42,8 @@ class Recorder:
         robot: str,
         settings: RecorderSettings,
         sink: EpisodeSink,
-        surroundings: Surroundings,
-        tell: Callable[[Outcome], None],
+        surroundings: RecorderEnvironment,
+        tell: Callable[[RecordingOutcome], None],
     ) -> None:
         """`tell` gets each outcome once the disk has it, in the disk's thread."""
         self._robot = robot
@@ -61,11 +62,12 @@ class Recorder:
         )
         self._clock_watch = ClockWatch(max_jump_s=settings.max_clock_jump_s)
         self._disk_watch = DiskWatch(surroundings.free_bytes, min_free_bytes=int(settings.min_disk_free_mb * 1e6))
-        self._takes: dict[str, tuple[Take, EpisodeFile]] = {}
+        self._running: dict[str, tuple[RunningEpisode, EpisodeFile]] = {}
+        self._wire = WireBuffer(max_rate_hz=settings.max_wire_rate_hz)
         self._strays: deque[tuple[StepReport, int]] = deque(maxlen=256)
         self._refused: deque[str] = deque(maxlen=16)
         self._board = HealthBoard()
-        self._tally = Tally()
+        self._tally = OutcomeCounts()
         self._frames_received = 0
         self._frames_dropped = 0
         self._refusal = self._check_disk()
@@ -73,7 +75,7 @@ class Recorder:
     @property
     def running_id(self) -> str:
         """The episode that has begun and not ended; empty where there is none."""
-        return next((id for id, (take, _) in self._takes.items() if not take.has_ended), "")
+        return next((id for id, (episode, _) in self._running.items() if not episode.has_ended), "")
 
     @property
     def last_saved_id(self) -> str:
@@ -84,8 +86,8 @@ class Recorder:
         self._frames_received += 1
         findings = self._frame_watch.see(frame.stamp_ns, self._around.stamp_ns(), mono_ns)
         if not self._frames.add(frame, mono_ns):
-            findings.append(Finding("clock", f"two frames are stamped {frame.stamp_ns} ns"))
-        if self._takes:
+            findings.append(HealthFinding("clock", f"two frames are stamped {frame.stamp_ns} ns"))
+        if self._running:
             for finding in findings:
                 self.note(finding)
         self._advance(mono_ns)
@@ -93,10 +95,14 @@ class Recorder:
     def add_step(self, report: StepReport) -> None:
         mono_ns = self._around.mono_ns()
         episode_id = report.episode_id or self.running_id
-        if episode_id in self._takes:
+        if episode_id in self._running:
             self._give(report, episode_id, mono_ns)
         elif episode_id and episode_id not in self._refused:
             self._strays.append((report, mono_ns))
+
+    def add_wire_message(self, message: WireMessage) -> None:
+        """Camera info, joint states and the like go with the running episode, byte for byte."""
+        self._wire.add(message, is_recording=bool(self.running_id))
 
     def begin(
         self,
@@ -108,14 +114,17 @@ class Recorder:
         task: str = GRASPING.name,
         seed: int | None = None,
         is_by_hand: bool = False,
+        stamp_ns: int = 0,
     ) -> str:
-        """Start recording; gives the episode's id. Refused where the disk is nearly full."""
+        """Start recording; gives the episode's id. Refused where the disk is nearly full.
+
+        `stamp_ns` is when it began, by whoever plays it; 0: now.
+        """
         mono_ns = self._around.mono_ns()
         if is_by_hand and self.running_id:
             raise RecordingError(f"episode {self.running_id} is running: end or discard it first")
-        stamp_ns = self._around.stamp_ns()
         episode_id = check_episode_id(episode_id or make_episode_id(self._robot, self._around.wall_ns()))
-        if episode_id in self._takes:
+        if episode_id in self._running:
             raise RecordingError(f"episode {episode_id} has already begun")
         if self.running_id:
             self._break_off(self.running_id, f"episode {episode_id} began before this one had ended")
@@ -127,7 +136,7 @@ class Recorder:
             id=episode_id,
             robot=self._robot,
             behaviour_policy=behaviour_policy or (self._settings.behaviour_policy if is_by_hand else ""),
-            began_ns=stamp_ns,
+            began_ns=stamp_ns or self._around.stamp_ns(),
             object_set=object_set or (self._settings.object_set if is_by_hand else ""),
             permit_id=permit_id,
             task=task,
@@ -135,8 +144,9 @@ class Recorder:
         )
         self._frame_watch.restart(mono_ns)
         file = EpisodeFile(self._sink, start)
-        self._takes[episode_id] = (Take(start, self._settings, mono_ns, is_by_hand=is_by_hand), file)
+        self._running[episode_id] = (RunningEpisode(start, self._settings, mono_ns, is_by_hand=is_by_hand), file)
         self._disk.submit(file.open)
+        self._wire.begin()
         self._claim_strays(episode_id, mono_ns)
         return episode_id
 
@@ -144,7 +154,7 @@ class Recorder:
         """The episode is over; it is written once its last steps have their frames."""
         episode_id = self._require_running(episode_id)
         mono_ns = self._around.mono_ns()
-        self._takes[episode_id][0].end(label or Label(), steps, mono_ns)
+        self._running[episode_id][0].end(label or Label(), steps, mono_ns)
         self._advance(mono_ns)
         return episode_id
 
@@ -160,19 +170,26 @@ class Recorder:
         self._break_off(episode_id, reason or "broken off by the arm")
         return episode_id
 
-    def label(self, episode_id: str, label: Label, note: str, done: Callable[[int | Exception], None]) -> None:
+    def label(
+        self,
+        episode_id: str,
+        label: Label,
+        note: str,
+        done: Callable[[int | Exception], None],
+        signature: str = "",
+    ) -> None:
         """Label an episode, running or stored; `done` gets the revision or the error, maybe in the disk's thread."""
-        if episode_id in self._takes:
-            self._takes[episode_id][0].relabel(label)
+        if episode_id in self._running:
+            self._running[episode_id][0].relabel(label)
             done(0)
             return
-        self._disk.submit(partial(self._relabel, episode_id, label, note, done))
+        self._disk.submit(partial(self._relabel, episode_id, label, note, signature, done))
 
-    def note(self, finding: Finding) -> None:
+    def note(self, finding: HealthFinding) -> None:
         """Something is not as it should be: show it, and keep it with the running episode."""
         self._show(finding)
         if self.running_id:
-            self._takes[self.running_id][0].note(finding)
+            self._running[self.running_id][0].note(finding)
 
     def tick(self) -> None:
         """Look at clocks and disk, and give up on what does not come; to be called a few times a second."""
@@ -184,14 +201,14 @@ class Recorder:
         self._refusal = self._check_disk()
         self._advance(mono_ns)
         running = self.running_id
-        reason = self._takes[running][0].check_alive(mono_ns) if running else None
+        reason = self._running[running][0].check_alive(mono_ns) if running else None
         if reason:
             self._break_off(running, reason)
         self._drop_strays(mono_ns)
 
     def break_off(self, reason: str) -> None:
         """Send whatever is not yet on its way to the disk to quarantine."""
-        for episode_id in list(self._takes):
+        for episode_id in list(self._running):
             self._break_off(episode_id, reason)
 
     def close(self, reason: str, timeout_s: float = 5.0) -> bool:
@@ -203,7 +220,7 @@ class Recorder:
         """Tell of episodes of earlier times that wait for a label; from any thread."""
         self._tally.add_unlabelled(ids)
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[HealthFinding, ...]:
         """What is or lately was not as it should be."""
         return self._board.current(self._around.mono_ns())
 
@@ -214,13 +231,13 @@ class Recorder:
             state = "recording"
         elif self._refusal:
             state = "refusing"
-        elif self._takes or self._disk.is_busy:
+        elif self._running or self._disk.is_busy:
             state = "saving"
         return RecorderView(
             state=state,
             reason=self._refusal,
             episode_id=running,
-            steps=self._takes[running][0].steps if running else 0,
+            steps=self._running[running][0].steps if running else 0,
             frames_received=self._frames_received,
             frames_dropped=self._frames_dropped,
             frame_rate_hz=self._frame_watch.rate_hz,
@@ -243,54 +260,58 @@ class Recorder:
         return running
 
     def _give(self, report: StepReport, episode_id: str, mono_ns: int) -> None:
-        take, _ = self._takes[episode_id]
-        for finding in take.offer(report, mono_ns):
+        episode, _ = self._running[episode_id]
+        for finding in episode.offer(report, mono_ns):
             self._show(finding)
         self._advance(mono_ns)
 
     def _advance(self, mono_ns: int) -> None:
         """Write the steps that have their frames, and close the episodes that have all their steps."""
-        for episode_id, (take, file) in list(self._takes.items()):
-            for item in take.advance(self._frames, mono_ns):
-                if isinstance(item, Finding):
+        for episode_id, (episode, file) in list(self._running.items()):
+            for item in episode.advance(self._frames, mono_ns):
+                if isinstance(item, HealthFinding):
                     self._show(item)
-                elif not self._disk.offer(partial(file.add, item)):
-                    self._lose(take, item)
-            if take.is_settled(mono_ns):
-                take.check_whole()
-                self._finish(episode_id, "quarantined" if take.reason else "saved", take.reason)
+                elif not self._disk.offer(partial(file.add, item, self._wire.take())):
+                    self._lose(episode, item)
+            if episode.is_settled(mono_ns):
+                episode.check_whole()
+                self._finish(episode_id, "quarantined" if episode.reason else "saved", episode.reason)
 
-    def _lose(self, take: Take, step: GraspStep) -> None:
+    def _lose(self, episode: RunningEpisode, step: GraspStep) -> None:
         self._frames_dropped += 1
         text = f"the frame at {step.frame.stamp_ns} ns was dropped: {self._disk.capacity} steps wait for the disk"
-        self._show(take.note(Finding("queue", text, spoils=True)))
+        self._show(episode.note(HealthFinding("queue", text, spoils=True)))
 
     def _break_off(self, episode_id: str, reason: str) -> None:
-        so_far = self._takes[episode_id][0].reason
+        so_far = self._running[episode_id][0].reason
         self._finish(episode_id, "quarantined", f"{reason}; {so_far}" if so_far else reason)
 
     def _finish(self, episode_id: str, kind: Literal["saved", "quarantined", "discarded"], reason: str) -> None:
-        take, file = self._takes.pop(episode_id)
-        self._frames_dropped += take.frames_missing
-        intended = Outcome(
-            start=take.start,
+        episode, file = self._running.pop(episode_id)
+        if beside := self._wire.take():
+            self._disk.submit(partial(file.add, None, beside))
+        self._frames_dropped += episode.frames_missing
+        intended = RecordingOutcome(
+            start=episode.start,
             kind=kind,
             reason=reason,
-            steps=take.steps,
-            duration_s=(self._around.mono_ns() - take.began_mono_ns) / 1e9,
-            label=take.decide_label(),
-            health=take.health.lines(),
+            steps=episode.steps,
+            duration_s=(self._around.mono_ns() - episode.began_mono_ns) / 1e9,
+            label=episode.decide_label(),
+            health=episode.health.lines(),
         )
         self._disk.submit(partial(self._close_file, file, intended))
 
-    def _close_file(self, file: EpisodeFile, intended: Outcome) -> None:
+    def _close_file(self, file: EpisodeFile, intended: RecordingOutcome) -> None:
         outcome = file.close(intended)
         self._tally.add(outcome)
         self._tell(outcome)
 
-    def _relabel(self, episode_id: str, label: Label, note: str, done: Callable[[int | Exception], None]) -> None:
+    def _relabel(
+        self, episode_id: str, label: Label, note: str, signature: str, done: Callable[[int | Exception], None]
+    ) -> None:
         try:
-            revision = self._sink.label(episode_id, label, note)
+            revision = self._sink.label(episode_id, label, note, signature)
         except Exception as error:  # the thread has to live on, and `done` has to know
             done(error)
             return
@@ -310,7 +331,7 @@ class Recorder:
         while self._strays and mono_ns - self._strays[0][1] >= timeout_ns:
             report, _ = self._strays.popleft()
             text = f"step {report.index} of episode {report.episode_id} is not recorded: no such episode is running"
-            self._show(Finding("steps", text))
+            self._show(HealthFinding("steps", text))
 
     def _check_disk(self) -> str:
         finding = self._disk_watch.check()
@@ -319,5 +340,5 @@ class Recorder:
         self.note(finding)
         return f"{finding.watch}: {finding.text}"
 
-    def _show(self, finding: Finding) -> None:
+    def _show(self, finding: HealthFinding) -> None:
         self._board.add(finding, self._around.mono_ns())

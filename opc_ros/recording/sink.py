@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from opc_ros.episode import Episode, EpisodeHeader, Label
+from opc_ros.episode import Episode, EpisodeHeader, Label, WireMessage
 from opc_ros.errors import EpisodeNotFound, RecordingError
 from opc_ros.grasp import GraspStep
 
@@ -19,10 +19,12 @@ class Saved:
     file_bytes: int
 
 
-class EpisodeWriter(Protocol):
+class SinkWriter(Protocol):
     """One episode on its way to the disk; ends with exactly one of commit, quarantine and discard."""
 
     def add_step(self, step: GraspStep) -> None: ...
+
+    def add_wire_message(self, message: WireMessage) -> None: ...
 
     def commit(self, label: Label, health: Sequence[str]) -> Saved: ...
 
@@ -34,10 +36,10 @@ class EpisodeWriter(Protocol):
 class EpisodeSink(Protocol):
     """Takes episodes, and labels for those it has."""
 
-    def begin(self, start: EpisodeHeader) -> EpisodeWriter: ...
+    def begin(self, start: EpisodeHeader) -> SinkWriter: ...
 
-    def label(self, episode_id: str, label: Label, note: str) -> int:
-        """Append a label; gives its revision."""
+    def label(self, episode_id: str, label: Label, note: str, signature: str = "") -> int:
+        """Append a label, with what its labeller signed where there is that; gives its revision."""
         ...
 
     def unlabelled(self) -> Iterable[str]:
@@ -54,13 +56,14 @@ class MemorySink:
     discarded: list[str] = field(default_factory=list)
     health: dict[str, tuple[str, ...]] = field(default_factory=dict)
     labels: dict[str, list[Label]] = field(default_factory=dict)
+    wire_messages: dict[str, list[WireMessage]] = field(default_factory=dict)
 
-    def begin(self, start: EpisodeHeader) -> EpisodeWriter:
+    def begin(self, start: EpisodeHeader) -> SinkWriter:
         if start.id in self.committed:
             raise RecordingError(f"episode {start.id}: is already there")
         return _MemoryWriter(self, start)
 
-    def label(self, episode_id: str, label: Label, note: str) -> int:
+    def label(self, episode_id: str, label: Label, note: str, signature: str = "") -> int:
         if episode_id not in self.committed:
             raise EpisodeNotFound(f"episode {episode_id}: not in the store")
         self.labels[episode_id].append(label)
@@ -79,19 +82,12 @@ class _MemoryWriter:
     def add_step(self, step: GraspStep) -> None:
         self.steps.append(step)
 
+    def add_wire_message(self, message: WireMessage) -> None:
+        self.sink.wire_messages.setdefault(self.start.id, []).append(message)
+
     def commit(self, label: Label, health: Sequence[str]) -> Saved:
         start = self.start
-        self.sink.committed[start.id] = Episode(
-            id=start.id,
-            robot=start.robot,
-            behaviour_policy=start.behaviour_policy,
-            steps=tuple(self.steps),
-            label=label,
-            object_set=start.object_set,
-            permit_id=start.permit_id,
-            task=start.task,
-            seed=start.seed,
-        )
+        self.sink.committed[start.id] = Episode.from_header(start, tuple(self.steps), label)
         self.sink.labels[start.id] = [label]
         self.sink.health[start.id] = tuple(health)
         return Saved(sha256="", file_bytes=sum(len(step.frame.data) for step in self.steps))

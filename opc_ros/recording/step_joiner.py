@@ -1,4 +1,4 @@
-"""Steps from arms that tell actions and tool states apart."""
+"""Steps from arms that publish actions and tool states on separate topics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from opc_ros.grasp import GraspAction, ToolState
-from opc_ros.recording.health import Finding
-from opc_ros.recording.take import StepReport
+from opc_ros.recording.health import HealthFinding
+from opc_ros.recording.running_episode import StepReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class StepJoiner:
     def add_action(self, bare: BareAction, mono_ns: int) -> None:
         self._waiting.append((bare, mono_ns))
 
-    def join(self, mono_ns: int) -> Iterator[StepReport | Finding]:
+    def join(self, mono_ns: int) -> Iterator[StepReport | HealthFinding]:
         """The steps that can be made up now, and a finding for each action that has waited in vain."""
         while self._waiting:
             bare, came_ns = self._waiting[0]
@@ -56,15 +56,15 @@ class StepJoiner:
             self._waiting.popleft()
             yield self._make_step(bare)
 
-    def _make_step(self, bare: BareAction) -> StepReport | Finding:
+    def _make_step(self, bare: BareAction) -> StepReport | HealthFinding:
         after = bisect.bisect_left(self._stamps_ns, bare.stamp_ns)
         nearby = [i for i in (after - 1, after) if 0 <= i < len(self._stamps_ns)]
         if not nearby:
-            return Finding("steps", f"step {bare.index}: no tool state came")
+            return HealthFinding("steps", f"step {bare.index}: no tool state came")
         nearest = min(nearby, key=lambda i: abs(self._stamps_ns[i] - bare.stamp_ns))
         apart_s = abs(self._stamps_ns[nearest] - bare.stamp_ns) / 1e9
         if apart_s > self._max_apart_s:
-            return Finding(
+            return HealthFinding(
                 "steps",
                 f"step {bare.index}: the nearest tool state is {apart_s:.3f} s apart from its frame,"
                 f" allowed {self._max_apart_s:.3f}",

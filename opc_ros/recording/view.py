@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from opc_ros.recording.episode_file import Outcome
-from opc_ros.recording.health import Finding
+from opc_ros.recording.episode_file import RecordingOutcome
+from opc_ros.recording.health import HealthFinding
 
 State = Literal["waiting", "recording", "saving", "refusing"]
 
@@ -34,7 +34,7 @@ class RecorderView:
     health: tuple[str, ...]
 
 
-class Tally:
+class OutcomeCounts:
     """Counts of what became of episodes; the disk thread counts, others read."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Tally:
     def unlabelled(self) -> int:
         return len(self._unlabelled)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RecordingOutcome) -> None:
         with self._lock:
             self.last_outcome = str(outcome)
             self.quarantined += outcome.kind == "quarantined"
@@ -77,10 +77,10 @@ class HealthBoard:
     SHOWN_NS = 30_000_000_000
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[Finding, int]] = {}
+        self._found: dict[str, tuple[HealthFinding, int]] = {}
 
-    def add(self, finding: Finding, mono_ns: int) -> None:
+    def add(self, finding: HealthFinding, mono_ns: int) -> None:
         self._found[finding.watch] = (finding, mono_ns)
 
-    def current(self, mono_ns: int) -> tuple[Finding, ...]:
+    def current(self, mono_ns: int) -> tuple[HealthFinding, ...]:
         return tuple(finding for finding, seen_ns in self._found.values() if mono_ns - seen_ns <= self.SHOWN_NS)

@@ -6,7 +6,7 @@ from opc_ros.store.recovery import Recovery, recover
 from opc_ros.store.selection import Selection
 from opc_ros.store.snapshot_groups import SnapshotEntry
 from opc_ros.store.snapshots import Snapshot
-from opc_ros.store.statistics import Statistics, Tally
+from opc_ros.store.statistics import LabelCounts, Statistics
 from opc_ros.store.store import Store, open_store
 from opc_ros.store.verification import Verification, verify
 from opc_ros.store.writer import EpisodeWriter
@@ -14,6 +14,7 @@ from opc_ros.store.writer import EpisodeWriter
 __all__ = [
     "CommittedEpisode",
     "EpisodeWriter",
+    "LabelCounts",
     "Quarantined",
     "Recovery",
     "Selection",
@@ -21,7 +22,6 @@ __all__ = [
     "SnapshotEntry",
     "Statistics",
     "Store",
-    "Tally",
     "Verification",
     "open_store",
     "recover",

@@ -22,10 +22,9 @@ class FieldAt:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolMapping:
+class ToolFields:
     """Where the tool's pose in the base frame is to be had: metres, and yaw or a quaternion."""
 
-    topic: str
     x_m: str
     y_m: str
     z_m: str
@@ -45,11 +44,17 @@ class ToolMapping:
         return x, y, z, yaw
 
 
-@dataclass(frozen=True, slots=True)
-class ActionMapping:
-    """Where actions are to be had; a field that is not given is zero or false."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolMapping(ToolFields):
+    """The tool's pose in the messages of one topic."""
 
     topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFields:
+    """Where actions are to be had; a field that is not given is zero or false."""
+
     dx_m: str
     dy_m: str
     dz_m: str
@@ -76,6 +81,13 @@ class ActionMapping:
             close_gripper=number(self.close_gripper) > 0.5,
             terminate=number(self.terminate) > 0.5,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionMapping(ActionFields):
+    """Actions in the messages of one topic."""
+
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +129,9 @@ class BagMapping:
     step_s: float = 0.0  # without actions: take a frame this often; 0 takes every frame
     open_aperture_m: float = 0.08
     gripper_change_m: float = 0.01  # without actions: a change of aperture that counts as opening or closing
-    newest_age_s: float = 0.5  # how old a tool measurement may be when its frame is taken
+    newest_age_s: float = 0.5  # how far a tool measurement may be from its frame, before or after
+    frame_age_s: float = 0.5  # how old the newest frame may be when an action is chosen on it
+    clock: Literal["received", "stamp"] = "received"  # what is matched by: receipt, or the senders' header stamps
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -125,15 +139,16 @@ class BagMapping:
         named = [part.topic for part in parts if part is not None and not isinstance(part, str)]
         return tuple(dict.fromkeys((self.camera, *named)))
 
-    def derive_action(self, before: ToolState, after: ToolState) -> GraspAction:
-        """What moved the tool from one step to the next."""
-        opened = after.aperture_m - before.aperture_m
-        return GraspAction(
-            displacement_m=(after.x_m - before.x_m, after.y_m - before.y_m, after.z_m - before.z_m),
-            rotation_rad=math.remainder(after.yaw_rad - before.yaw_rad, math.tau),
-            open_gripper=opened > self.gripper_change_m,
-            close_gripper=opened < -self.gripper_change_m,
-        )
+
+def derive_action(before: ToolState, after: ToolState, *, gripper_change_m: float) -> GraspAction:
+    """What moved the tool from one step to the next."""
+    opened = after.aperture_m - before.aperture_m
+    return GraspAction(
+        displacement_m=(after.x_m - before.x_m, after.y_m - before.y_m, after.z_m - before.z_m),
+        rotation_rad=math.remainder(after.yaw_rad - before.yaw_rad, math.tau),
+        open_gripper=opened > gripper_change_m,
+        close_gripper=opened < -gripper_change_m,
+    )
 
 
 def read_number(message: Any, path: str) -> float:

@@ -21,7 +21,7 @@ from opc_ros.episode import Label, check_name
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.store import labels
 from opc_ros.store.catalogue_index import FolderFacts, Index, describe_segment, read_index, write_index
-from opc_ros.store.layout import JSON, MCAP, Home, Layout, Place
+from opc_ros.store.layout import JSON, MCAP, Home, Place, StoreLayout
 from opc_ros.store.segment import Segment, SegmentBuilder, decode_segment, encode_segment, hash_id, relabel
 from opc_ros.store.sidecars import read_committed
 
@@ -32,16 +32,12 @@ NO_FOLDER = -1
 class Catalogue:
     """What one process knows of a store's episodes; any number of processes may have one."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: StoreLayout) -> None:
         self._layout = layout
         self._lock = threading.RLock()
         self._index: Index | None = None
         self._fresh: dict[str, Segment] = {}  # by digest: made here and not on the disk
         self._hashes: tuple[np.ndarray, np.ndarray, list[Home]] | None = None
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._index is not None
 
     def refresh(self) -> Index:
         """Bring it up to date with the files."""
@@ -166,7 +162,7 @@ class Catalogue:
 class _Refreshing:
     """One look at all folders."""
 
-    def __init__(self, layout: Layout, before: Index, catalogue: Catalogue) -> None:
+    def __init__(self, layout: StoreLayout, before: Index, catalogue: Catalogue) -> None:
         self._layout = layout
         self._before = before
         self._catalogue = catalogue

@@ -47,7 +47,7 @@ class FolderFacts(NamedTuple):
     first_ns: int  # earliest and latest beginning
     last_ns: int
     counts: Sequence[Sequence[Any]]  # each the fields of a Count: thousands are read, few are looked at
-    groups: Sequence[Sequence[Any]]  # each the fields of a Group: what a snapshot of everything takes from here
+    groups: Sequence[Sequence[Any]]  # each the fields of a SnapshotGroup: what a snapshot of everything takes from here
 
     @property
     def home(self) -> Home:

@@ -59,6 +59,11 @@ class CdrWriter:
         self._pack("i", seconds)
         self._pack("I", nanoseconds)
 
+    def header(self, stamp_ns: int, frame_id: str = "") -> None:
+        """A std_msgs/Header."""
+        self.time(stamp_ns)
+        self.string(frame_id)
+
     def finish(self, blob: bytes | None = None) -> bytes:
         """The message; `blob` becomes a last field of type uint8[], without a detour through a list."""
         if blob is None:
@@ -124,6 +129,9 @@ class CdrReader:
         if seconds < 0 or nanoseconds >= 1_000_000_000:
             raise CdrError(f"time is {seconds} s and {nanoseconds} ns, expected no negative and below 1e9 ns")
         return int(seconds * 1_000_000_000 + nanoseconds)
+
+    def header(self) -> tuple[int, str]:
+        return self.time(), self.string()
 
     def blob(self) -> bytes:
         """A field of type uint8[]."""

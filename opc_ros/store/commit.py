@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from opc_ros.durable import (
-    Aside,
+    BackgroundCall,
     is_same_file,
     make_folder,
     sync_together,
@@ -22,7 +22,7 @@ from opc_ros.episode import EpisodeHeader, Label
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.store import labels
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
-from opc_ros.store.layout import Home, Layout, Place, day_of
+from opc_ros.store.layout import Home, Place, StoreLayout, day_of
 from opc_ros.store.records import CommittedEpisode, Sidecar
 from opc_ros.store.sealed import encode_document
 from opc_ros.task import GRASPING
@@ -79,7 +79,7 @@ def place_for(header: EpisodeHeader) -> Place:
     return Place(Home(header.robot, day_of(header.began_ns)), header.id)
 
 
-def claim(layout: Layout, header: EpisodeHeader, find_committed: Callable[[str], Place | None]) -> FileSink:
+def claim(layout: StoreLayout, header: EpisodeHeader, find_committed: Callable[[str], Place | None]) -> FileSink:
     """Take the episode's name and hold its file, so that nobody mistakes it for a dead writer's."""
     place = place_for(header)
     make_folder(layout.home_folder(place.home))
@@ -107,7 +107,7 @@ def claim(layout: Layout, header: EpisodeHeader, find_committed: Callable[[str],
     return sink
 
 
-def commit_file(layout: Layout, place: Place, sidecar: Sidecar, sink: FileSink) -> CommittedEpisode:
+def commit_file(layout: StoreLayout, place: Place, sidecar: Sidecar, sink: FileSink) -> CommittedEpisode:
     """Check the finished `.part` file and commit it.
 
     The file's bytes are written to the disk before it gets its final name, and the sidecar gets its name last. One
@@ -124,7 +124,7 @@ def commit_file(layout: Layout, place: Place, sidecar: Sidecar, sink: FileSink) 
             closing.callback(os.close, descriptor)
             folder = os.open(part.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             closing.callback(os.close, folder)
-            writing = Aside(write_out, sink.descriptor)
+            writing = BackgroundCall(write_out, sink.descriptor)
             try:
                 write_all(descriptor, encode_sidecar(sidecar))
                 _check_written(part, sidecar, sink)
@@ -214,7 +214,7 @@ def _take_back(part: Path, file: Path, sidecar_part: Path, sidecar_file: Path) -
         file.rename(part)
 
 
-def _find_taken(layout: Layout, place: Place, find_committed: Callable[[str], Place | None]) -> Path | None:
+def _find_taken(layout: StoreLayout, place: Place, find_committed: Callable[[str], Place | None]) -> Path | None:
     """Looked up after the claim, so that of two writers with one id at least one sees the other."""
     if labels.has_labels(layout, place):
         return layout.label_folder(place.home)  # of an earlier episode of this id: its labels are not for another

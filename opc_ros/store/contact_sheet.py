@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 5
 FEWEST_COLUMNS = 3  # so that the title has room
-PICTURE_INCHES = 2.4
+IMAGE_INCHES = 2.4
 MARGIN_INCHES = 0.15
 CAPTION_INCHES = 0.55
 HEADING_INCHES = 0.25
@@ -30,8 +30,8 @@ def draw_contact_sheet(committed: CommittedEpisode, episode: Episode, path: Path
 
     columns = min(COLUMNS, max(FEWEST_COLUMNS, len(episode.steps)))
     rows = math.ceil(len(episode.steps) / columns)
-    across = PICTURE_INCHES + MARGIN_INCHES
-    down = HEADING_INCHES + PICTURE_INCHES + CAPTION_INCHES
+    across = IMAGE_INCHES + MARGIN_INCHES
+    down = HEADING_INCHES + IMAGE_INCHES + CAPTION_INCHES
     width, height = columns * across + MARGIN_INCHES, rows * down + TITLE_INCHES
     figure = Figure(figsize=(width, height), dpi=110, facecolor="white")
     left, title = MARGIN_INCHES / width, f"{episode.id}   {_outcome(committed)}"
@@ -41,9 +41,9 @@ def draw_contact_sheet(committed: CommittedEpisode, episode: Episode, path: Path
     figure.text(left, 1 - 0.45 / height, details, size=8.5, color="#333333", va="top")
     for index, step in enumerate(episode.steps):
         row, column = divmod(index, columns)
-        bottom = height - TITLE_INCHES - row * down - HEADING_INCHES - PICTURE_INCHES
+        bottom = height - TITLE_INCHES - row * down - HEADING_INCHES - IMAGE_INCHES
         box = ((MARGIN_INCHES + column * across) / width, bottom / height)
-        cell = figure.add_axes((*box, PICTURE_INCHES / width, PICTURE_INCHES / height))
+        cell = figure.add_axes((*box, IMAGE_INCHES / width, IMAGE_INCHES / height))
         _draw_step(cell, step, index, episode.started_ns)
     figure.savefig(path)
 

@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
@@ -17,11 +18,10 @@ from opc_ros.documents import parse_json
 from opc_ros.episode import EpisodeHeader, Frame, Label, Step
 from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
 from opc_ros.store import schemas
-from opc_ros.store.episode_writing import FORMAT_VERSION, METADATA_NAME
-from opc_ros.store.messages import DECODERS, Decoder, EpisodeEvent, EventKind, TaskStepMessage
+from opc_ros.store.episode_writing import FORMAT_VERSION, METADATA_NAME, WIRE_FORMAT_VERSION
+from opc_ros.store.messages import DECODERS, Decoder, EpisodeEvent, EventKind
 from opc_ros.store.older_messages import decoder_for
-from opc_ros.store.step_layout import StepMessage, step_layout
-from opc_ros.task import find_task
+from opc_ros.store.step_codecs import STEP_TYPES, StepMessage, codec_of
 
 MAGIC = b"\x89MCAP0\r\n"
 
@@ -161,32 +161,31 @@ class _Assembler:
         self._decoders: dict[int, Decoder] = {}
 
     def take(self, schema: Schema, data: memoryview) -> None:
+        if schema.name in schemas.WIRE_TYPES:
+            return  # for other readers: nothing here is scored by them
         if schema.id not in self._decoders:
             self._decoders[schema.id] = self._choose_decoder(schema)
         message = self._decoders[schema.id](data)
         if isinstance(message, Frame):
             self._take_frame(message)
-        elif isinstance(message, StepMessage | TaskStepMessage):
-            self._take_step(message)
         elif isinstance(message, EpisodeEvent):
             self._take_event(message)
         elif isinstance(message, tuple):
             self._take_label(*message)
+        else:
+            self._take_step(cast(StepMessage, message))
 
     def _choose_decoder(self, schema: Schema) -> Decoder:
         if schema.name in DECODERS and schemas.is_current(schema.name, schema.data):
             return DECODERS[schema.name]
-        if schema.name == schemas.GRASP_STEP and schemas.is_current(schema.name, schema.data):
-            header = self.content.header
-            if header is None:
-                raise EpisodeDamaged("has a step before its BEGIN event")
-            return step_layout(header.robot, header.id).decode
-        return decoder_for(schema)
+        if schema.name in STEP_TYPES and schemas.is_current(schema.name, schema.data):
+            return codec_of(schema.name, self.content.header).decode
+        return decoder_for(schema, self.content.header)
 
     def take_metadata(self, values: dict[str, str]) -> None:
         version_found = values.get("format_version")
-        if version_found != FORMAT_VERSION:
-            raise EpisodeDamaged(f"episode format version {version_found!r}, this opc_ros reads {FORMAT_VERSION!r}")
+        if version_found not in (FORMAT_VERSION, WIRE_FORMAT_VERSION):
+            raise EpisodeDamaged(f"episode format version {version_found!r}, this opc_ros reads 1 and 2")
         health = parse_json(values.get("health", ""), where="health in its metadata", error=EpisodeDamaged)
         if not isinstance(health, list) or not all(isinstance(line, str) for line in health):
             raise EpisodeDamaged("health in its metadata is not a list of lines")
@@ -200,17 +199,13 @@ class _Assembler:
             raise EpisodeDamaged(f"frame at {self._frame.stamp_ns} ns has no step")
         self._frame = frame
 
-    def _take_step(self, step: StepMessage | TaskStepMessage) -> None:
+    def _take_step(self, step: StepMessage) -> None:
         self._check_belongs(step.robot, step.episode_id)
         frame, self._frame = self._frame, None
         if frame is None or frame.stamp_ns != step.stamp_ns:
             raise EpisodeDamaged(f"step {step.index} at {step.stamp_ns} ns has no frame of its stamp")
         if step.index != len(self.content.steps) or self.content.ended_ns is not None:
             raise EpisodeDamaged(f"step {step.index} is out of order, expected step {len(self.content.steps)}")
-        if isinstance(step, TaskStepMessage) and self.content.header is not None:
-            task = find_task(self.content.header.task, where=f"step {step.index}")
-            task.check_state(step.state, where=f"step {step.index}")
-            task.check_action(step.action, where=f"step {step.index}")
         self.content.steps.append(step.with_frame(frame))
 
     def _take_event(self, event: EpisodeEvent) -> None:

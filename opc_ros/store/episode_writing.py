@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Protocol
 
 from mcap.writer import LIBRARY_IDENTIFIER, CompressionType, Writer
 
-from opc_ros.episode import EpisodeHeader, Frame, Label, Step, check_stamp
+from opc_ros.episode import EpisodeHeader, Frame, Label, Step, WireMessage, check_stamp
 from opc_ros.errors import EpisodeError
-from opc_ros.grasp import GraspStep
 from opc_ros.store import messages, schemas
+from opc_ros.store.cdr import PREAMBLE
 from opc_ros.store.messages import UNLABELLED, EpisodeEvent, EventKind
-from opc_ros.store.step_layout import step_layout
-from opc_ros.task import GRASPING, find_task
+from opc_ros.store.step_codecs import STEP_TOPICS, codec_for
 
 FORMAT_VERSION = "1"
+WIRE_FORMAT_VERSION = "2"  # holds messages that came beside the steps; readers of version 1 would stumble
 CHUNK_BYTES = 256 * 1024  # a crash costs at most the last chunk
 METADATA_NAME = "opc_ros.episode"
 LIBRARY = f"opc_ros {LIBRARY_IDENTIFIER}"
@@ -35,10 +36,11 @@ class Sink(Protocol):
 class EpisodeFileWriter:
     """Messages of one episode, in order: BEGIN, then frame and step for each step, then END and label."""
 
-    def __init__(self, sink: Sink, header: EpisodeHeader) -> None:
+    def __init__(self, sink: Sink, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> None:
+        """`topics` says under which name each message type was on the wire; without it, by a robot's usual names."""
         self._header = header
-        self._task = find_task(header.task, where=f"episode {header.id}")
-        self._layout = step_layout(header.robot, header.id)
+        self._topics = {**usual_topics(header.robot), **(topics or {})}
+        self._has_wire_messages = False
         self._steps = 0
         self._last_stamp_ns = -1
         self._is_terminated = False
@@ -73,22 +75,26 @@ class EpisodeFileWriter:
         check_frame(frame, where=f"episode {self._header.id}: step {self._steps}")
         self._check_order(frame)
         image = messages.encode_frame(frame)
-        kind, data = self._encode_step(step)
+        codec = codec_for(self._header, step)
+        data = codec.encode(step, self._steps)
         is_compressed = frame.encoding in messages.COMPRESSED_ENCODINGS
         self._add(schemas.COMPRESSED_IMAGE if is_compressed else schemas.IMAGE, image, frame.stamp_ns, self._steps)
-        self._add(kind, data, frame.stamp_ns, self._steps)
+        self._add(codec.message_type, data, frame.stamp_ns, self._steps)
         self._steps += 1
         self._last_stamp_ns = frame.stamp_ns
         self._is_terminated = step.is_last
 
-    def _encode_step(self, step: Step) -> tuple[str, bytes]:
-        if isinstance(step, GraspStep) and self._task is GRASPING:
-            return schemas.GRASP_STEP, self._layout.encode(step, self._steps)
-        where = f"episode {self._header.id}: step {self._steps}"
-        self._task.check_state(step.state_vector().tolist(), where=where)
-        self._task.check_action(step.action_vector().tolist(), where=where)
-        names = {"robot": self._header.robot, "episode_id": self._header.id}
-        return schemas.TASK_STEP, messages.encode_task_step(step, **names, index=self._steps)
+    def add_wire_message(self, message: WireMessage) -> None:
+        """Keep a message beside the steps; one of before the episode counts from its beginning on."""
+        where = f"episode {self._header.id}: {message.type}"
+        if message.type not in schemas.WIRE_TYPES:
+            raise EpisodeError(f"{where}: expected one of {', '.join(schemas.WIRE_TYPES)}")
+        check_stamp(where, message.stamp_ns)
+        if message.data[: len(PREAMBLE)] != PREAMBLE:
+            raise EpisodeError(f"{where}: begins with {message.data[:4].hex()}, expected little-endian CDR")
+        self._has_wire_messages = True
+        logged_ns = max(message.stamp_ns, self._header.began_ns)
+        self._add(message.type, message.data, logged_ns, 0, published_ns=message.stamp_ns)
 
     def finish(self, label: Label, *, ended_ns: int, health: tuple[str, ...]) -> None:
         self._event(self._closing(EventKind.END, ended_ns, label=label))
@@ -122,31 +128,35 @@ class EpisodeFileWriter:
     def _event(self, event: EpisodeEvent) -> None:
         self._add(schemas.EPISODE_EVENT, messages.encode_event(event), event.stamp_ns, int(event.kind))
 
-    def _add(self, kind: str, data: bytes, stamp_ns: int, sequence: int) -> None:
+    def _add(self, kind: str, data: bytes, stamp_ns: int, sequence: int, *, published_ns: int | None = None) -> None:
         if kind not in self._channels:
             schema_id = self._writer.register_schema(kind, "ros2msg", schemas.schema(kind))
-            self._channels[kind] = self._writer.register_channel(topic_of(kind, self._header.robot), "cdr", schema_id)
-        self._writer.add_message(self._channels[kind], stamp_ns, data, stamp_ns, sequence)
+            self._channels[kind] = self._writer.register_channel(self._topics[kind], "cdr", schema_id)
+        published_ns = stamp_ns if published_ns is None else published_ns
+        self._writer.add_message(self._channels[kind], stamp_ns, data, published_ns, sequence)
 
     def _close(self, health: tuple[str, ...]) -> None:
+        version = WIRE_FORMAT_VERSION if self._has_wire_messages else FORMAT_VERSION
         self._writer.add_metadata(
-            METADATA_NAME, {"format_version": FORMAT_VERSION, "health": json.dumps(health, ensure_ascii=False)}
+            METADATA_NAME, {"format_version": version, "health": json.dumps(health, ensure_ascii=False)}
         )
         self._writer.finish()
 
 
-def topic_of(kind: str, robot: str) -> str:
-    """Topic names as a recorder on that robot would have them."""
+def usual_topics(robot: str) -> dict[str, str]:
+    """Topic names by message type, as the nodes of a robot of that name have them."""
     name = re.sub(r"\W", "_", robot, flags=re.ASCII)
     namespace = f"robot_{name}" if name[0].isdigit() else name
     return {
         schemas.COMPRESSED_IMAGE: f"/{namespace}/camera/image/compressed",
         schemas.IMAGE: f"/{namespace}/camera/image",
-        schemas.GRASP_STEP: f"/{namespace}/grasp/step",
-        schemas.TASK_STEP: f"/{namespace}/task/step",
+        **{message_type: f"/{namespace}/{topic}" for message_type, topic in STEP_TOPICS.items()},
         schemas.EPISODE_EVENT: f"/{namespace}/episode/event",
         schemas.LABEL: f"/{namespace}/episode/label",
-    }[kind]
+        schemas.CAMERA_INFO: f"/{namespace}/camera/camera_info",
+        schemas.JOINT_STATE: f"/{namespace}/joint_states",
+        schemas.TF: "/tf_static",
+    }
 
 
 def check_frame(frame: Frame, *, where: str) -> None:

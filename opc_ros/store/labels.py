@@ -14,7 +14,7 @@ from opc_ros.config import parse_config
 from opc_ros.durable import create_file, make_folder
 from opc_ros.episode import Label
 from opc_ros.errors import EpisodeDamaged, StoreError
-from opc_ros.store.layout import FLAT, JSON, Layout, Place, is_day, names_in
+from opc_ros.store.layout import FLAT, JSON, Place, StoreLayout, is_day, names_in
 from opc_ros.store.sealed import encode_document, read_document
 
 DAMAGED = ".damaged"  # `recover` renames unreadable revisions so; their numbers stay taken
@@ -29,6 +29,7 @@ class LabelRevision:
     label: Label
     labelled_ns: int
     note: str
+    signature: str = ""  # what its labeller signed, a DSSE envelope; empty: nobody did
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +42,21 @@ class LabelFile:
     is_damaged: bool
 
 
-def append_label(layout: Layout, place: Place, label: Label, *, note: str, now_ns: int) -> int:
+def append_label(
+    layout: StoreLayout, place: Place, label: Label, *, note: str, now_ns: int, signature: str = ""
+) -> int:
     """Write the next revision; of two processes labelling at once, each gets a number of its own."""
     make_folder(layout.label_folder(place.home))
     revision = max((file.revision for file in _files_of(layout, place)), default=0)
     while True:
         revision += 1
-        entry = LabelRevision(
-            episode_id=place.episode_id, revision=revision, label=label, labelled_ns=now_ns, note=note
-        )
-        if create_file(_path(layout, place, revision), encode_document("label", asdict(entry))):
+        entry = LabelRevision(place.episode_id, revision, label, now_ns, note, signature)
+        content = {name: value for name, value in asdict(entry).items() if name != "signature" or value}
+        if create_file(_path(layout, place, revision), encode_document("label", content)):
             return revision
 
 
-def read_revision(layout: Layout, place: Place, revision: int) -> LabelRevision:
+def read_revision(layout: StoreLayout, place: Place, revision: int) -> LabelRevision:
     path = _path(layout, place, revision)
     return read_label(path if path.exists() else _older_path(layout, place, revision), place.episode_id, revision)
 
@@ -69,12 +71,12 @@ def read_label(path: Path, episode_id: str, revision: int) -> LabelRevision:
     return entry
 
 
-def revisions(layout: Layout, place: Place) -> list[int]:
+def revisions(layout: StoreLayout, place: Place) -> list[int]:
     """Numbers of the relabellings that are not set aside, oldest first."""
     return sorted({file.revision for file in _files_of(layout, place) if not file.is_damaged})
 
 
-def has_labels(layout: Layout, place: Place) -> bool:
+def has_labels(layout: StoreLayout, place: Place) -> bool:
     """Whether anything is left of labels for this id: they are not for another episode."""
     return any(_files_of(layout, place))
 
@@ -96,7 +98,7 @@ def older_label_files(folder: Path) -> Iterator[LabelFile]:
             yield LabelFile(folder / name, folder.name, int(number), dot + ending == DAMAGED)
 
 
-def all_label_files(layout: Layout) -> Iterator[LabelFile]:
+def all_label_files(layout: StoreLayout) -> Iterator[LabelFile]:
     for name in names_in(layout.labels):
         yield from older_label_files(layout.labels / name)
         for day in names_in(layout.labels / name):
@@ -104,18 +106,18 @@ def all_label_files(layout: Layout) -> Iterator[LabelFile]:
                 yield from label_files(layout.labels / name / day)
 
 
-def _files_of(layout: Layout, place: Place) -> Iterator[LabelFile]:
+def _files_of(layout: StoreLayout, place: Place) -> Iterator[LabelFile]:
     yield from older_label_files(layout.labels / place.episode_id)
     for file in label_files(layout.label_folder(place.home)):
         if file.episode_id == place.episode_id:
             yield file
 
 
-def _path(layout: Layout, place: Place, revision: int) -> Path:
+def _path(layout: StoreLayout, place: Place, revision: int) -> Path:
     return layout.label_folder(place.home) / f"{place.episode_id}.{revision}{JSON}"
 
 
-def _older_path(layout: Layout, place: Place, revision: int) -> Path:
+def _older_path(layout: StoreLayout, place: Place, revision: int) -> Path:
     return layout.labels / place.episode_id / f"{revision}{JSON}"
 
 

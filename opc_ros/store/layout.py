@@ -45,7 +45,7 @@ def day_of(stamp_ns: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StoreLayout:
     """Paths below one store's root."""
 
     root: Path

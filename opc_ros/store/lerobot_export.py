@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,9 +18,11 @@ from opc_ros.episode import Episode, Frame
 from opc_ros.errors import StoreError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import lerobot_layout as layout
-from opc_ros.store.lerobot_stats import FeatureStats, merge_stats, picture_stats, vector_stats
+from opc_ros.store.lerobot_record import RECORD, describe_episode, embed_image
+from opc_ros.store.lerobot_stats import FeatureStats, image_stats, merge_stats, vector_stats
 from opc_ros.store.snapshots import Snapshot
 from opc_ros.store.store import Store
+from opc_ros.task import Task, find_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class _DatasetWriter:
         self.frames = 0
         self._root = root
         self._shape: tuple[int, int, int] | None = None
+        self._task: Task | None = None
         self._tasks: dict[str, int] = {}
         self._rows: list[dict[str, Any]] = []
         self._stats: list[dict[str, FeatureStats]] = []
@@ -78,27 +80,28 @@ class _DatasetWriter:
         self._file: pq.ParquetWriter | None = None
 
     def add(self, episode: Episode) -> None:
-        pictures = [step.frame.decode() for step in episode.steps]
-        self._check_shapes(episode, pictures)
-        task = _task_of(episode)
-        columns = self._columns(episode, self._tasks.setdefault(task, len(self._tasks)))
+        images = [step.frame.decode() for step in episode.steps]
+        self._check_shapes(episode, images)
+        task = self._check_task(episode)
+        goal = task.instruct(episode.object_set)
+        columns = self._columns(episode, self._tasks.setdefault(goal, len(self._tasks)))
         stats = {
             name: vector_stats(np.asarray(values, dtype=np.float64).reshape(len(values), -1))
             for name, values in columns.items()
             if name != layout.CAMERA
         }
-        stats[layout.CAMERA] = picture_stats(pictures)
-        self._write(pa.table(columns, schema=layout.data_schema()))
+        stats[layout.CAMERA] = image_stats(images)
+        self._write(pa.table(columns, schema=layout.data_schema(task)))
         place = layout.locate(self._file_number)
         self._rows.append(
             {
                 "episode_index": len(self._rows),
-                "tasks": [task],
-                "length": len(pictures),
+                "tasks": [goal],
+                "length": len(images),
                 "data/chunk_index": place["chunk_index"],
                 "data/file_index": place["file_index"],
                 "dataset_from_index": self.frames,
-                "dataset_to_index": self.frames + len(pictures),
+                "dataset_to_index": self.frames + len(images),
                 **{f"stats/{name}/{key}": value for name in stats for key, value in stats[name].to_json().items()},
                 "meta/episodes/chunk_index": 0,
                 "meta/episodes/file_index": 0,
@@ -107,15 +110,17 @@ class _DatasetWriter:
                 "opc/behaviour_policy": episode.behaviour_policy,
                 "opc/object_set": episode.object_set,
                 "opc/is_success": episode.label.is_success,
+                RECORD: describe_episode(episode).to_json(),
             }
         )
         self._stats.append(stats)
-        self.frames += len(pictures)
+        self.frames += len(images)
 
     def finish(self, snapshot: Snapshot) -> None:
         if self._file is not None:
             self._file.close()
         assert self._shape is not None
+        assert self._task is not None
         layout.write_tasks(self._root, self._tasks)
         layout.write_episodes(self._root, self._rows)
         layout.write_info(
@@ -126,6 +131,7 @@ class _DatasetWriter:
             episodes=len(self._rows),
             frames=self.frames,
             tasks=len(self._tasks),
+            task=self._task,
         )
         merged = {name: merge_stats([stats[name] for stats in self._stats]).to_json() for name in self._stats[0]}
         layout.write_json(self._root / "meta" / "stats.json", merged)
@@ -138,7 +144,7 @@ class _DatasetWriter:
         is_success = [bool(episode.label.is_success) and last for last in is_last]
         return {
             layout.CAMERA: [_embed(step.frame, index) for index, step in enumerate(steps)],
-            layout.STATE: episode.states().tolist(),
+            **({layout.STATE: episode.states().tolist()} if episode.states().shape[1] else {}),
             layout.ACTION: episode.actions().tolist(),
             layout.ELAPSED: [(step.frame.stamp_ns - episode.started_ns) / 1e9 for step in steps],
             "next.reward": [float(success) for success in is_success],
@@ -150,6 +156,16 @@ class _DatasetWriter:
             "index": list(range(self.frames, self.frames + count)),
             "task_index": [task_index] * count,
         }
+
+    def _check_task(self, episode: Episode) -> Task:
+        task = find_task(episode.task, where=f"episode {episode.id}")
+        self._task = self._task or task
+        if task is not self._task:
+            raise StoreError(
+                f"episode {episode.id}: is of {task.name}, expected {self._task.name} as before: LeRobot wants one set "
+                "of columns, so select episodes of one task"
+            )
+        return task
 
     def _write(self, table: pa.Table) -> None:
         if self._file is None or self._file_bytes + table.nbytes > layout.FILE_MEGABYTES * 1024 * 1024:
@@ -163,27 +179,19 @@ class _DatasetWriter:
         self._file.write_table(table)
         self._file_bytes += table.nbytes
 
-    def _check_shapes(self, episode: Episode, pictures: list[np.ndarray]) -> None:
-        for index, picture in enumerate(pictures):
-            self._shape = self._shape or (picture.shape[0], picture.shape[1], picture.shape[2])
-            if picture.shape != self._shape:
+    def _check_shapes(self, episode: Episode, images: list[np.ndarray]) -> None:
+        for index, image in enumerate(images):
+            self._shape = self._shape or (image.shape[0], image.shape[1], image.shape[2])
+            if image.shape != self._shape:
                 raise StoreError(
-                    f"episode {episode.id}: image of step {index} has shape {picture.shape}, expected "
+                    f"episode {episode.id}: image of step {index} has shape {image.shape}, expected "
                     f"{self._shape} as before: LeRobot wants one size, so select episodes of one camera"
                 )
 
 
 def _embed(frame: Frame, index: int) -> dict[str, Any]:
-    """Camera bytes as they are; raw images as PNG, which loses nothing."""
-    if frame.encoding in ("jpeg", "png"):
-        suffix = "jpg" if frame.encoding == "jpeg" else "png"
-        return {"bytes": frame.data, "path": f"frame-{index:06d}.{suffix}"}
-    _, data = cv2.imencode(".png", cv2.cvtColor(frame.decode(), cv2.COLOR_RGB2BGR))
-    return {"bytes": data.tobytes(), "path": f"frame-{index:06d}.png"}
-
-
-def _task_of(episode: Episode) -> str:
-    return f"grasp one of the {episode.object_set}" if episode.object_set else "grasp an object"
+    suffix = "jpg" if frame.encoding == "jpeg" else "png"
+    return {"bytes": embed_image(frame), "path": f"frame-{index:06d}.{suffix}"}
 
 
 def _median_rate(store: Store, snapshot: Snapshot) -> int:

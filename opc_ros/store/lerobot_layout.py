@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opc_ros.grasp import ACTION_NAMES, ACTION_SIZE, TOOL_SIZE
+from opc_ros.task import Quantity, Task
 
 VERSION = "v3.0"
 CHUNK_FILES = 1000
@@ -24,7 +24,6 @@ STATE = "observation.state"
 ELAPSED = "observation.elapsed_s"
 ACTION = "action"
 
-_STATE_NAMES = ["x_m", "y_m", "z_m", "yaw_rad", "aperture_m"]
 _SCALARS = {
     ELAPSED: "float32",
     "next.reward": "float32",
@@ -38,27 +37,24 @@ _SCALARS = {
 }
 
 
-def features(shape: tuple[int, int, int]) -> dict[str, dict[str, Any]]:
+def features(shape: tuple[int, int, int], task: Task) -> dict[str, dict[str, Any]]:
     """What meta/info.json says of each column."""
     return {
         CAMERA: {"dtype": "image", "shape": list(shape), "names": ["height", "width", "channels"]},
-        STATE: {"dtype": "float32", "shape": [TOOL_SIZE], "names": _STATE_NAMES},
-        ACTION: {"dtype": "float32", "shape": [ACTION_SIZE], "names": list(ACTION_NAMES)},
+        **{name: {"dtype": "float32", "shape": [len(names)], "names": names} for name, names in _vectors(task).items()},
         **{name: {"dtype": dtype, "shape": [1], "names": None} for name, dtype in _SCALARS.items()},
     }
 
 
-def data_schema() -> pa.Schema:
+def data_schema(task: Task) -> pa.Schema:
     """Columns of data/, with the note by which Hugging Face's `datasets` knows images from bytes."""
     columns: list[tuple[str, pa.DataType]] = [
         (CAMERA, pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
-        (STATE, pa.list_(pa.float32(), TOOL_SIZE)),
-        (ACTION, pa.list_(pa.float32(), ACTION_SIZE)),
+        *((name, pa.list_(pa.float32(), len(names))) for name, names in _vectors(task).items()),
     ]
     known: dict[str, Any] = {
         CAMERA: {"_type": "Image"},
-        STATE: _sequence(TOOL_SIZE),
-        ACTION: _sequence(ACTION_SIZE),
+        **{name: _sequence(len(names)) for name, names in _vectors(task).items()},
     }
     for name, dtype in _SCALARS.items():
         columns.append((name, pa.type_for_alias(dtype)))
@@ -80,6 +76,7 @@ def write_info(
     episodes: int,
     frames: int,
     tasks: int,
+    task: Task,
 ) -> None:
     write_json(
         root / "meta" / "info.json",
@@ -96,7 +93,7 @@ def write_info(
             "splits": {"train": f"0:{episodes}"},
             "data_path": DATA_PATH,
             "video_path": None,
-            "features": features(shape),
+            "features": features(shape, task),
         },
     )
 
@@ -127,6 +124,16 @@ def write_episodes(root: Path, rows: list[dict[str, Any]]) -> None:
 
 def write_json(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=4, ensure_ascii=False), encoding="utf-8")
+
+
+def _vectors(task: Task) -> dict[str, list[str]]:
+    """Columns of several numbers, and their names; a task that knows nothing beside the image has no state."""
+    state = {STATE: [_with_unit(quantity) for quantity in task.state]} if task.state else {}
+    return {**state, ACTION: list(task.action_names)}
+
+
+def _with_unit(quantity: Quantity) -> str:
+    return f"{quantity.name}_{quantity.unit}" if quantity.unit else quantity.name
 
 
 def _sequence(length: int) -> dict[str, Any]:

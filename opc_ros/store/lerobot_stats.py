@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
-PICTURE_SIDE = 150  # images are shrunk to about this before they are counted
+IMAGE_SIDE = 150  # images are shrunk to about this before they are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ def vector_stats(values: np.ndarray) -> FeatureStats:
     return _stats(numbers, count=len(numbers), shape=(numbers.shape[1],))
 
 
-def picture_stats(pictures: list[np.ndarray]) -> FeatureStats:
+def image_stats(images: list[np.ndarray]) -> FeatureStats:
     """Over all pixels of (H, W, 3) images, by channel, with 255 as one."""
-    small = [_shrink(picture).reshape(-1, 3) for picture in pictures]
-    return _stats(np.concatenate(small) / 255.0, count=len(pictures), shape=(3, 1, 1))
+    small = [_shrink(image).reshape(-1, 3) for image in images]
+    return _stats(np.concatenate(small) / 255.0, count=len(images), shape=(3, 1, 1))
 
 
 def merge_stats(parts: list[FeatureStats]) -> FeatureStats:
@@ -75,9 +75,9 @@ def _stats(rows: np.ndarray, *, count: int, shape: tuple[int, ...]) -> FeatureSt
     )
 
 
-def _shrink(picture: np.ndarray) -> np.ndarray:
-    factor = max(picture.shape[:2]) // PICTURE_SIDE
+def _shrink(image: np.ndarray) -> np.ndarray:
+    factor = max(image.shape[:2]) // IMAGE_SIDE
     if factor < 2:
-        return picture
-    size = (picture.shape[1] // factor, picture.shape[0] // factor)
-    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA))
+        return image
+    size = (image.shape[1] // factor, image.shape[0] // factor)
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))

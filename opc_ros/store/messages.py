@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from opc_ros.episode import Frame, Label, LabelSource, PlainStep, Step
+from opc_ros.episode import Frame, Label, LabelSource
 from opc_ros.errors import EpisodeError
 from opc_ros.store import schemas
 from opc_ros.store.cdr import Bytes, CdrError, CdrReader, CdrWriter
@@ -56,27 +56,10 @@ class EpisodeEvent:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStepMessage:
-    """A step of any task without its image."""
-
-    stamp_ns: int
-    robot: str
-    episode_id: str
-    index: int
-    state: tuple[float, ...]
-    action: tuple[float, ...]
-    sent: tuple[float, ...] | None
-    is_last: bool
-
-    def with_frame(self, frame: Frame) -> PlainStep:
-        return PlainStep(frame, self.action, self.state, self.sent, self.is_last)
-
-
 def encode_frame(frame: Frame) -> bytes:
     """CompressedImage for jpeg and png, Image for raw encodings; the camera's bytes go in as they are."""
     writer = CdrWriter()
-    _write_header(writer, frame.stamp_ns, frame.frame_id)
+    writer.header(frame.stamp_ns, frame.frame_id)
     if frame.encoding in COMPRESSED_ENCODINGS:
         writer.string(frame.encoding)
         return writer.finish(frame.data)
@@ -90,7 +73,7 @@ def encode_frame(frame: Frame) -> bytes:
 
 def decode_compressed_image(data: Bytes) -> Frame:
     reader = CdrReader(data)
-    stamp_ns, frame_id = _read_header(reader)
+    stamp_ns, frame_id = reader.header()
     encoding = reader.string()
     if encoding not in COMPRESSED_ENCODINGS:
         raise CdrError(f"image has format {encoding!r}, expected {' or '.join(COMPRESSED_ENCODINGS)}")
@@ -101,7 +84,7 @@ def decode_compressed_image(data: Bytes) -> Frame:
 
 def decode_image(data: Bytes) -> Frame:
     reader = CdrReader(data)
-    stamp_ns, frame_id = _read_header(reader)
+    stamp_ns, frame_id = reader.header()
     height = reader.uint32()
     width = reader.uint32()
     encoding = reader.string()
@@ -117,7 +100,7 @@ def decode_image(data: Bytes) -> Frame:
 
 def encode_event(event: EpisodeEvent) -> bytes:
     writer = CdrWriter()
-    _write_header(writer, event.stamp_ns, "")
+    writer.header(event.stamp_ns)
     writer.string(event.robot)
     writer.string(event.episode_id)
     writer.uint8(event.kind)
@@ -136,7 +119,7 @@ def encode_event(event: EpisodeEvent) -> bytes:
 
 def decode_event(data: Bytes) -> EpisodeEvent:
     reader = CdrReader(data)
-    stamp_ns, _ = _read_header(reader)
+    stamp_ns, _ = reader.header()
     robot = reader.string()
     episode_id = reader.string()
     kind = to_event_kind(reader.uint8())
@@ -187,42 +170,12 @@ def decode_label(data: Bytes) -> tuple[str, Label]:
     return episode_id, label
 
 
-def encode_task_step(step: Step, *, robot: str, episode_id: str, index: int) -> bytes:
-    """A step of a task without words of its own."""
-    sent = step.sent if isinstance(step, PlainStep) and step.sent is not None else None
-    action = step.action if isinstance(step, PlainStep) else step.action_vector().tolist()
-    state = step.state if isinstance(step, PlainStep) else step.state_vector().tolist()
-    writer = CdrWriter()
-    _write_header(writer, step.frame.stamp_ns, "")
-    writer.string(robot)
-    writer.string(episode_id)
-    writer.uint32(index)
-    writer.float64s(state)
-    writer.float64s(action)
-    writer.boolean(sent is not None)
-    writer.float64s(action if sent is None else sent)
-    writer.boolean(step.is_last)
-    return writer.finish()
-
-
-def decode_task_step(data: Bytes) -> TaskStepMessage:
-    reader = CdrReader(data)
-    stamp_ns, _ = _read_header(reader)
-    robot, episode_id, index = reader.string(), reader.string(), reader.uint32()
-    state, action = reader.float64s(), reader.float64s()
-    is_clamped, sent = reader.boolean(), reader.float64s()
-    is_last = reader.boolean()
-    reader.finish()
-    return TaskStepMessage(stamp_ns, robot, episode_id, index, state, action, sent if is_clamped else None, is_last)
-
-
-# By message type; GraspStep has a layout of its own for each episode.
+# By message type; steps have a codec of their own.
 DECODERS: dict[str, Decoder] = {
     schemas.COMPRESSED_IMAGE: decode_compressed_image,
     schemas.IMAGE: decode_image,
     schemas.EPISODE_EVENT: decode_event,
     schemas.LABEL: decode_label,
-    schemas.TASK_STEP: decode_task_step,
 }
 
 
@@ -242,15 +195,6 @@ def label_of(value: int, source: int, labeller: str) -> Label:
         return Label(is_success=_VALUES[value], source=_SOURCES[source], labeller=labeller)
     except EpisodeError as error:
         raise CdrError(str(error)) from error
-
-
-def _write_header(writer: CdrWriter, stamp_ns: int, frame_id: str) -> None:
-    writer.time(stamp_ns)
-    writer.string(frame_id)
-
-
-def _read_header(reader: CdrReader) -> tuple[int, str]:
-    return reader.time(), reader.string()
 
 
 def _read_label_fields(reader: CdrReader) -> Label:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from mcap.records import Schema
 from mcap_ros2.decoder import DecoderFactory
 
-from opc_ros.episode import Frame, Label
-from opc_ros.grasp import GraspAction, ToolState
+from opc_ros.episode import EpisodeHeader, Frame, Label
 from opc_ros.store import schemas
 from opc_ros.store.cdr import CdrError
 from opc_ros.store.messages import Decoder, EpisodeEvent, label_of, to_event_kind
-from opc_ros.store.step_layout import StepMessage
+from opc_ros.store.step_codecs import STEP_TYPES, codec_of
 from opc_ros.task import GRASPING
 
 Converter = Callable[[Any], object]
 
 
-def decoder_for(schema: Schema) -> Decoder:
+def decoder_for(schema: Schema, header: EpisodeHeader | None) -> Decoder:
     """From a message's bytes to the same type its own decoder would give; fields added since are left at defaults."""
-    convert = _CONVERTERS.get(schema.name)
+    is_step = schema.name in STEP_TYPES
+    convert = codec_of(schema.name, header).from_fields if is_step else _CONVERTERS.get(schema.name)
     decode = DecoderFactory().decoder_for("cdr", schema)
     if convert is None or decode is None:
         raise CdrError(f"message of type {schema.name!r} defined by {schema.encoding!r}, which no episode has")
@@ -50,33 +49,6 @@ def _to_label(message: Any) -> tuple[str, Label]:
     return message.episode_id, label_of(message.value, message.source, message.labeller)
 
 
-def _to_step(message: Any) -> StepMessage:
-    tool = message.tool
-    numbers = (tool.position_m.x, tool.position_m.y, tool.position_m.z, tool.yaw_rad, tool.aperture_m)
-    if not all(map(math.isfinite, numbers)):
-        raise CdrError(f"step {message.index}: tool is at {numbers}, expected finite numbers")
-    return StepMessage(
-        stamp_ns=_nanoseconds(message.header.stamp),
-        robot=message.robot,
-        episode_id=message.episode_id,
-        index=message.index,
-        tool=ToolState(*numbers),
-        action=_to_action(message.action),
-        sent=_to_action(message.sent) if message.is_clamped else None,
-    )
-
-
-def _to_action(message: Any) -> GraspAction:
-    moved = message.displacement_m
-    return GraspAction(
-        displacement_m=(moved.x, moved.y, moved.z),
-        rotation_rad=math.atan2(message.rotation_sin, message.rotation_cos),
-        open_gripper=bool(message.open_gripper),
-        close_gripper=bool(message.close_gripper),
-        terminate=bool(message.terminate),
-    )
-
-
 def _to_compressed_frame(message: Any) -> Frame:
     header = message.header
     return Frame(_nanoseconds(header.stamp), message.format, bytes(message.data), frame_id=header.frame_id)
@@ -96,7 +68,6 @@ def _nanoseconds(stamp: Any) -> int:
 _CONVERTERS: dict[str, Converter] = {
     schemas.COMPRESSED_IMAGE: _to_compressed_frame,
     schemas.IMAGE: _to_raw_frame,
-    schemas.GRASP_STEP: _to_step,
     schemas.EPISODE_EVENT: _to_event,
     schemas.LABEL: _to_label,
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from opc_ros.config import parse_config
 from opc_ros.durable import PART, create_file, make_folder, sync_folder
 from opc_ros.errors import StoreError
-from opc_ros.store.layout import JSON, MCAP, Layout, names_in
+from opc_ros.store.layout import JSON, MCAP, StoreLayout, names_in
 from opc_ros.store.sealed import encode_document, read_document
 
 
@@ -27,7 +27,7 @@ class Quarantined:
 
 
 def move_to_quarantine(
-    layout: Layout,
+    layout: StoreLayout,
     paths: tuple[Path, ...],
     *,
     episode_id: str,
@@ -66,7 +66,7 @@ def move_to_quarantine(
     return folder / names[0] if names else document
 
 
-def list_quarantine(layout: Layout) -> tuple[list[Quarantined], list[StoreError]]:
+def list_quarantine(layout: StoreLayout) -> tuple[list[Quarantined], list[StoreError]]:
     """Everything in quarantine, and the reasons that cannot be read any more."""
     entries: list[Quarantined] = []
     errors: list[StoreError] = []

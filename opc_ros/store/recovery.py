@@ -42,7 +42,7 @@ def recover(
     """Leave only whole committed episodes and those that writers are working on.
 
     `is_quick` trusts committed files of the right size instead of hashing each. `settle_s` is how long a file must
-    lie still before it counts as abandoned, where the file system cannot tell whether its writer lives.
+    stay unchanged before it counts as abandoned, where the file system cannot tell whether its writer lives.
     """
     done = Recovery()
     refused: OSError | None = None

@@ -12,6 +12,10 @@ GRASP_STEP = "opc_interfaces/msg/GraspStep"
 TASK_STEP = "opc_interfaces/msg/TaskStep"
 EPISODE_EVENT = "opc_interfaces/msg/EpisodeEvent"
 LABEL = "opc_interfaces/msg/Label"
+CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
+JOINT_STATE = "sensor_msgs/msg/JointState"
+TF = "tf2_msgs/msg/TFMessage"
+WIRE_TYPES = (CAMERA_INFO, JOINT_STATE, TF)  # kept beside the steps as they came, and read by others
 
 _SEPARATOR = "=" * 80
 _FIELD_TYPE = re.compile(r"^([A-Za-z]\w*(?:/[A-Za-z]\w*)?)(?:\[[^\]]*\])?\s+[a-z]\w*\s*(?:#.*)?$", re.MULTILINE)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from opc_ros.documents import canonical_json
-from opc_ros.episode import Label, LabelSource
+from opc_ros.episode import Label, LabelSource, Outcome
 from opc_ros.errors import StoreError
 from opc_ros.store.layout import Home, day_of
 from opc_ros.store.records import CommittedEpisode, Sidecar
@@ -116,7 +116,23 @@ class Segment:
             mask &= self._has_word("policy", selection.behaviour_policies)
         if selection.label_sources:
             mask &= np.isin(self.rows["source"], [SOURCES.index(source) for source in selection.label_sources])
+        if selection.outcomes:
+            mask &= self._has_outcome(selection.outcomes)
+        if selection.is_healthy is not None:
+            mask &= self._has_word("health", (_HEALTHY,)) == selection.is_healthy
+        if selection.id_part:
+            mask &= np.fromiter((selection.id_part in episode_id for episode_id in self.ids), bool, len(self.ids))
         return mask
+
+    def _has_outcome(self, outcomes: tuple[Outcome, ...]) -> np.ndarray:
+        found, is_excluded = self.rows["is_success"], self.rows["source"] == SOURCES.index(LabelSource.EXCLUDED)
+        each = {
+            "success": found == 1,
+            "failure": found == 0,
+            "unlabelled": (found == UNKNOWN) & ~is_excluded,
+            "excluded": is_excluded,
+        }
+        return np.asarray(np.any([each[outcome] for outcome in outcomes], axis=0))
 
     def groups(self, mask: np.ndarray | None = None) -> dict[str, list[list[Any]]]:
         """Labelled episodes as snapshots list them, by the day they began."""

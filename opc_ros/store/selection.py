@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opc_ros.episode import LabelSource
+from opc_ros.episode import LabelSource, Outcome
 from opc_ros.store.records import CommittedEpisode
 
 
@@ -18,6 +18,9 @@ class Selection:
     object_sets: tuple[str, ...] = ()
     behaviour_policies: tuple[str, ...] = ()
     label_sources: tuple[LabelSource, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    is_healthy: bool | None = None
+    id_part: str = ""  # somewhere in the id
 
     def matches(self, episode: CommittedEpisode) -> bool:
         return (
@@ -27,6 +30,9 @@ class Selection:
             and (not self.object_sets or episode.object_set in self.object_sets)
             and (not self.behaviour_policies or episode.behaviour_policy in self.behaviour_policies)
             and (not self.label_sources or episode.label.source in self.label_sources)
+            and (not self.outcomes or episode.label.outcome in self.outcomes)
+            and (self.is_healthy is None or self.is_healthy == (not episode.health))
+            and self.id_part in episode.id
         )
 
 

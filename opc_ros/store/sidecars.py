@@ -10,7 +10,7 @@ from opc_ros.config import parse_config
 from opc_ros.documents import canonical_json
 from opc_ros.episode import Label, LabelSource
 from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
-from opc_ros.store.layout import Layout, Place
+from opc_ros.store.layout import Place, StoreLayout
 from opc_ros.store.records import Sidecar
 from opc_ros.store.sealed import read_document
 
@@ -33,7 +33,7 @@ _NEWER_KINDS = {**_KINDS, "task": str, "seed": object}
 _FORMAT = "opc_ros.episode"
 
 
-def read_sidecar(layout: Layout, place: Place) -> Sidecar:
+def read_sidecar(layout: StoreLayout, place: Place) -> Sidecar:
     """The document that commits an episode; EpisodeDamaged says what is wrong with it."""
     path = layout.sidecar(place)
     try:
@@ -47,7 +47,7 @@ def read_sidecar(layout: Layout, place: Place) -> Sidecar:
     return sidecar
 
 
-def read_committed(layout: Layout, place: Place) -> Sidecar:
+def read_committed(layout: StoreLayout, place: Place) -> Sidecar:
     """Also see that the file is there in its full length: cheap, and it keeps broken episodes out of snapshots."""
     sidecar = read_sidecar(layout, place)
     path = layout.file(place)
@@ -62,7 +62,7 @@ def read_committed(layout: Layout, place: Place) -> Sidecar:
     return sidecar
 
 
-def _read_strictly(layout: Layout, place: Place) -> Sidecar:
+def _read_strictly(layout: StoreLayout, place: Place) -> Sidecar:
     path = layout.sidecar(place)
     try:
         return parse_config(read_document(path, "episode"), Sidecar, where=str(path), error=StoreError)

@@ -25,7 +25,7 @@ class SnapshotEntry(NamedTuple):
     is_success: bool
 
 
-class Group(NamedTuple):
+class SnapshotGroup(NamedTuple):
     """One piece of a snapshot, named by the sha256 of its canonical list."""
 
     robot: str
@@ -35,15 +35,15 @@ class Group(NamedTuple):
     successes: int
 
 
-def encode_group(robot: str, day: str, rows: Sequence[Sequence[Any]]) -> tuple[Group, bytes]:
+def encode_group(robot: str, day: str, rows: Sequence[Sequence[Any]]) -> tuple[SnapshotGroup, bytes]:
     """Rows are (id, sha256 of the file, label revision, success), sorted by id."""
     document = {"format": FORMAT, "version": VERSION, "robot": robot, "day": day, "entries": rows}
     data = canonical_json(document).encode()
     successes = sum(1 for row in rows if row[3])
-    return Group(robot, day, hashlib.sha256(data).hexdigest(), len(rows), successes), data
+    return SnapshotGroup(robot, day, hashlib.sha256(data).hexdigest(), len(rows), successes), data
 
 
-def decode_group(data: bytes, group: Group, *, where: str) -> list[SnapshotEntry]:
+def decode_group(data: bytes, group: SnapshotGroup, *, where: str) -> list[SnapshotEntry]:
     if hashlib.sha256(data).hexdigest() != group.digest:
         raise StoreError(f"{where}: its part for {group.robot}, {group.day} was changed or damaged")
     document: Any = parse_json(data, where=where, error=StoreError)

@@ -23,10 +23,10 @@ from opc_ros.episode import check_name
 from opc_ros.errors import EpisodeDamaged, SnapshotNotFound, StoreError
 from opc_ros.store.catalogue import Catalogue
 from opc_ros.store.catalogue_index import FolderFacts
-from opc_ros.store.layout import JSON, Layout, names_in
+from opc_ros.store.layout import JSON, StoreLayout, names_in
 from opc_ros.store.paging import may_match
 from opc_ros.store.selection import EVERYTHING, Selection
-from opc_ros.store.snapshot_groups import Group, SnapshotEntry, check_entries, decode_group, encode_group
+from opc_ros.store.snapshot_groups import SnapshotEntry, SnapshotGroup, check_entries, decode_group, encode_group
 
 FORMAT = "opc_ros.snapshot"
 VERSION = 2
@@ -40,7 +40,7 @@ _MOST_TRIES = 20
 class GroupedEntries(Sequence[SnapshotEntry]):
     """The entries of a snapshot, read part by part as they are asked for; a million do not fit a laptop well."""
 
-    def __init__(self, layout: Layout, snapshot_id: str, groups: Sequence[Group]) -> None:
+    def __init__(self, layout: StoreLayout, snapshot_id: str, groups: Sequence[SnapshotGroup]) -> None:
         self._layout = layout
         self._where = f"snapshot {snapshot_id}"
         self._groups = tuple(groups)
@@ -99,14 +99,14 @@ class ComposedSnapshot:
 
     id: str
     document: bytes
-    groups: tuple[Group, ...]
+    groups: tuple[SnapshotGroup, ...]
     parts: dict[str, bytes]  # by digest; those of whole folders are made when they turn out to be missing
     folders: tuple[FolderFacts, ...]  # that it was made from
 
 
 def compose_snapshot(catalogue: Catalogue, selection: Selection) -> ComposedSnapshot:
     """The snapshot of all labelled episodes that match."""
-    known: dict[tuple[str, str], list[Group | list[list[Any]]]] = {}
+    known: dict[tuple[str, str], list[SnapshotGroup | list[list[Any]]]] = {}
     unlabelled = others = 0
     folders = tuple(catalogue.folders())
     for facts in folders:
@@ -114,7 +114,7 @@ def compose_snapshot(catalogue: Catalogue, selection: Selection) -> ComposedSnap
             raise EpisodeDamaged(next(iter(catalogue.segment(facts).damaged.values())))
         if selection == EVERYTHING:
             for row in facts.groups:
-                group = Group(*row)
+                group = SnapshotGroup(*row)
                 known.setdefault((group.robot, group.day), []).append(group)
             unlabelled += facts.episodes - sum(row[3] for row in facts.groups)
         elif not facts.episodes or not may_match(facts, selection):
@@ -127,10 +127,10 @@ def compose_snapshot(catalogue: Catalogue, selection: Selection) -> ComposedSnap
                 known.setdefault((facts.robot, day), []).append(rows)
             others += int((~mask).sum())
             unlabelled += int(mask.sum()) - sum(map(len, found.values()))
-    groups: list[Group] = []
+    groups: list[SnapshotGroup] = []
     parts: dict[str, bytes] = {}
     for (robot, day), pieces in sorted(known.items()):
-        if len(pieces) == 1 and isinstance(pieces[0], Group):
+        if len(pieces) == 1 and isinstance(pieces[0], SnapshotGroup):
             groups.append(pieces[0])
             continue
         rows = _merge(catalogue, folders, robot, day, pieces)
@@ -146,7 +146,7 @@ def compose_snapshot(catalogue: Catalogue, selection: Selection) -> ComposedSnap
     return ComposedSnapshot(hashlib.sha256(document).hexdigest(), document, tuple(groups), parts, folders)
 
 
-def take_snapshot(layout: Layout, catalogue: Catalogue, selection: Selection) -> Snapshot:
+def take_snapshot(layout: StoreLayout, catalogue: Catalogue, selection: Selection) -> Snapshot:
     """Compose and write; episodes that come meanwhile may change a folder before its part is written: again then."""
     for _ in range(_MOST_TRIES):
         composed = compose_snapshot(catalogue, selection)
@@ -163,7 +163,9 @@ def take_snapshot(layout: Layout, catalogue: Catalogue, selection: Selection) ->
     return _to_snapshot(layout, composed.id, composed.groups)
 
 
-def _write_parts(layout: Layout, catalogue: Catalogue, composed: ComposedSnapshot, missing: Sequence[Group]) -> bool:
+def _write_parts(
+    layout: StoreLayout, catalogue: Catalogue, composed: ComposedSnapshot, missing: Sequence[SnapshotGroup]
+) -> bool:
     """False where a folder has changed since the snapshot was composed."""
     make_folder(layout.snapshot_groups)
     for group in missing:
@@ -181,18 +183,18 @@ def _write_parts(layout: Layout, catalogue: Catalogue, composed: ComposedSnapsho
     return True
 
 
-def group_path(layout: Layout, digest: str) -> Path:
+def group_path(layout: StoreLayout, digest: str) -> Path:
     return layout.snapshot_groups / digest[:2] / f"{digest}{JSON}"
 
 
-def write_tag(layout: Layout, tag: str, snapshot_id: str) -> None:
+def write_tag(layout: StoreLayout, tag: str, snapshot_id: str) -> None:
     check_name("tag", tag)
     if _is_digest_like(tag):
         raise StoreError(f"tag {tag!r} could be taken for the beginning of a digest; give it another letter")
     replace_file(layout.tags / tag, f"{snapshot_id}\n".encode())
 
 
-def read_tag(layout: Layout, tag: str) -> str:
+def read_tag(layout: StoreLayout, tag: str) -> str:
     path = layout.tags / tag
     try:
         text = path.read_text(encoding="ascii").strip()
@@ -203,7 +205,7 @@ def read_tag(layout: Layout, tag: str) -> str:
     return text
 
 
-def read_snapshot(layout: Layout, snapshot_id: str) -> Snapshot:
+def read_snapshot(layout: StoreLayout, snapshot_id: str) -> Snapshot:
     """Read one snapshot by its whole digest, and check that its bytes still have it."""
     path = _path(layout, snapshot_id)
     try:
@@ -218,7 +220,7 @@ def read_snapshot(layout: Layout, snapshot_id: str) -> Snapshot:
     return _decode(layout, snapshot_id, data)
 
 
-def resolve(layout: Layout, ref: str) -> str:
+def resolve(layout: StoreLayout, ref: str) -> str:
     """The digest that a digest, a unique beginning of one, or a tag stands for."""
     if ref in tag_names(layout):
         return read_tag(layout, ref)
@@ -233,15 +235,15 @@ def resolve(layout: Layout, ref: str) -> str:
     return matching[0]
 
 
-def snapshot_ids(layout: Layout) -> list[str]:
+def snapshot_ids(layout: StoreLayout) -> list[str]:
     return [name.removesuffix(JSON) for name in names_in(layout.snapshots) if name.endswith(JSON)]
 
 
-def tag_names(layout: Layout) -> list[str]:
+def tag_names(layout: StoreLayout) -> list[str]:
     return names_in(layout.tags)
 
 
-def _path(layout: Layout, snapshot_id: str) -> Path:
+def _path(layout: StoreLayout, snapshot_id: str) -> Path:
     return layout.snapshots / f"{snapshot_id}{JSON}"
 
 
@@ -249,7 +251,7 @@ def _is_digest_like(tag: str) -> bool:
     return _HEX.issuperset(tag)
 
 
-def _to_snapshot(layout: Layout, snapshot_id: str, groups: Sequence[Group]) -> Snapshot:
+def _to_snapshot(layout: StoreLayout, snapshot_id: str, groups: Sequence[SnapshotGroup]) -> Snapshot:
     entries = GroupedEntries(layout, snapshot_id, groups)
     return Snapshot(snapshot_id, entries, sum(group.successes for group in groups))
 
@@ -259,24 +261,24 @@ def _merge(
     folders: Sequence[FolderFacts],
     robot: str,
     day: str,
-    pieces: Sequence[Group | list[list[Any]]],
+    pieces: Sequence[SnapshotGroup | list[list[Any]]],
 ) -> list[list[Any]]:
     """Episodes of one robot and day from several folders, by id."""
-    rows: list[list[Any]] = [row for piece in pieces if not isinstance(piece, Group) for row in piece]
-    if any(isinstance(piece, Group) for piece in pieces):
+    rows: list[list[Any]] = [row for piece in pieces if not isinstance(piece, SnapshotGroup) for row in piece]
+    if any(isinstance(piece, SnapshotGroup) for piece in pieces):
         for facts in folders:
             if facts.robot == robot and any(row[1] == day for row in facts.groups):
                 rows += catalogue.segment(facts).groups().get(day, [])
     return sorted(rows)
 
 
-def _part_of(catalogue: Catalogue, folders: Sequence[FolderFacts], group: Group) -> bytes | None:
+def _part_of(catalogue: Catalogue, folders: Sequence[FolderFacts], group: SnapshotGroup) -> bytes | None:
     """A part that the catalogue knows by its digest; None where its folder has changed since."""
     made, data = encode_group(group.robot, group.day, _merge(catalogue, folders, group.robot, group.day, [group]))
     return data if made == group else None
 
 
-def _has_part(layout: Layout, group: Group) -> bool:
+def _has_part(layout: StoreLayout, group: SnapshotGroup) -> bool:
     """Whether it is there; its length tells most damage, and its digest all when it is read."""
     try:
         return group_path(layout, group.digest).stat().st_size > 0
@@ -296,7 +298,7 @@ def _sync_file_system(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _decode(layout: Layout, snapshot_id: str, data: bytes) -> Snapshot:
+def _decode(layout: StoreLayout, snapshot_id: str, data: bytes) -> Snapshot:
     where = f"snapshot {snapshot_id}"
     document: Any = parse_json(data, where=where, error=StoreError)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -312,14 +314,14 @@ def _decode(layout: Layout, snapshot_id: str, data: bytes) -> Snapshot:
     return _to_snapshot(layout, snapshot_id, _check_groups(document.get("groups"), where=where))
 
 
-def _check_groups(rows: Any, *, where: str) -> list[Group]:
+def _check_groups(rows: Any, *, where: str) -> list[SnapshotGroup]:
     if not isinstance(rows, list) or not rows:
         raise StoreError(f"{where}: not a snapshot: it lists no parts")
     groups = []
     for row in rows:
         if not isinstance(row, list) or [type(value) for value in row] != [str, str, str, int, int]:
             raise StoreError(f"{where}: part {row!r:.200}, expected robot, day, digest, episodes, successes")
-        group = Group(*row)
+        group = SnapshotGroup(*row)
         is_digest = len(group.digest) == _DIGEST_LENGTH and _HEX.issuperset(group.digest)
         if not is_digest or not 0 <= group.successes <= group.episodes or group.episodes < 1:
             raise StoreError(f"{where}: part {row!r:.200} makes no sense")

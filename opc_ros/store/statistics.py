@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from opc_ros.episode import LabelSource
 from opc_ros.store.catalogue import Catalogue
 from opc_ros.store.catalogue_index import Count, FolderFacts, count_rows
 from opc_ros.store.paging import may_match
@@ -13,13 +14,14 @@ from opc_ros.store.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class LabelCounts:
     """Counts over a group of episodes."""
 
     episodes: int
     successes: int
     failures: int
-    unlabelled: int
+    unlabelled: int  # waiting for a label
+    excluded: int
     steps: int
     file_bytes: int
     unhealthy: int  # with at least one line in their health
@@ -41,11 +43,11 @@ class Tally:
 class Statistics:
     """A store's tallies, groups sorted by name."""
 
-    total: Tally
-    by_robot: dict[str, Tally]
-    by_policy: dict[str, Tally]
-    by_object_set: dict[str, Tally]
-    by_label_source: dict[str, Tally]
+    total: LabelCounts
+    by_robot: dict[str, LabelCounts]
+    by_policy: dict[str, LabelCounts]
+    by_object_set: dict[str, LabelCounts]
+    by_label_source: dict[str, LabelCounts]
 
 
 def tally_catalogue(catalogue: Catalogue, selection: Selection) -> Statistics:
@@ -70,28 +72,32 @@ def tally_catalogue(catalogue: Catalogue, selection: Selection) -> Statistics:
 
 
 def _takes_whole(facts: FolderFacts, selection: Selection) -> bool:
-    is_about_time_only = not (selection.object_sets or selection.behaviour_policies or selection.label_sources)
+    about_time = Selection(robots=selection.robots, since_ns=selection.since_ns, until_ns=selection.until_ns)
+    is_about_time_only = selection == about_time
     is_since = selection.since_ns is None or facts.first_ns >= selection.since_ns
     is_until = selection.until_ns is None or facts.last_ns < selection.until_ns
     return is_about_time_only and is_since and is_until
 
 
-def _group(counts: list[tuple[str, Count]], name: Callable[[str, Count], str]) -> dict[str, Tally]:
+def _group(counts: list[tuple[str, Count]], name: Callable[[str, Count], str]) -> dict[str, LabelCounts]:
     groups: dict[str, list[Count]] = {}
     for robot, count in counts:
         groups.setdefault(name(robot, count), []).append(count)
     return {key: _tally(groups[key]) for key in sorted(groups)}
 
 
-def _tally(counts: list[Count]) -> Tally:
+def _tally(counts: list[Count]) -> LabelCounts:
     def episodes_with(is_success: int) -> int:
         return sum(count.episodes for count in counts if count.is_success == is_success)
 
-    return Tally(
+    excluded = sum(count.episodes for count in counts if count.source == LabelSource.EXCLUDED)
+
+    return LabelCounts(
         episodes=sum(count.episodes for count in counts),
         successes=episodes_with(1),
         failures=episodes_with(0),
-        unlabelled=episodes_with(UNKNOWN),
+        unlabelled=episodes_with(UNKNOWN) - excluded,
+        excluded=excluded,
         steps=sum(count.steps for count in counts),
         file_bytes=sum(count.file_bytes for count in counts),
         unhealthy=sum(count.unhealthy for count in counts),

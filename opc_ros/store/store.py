@@ -1,4 +1,4 @@
-"""Append-only store of validated grasp episodes."""
+"""Append-only store of validated episodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,7 @@ from opc_ros.store import labels, snapshots
 from opc_ros.store.catalogue import Catalogue
 from opc_ros.store.catalogue_index import FolderFacts
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
-from opc_ros.store.layout import Layout, Place
+from opc_ros.store.layout import Place, StoreLayout
 from opc_ros.store.paging import may_match, read_page
 from opc_ros.store.quarantine import Quarantined, list_quarantine
 from opc_ros.store.records import CommittedEpisode
@@ -38,7 +38,7 @@ READ_AHEAD = 2  # episodes
 
 def open_store(path: Path | str, *, create: bool = False, now: Callable[[], int] = time.time_ns) -> Store:
     """Open a store's folder; with `create`, make one where there is none yet."""
-    layout = Layout(Path(path).expanduser().absolute())
+    layout = StoreLayout(Path(path).expanduser().absolute())
     try:
         if create and not layout.marker.exists():
             _create(layout)
@@ -55,7 +55,7 @@ def open_store(path: Path | str, *, create: bool = False, now: Callable[[], int]
 class Store:
     """Episodes, labels and snapshots below one folder; any number of processes may use it at once."""
 
-    def __init__(self, layout: Layout, now: Callable[[], int]) -> None:
+    def __init__(self, layout: StoreLayout, now: Callable[[], int]) -> None:
         self._layout = layout
         self._now = now
         self._catalogue = Catalogue(layout)
@@ -77,7 +77,7 @@ class Store:
         return self._layout.root
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> StoreLayout:
         return self._layout
 
     @property
@@ -88,24 +88,13 @@ class Store:
     def catalogue(self) -> Catalogue:
         return self._catalogue
 
-    def begin(self, header: EpisodeHeader) -> EpisodeWriter:
-        """Start recording an episode; its id must be new to the store."""
-        return EpisodeWriter(self._layout, header, self._now, self._find_committed)
+    def begin(self, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> EpisodeWriter:
+        """Start recording an episode; its id must be new to the store. `topics` are the wire's, by message type."""
+        return EpisodeWriter(self._layout, header, self._now, self._find_committed, topics)
 
     def append(self, episode: Episode, *, health: tuple[str, ...] = ()) -> CommittedEpisode:
         """Write and commit an episode that is already whole."""
-        writer = self.begin(
-            EpisodeHeader(
-                id=episode.id,
-                robot=episode.robot,
-                behaviour_policy=episode.behaviour_policy,
-                began_ns=episode.started_ns,
-                object_set=episode.object_set,
-                permit_id=episode.permit_id,
-                task=episode.task,
-                seed=episode.seed,
-            )
-        )
+        writer = self.begin(episode.header)
         try:
             for step in episode.steps:
                 writer.add_step(step)
@@ -161,23 +150,32 @@ class Store:
 
     def find(self, episode_id: str) -> CommittedEpisode:
         """One committed episode with its newest label, from its own files."""
-        return self.read_committed(self._require(episode_id))
+        return self.read_committed(self.locate(episode_id))
 
     def read(self, episode_id: str) -> Episode:
         """An episode with its newest label, its bytes checked against what was committed."""
-        return self.read_place(self._require(episode_id))
+        return self.read_place(self.locate(episode_id))
 
     def file_of(self, episode_id: str) -> Path:
         """Where an episode's MCAP file lies, for those who read it themselves."""
-        return self._layout.file(self._require(episode_id))
+        return self._layout.file(self.locate(episode_id))
 
-    def label(self, episode_id: str, label: Label, *, note: str = "") -> int:
-        """Give an episode a newer label; returns its revision. An unlabelled Label withdraws the one before."""
-        place = self._require(episode_id)
-        for text in (note, label.labeller):
-            check_text(f"episode {episode_id}", text)
+    def label(self, episode_id: str, label: Label, *, note: str = "", signature: str = "") -> int:
+        """Give an episode a newer label; returns its revision. An unlabelled Label withdraws the one before.
+
+        `signature` is what its labeller signed, where a lab's people have keys.
+        """
+        place = self.locate(episode_id)
+        if self.read_committed(place).label.is_excluded:
+            raise StoreError(f"episode {episode_id}: is excluded, so no label counts; `opc store restore` it first")
+        return self.add_label(place, label, note=note, signature=signature)
+
+    def add_label(self, place: Place, label: Label, *, note: str, signature: str = "") -> int:
+        """The next revision, whatever the one before says."""
+        episode_id = place.episode_id
+        check_text(f"episode {episode_id}", note + label.labeller)
         try:
-            return labels.append_label(self._layout, place, label, note=note, now_ns=self._now())
+            return labels.append_label(self._layout, place, label, note=note, now_ns=self._now(), signature=signature)
         except OSError as error:
             raise store_error(f"episode {episode_id}: cannot label", error) from error
 
@@ -266,7 +264,8 @@ class Store:
             )
         return _to_episode(whole, committed.label)
 
-    def _require(self, episode_id: str) -> Place:
+    def locate(self, episode_id: str) -> Place:
+        """Where an episode's files lie."""
         place = self._catalogue.locate(episode_id, is_fresh=False) or self._catalogue.locate(episode_id)
         if place is None:
             raise EpisodeNotFound(f"episode {episode_id}: not in {self.path}")
@@ -309,7 +308,7 @@ class Store:
         return whole
 
 
-def _create(layout: Layout) -> None:
+def _create(layout: StoreLayout) -> None:
     """The marker comes first, so that two processes creating at once do not take each other for a stranger."""
     own = {layout.marker.name, layout.catalogue.name, *(folder.name for folder in layout.folders)}
     if layout.root.is_dir():
@@ -326,18 +325,7 @@ def _create(layout: Layout) -> None:
 
 
 def _to_episode(whole: WholeEpisode, label: Label) -> Episode:
-    header = whole.header
     try:
-        return Episode(
-            id=header.id,
-            robot=header.robot,
-            behaviour_policy=header.behaviour_policy,
-            steps=whole.steps,
-            label=label,
-            object_set=header.object_set,
-            permit_id=header.permit_id,
-            task=header.task,
-            seed=header.seed,
-        )
+        return Episode.from_header(whole.header, whole.steps, label)
     except EpisodeError as error:
         raise EpisodeDamaged(str(error)) from error

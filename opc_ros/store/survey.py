@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.durable import PART, is_same_file, try_lock
-from opc_ros.store.layout import JSON, MCAP, Layout, Place, is_day, names_in
+from opc_ros.store.layout import JSON, MCAP, Place, StoreLayout, is_day, names_in
 
 _NETWORK_KINDS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse", "glusterfs", "lustre", "ocfs2", "gfs", "virtiofs")
 
@@ -44,7 +44,7 @@ class Survey:
     strays: tuple[Path, ...]
 
 
-def survey(layout: Layout) -> Survey:
+def survey(layout: StoreLayout) -> Survey:
     remains: list[Remains] = []
     strays = [layout.episodes / name for name in layout.robots() if not (layout.episodes / name).is_dir()]
     for home in layout.homes():
@@ -60,7 +60,7 @@ def survey(layout: Layout) -> Survey:
     return Survey(tuple(remains), tuple(strays))
 
 
-def stale_parts(layout: Layout, *, settle_s: float) -> Iterator[Path]:
+def stale_parts(layout: StoreLayout, *, settle_s: float) -> Iterator[Path]:
     """Half-written documents that nobody has touched for a while; their writers take milliseconds."""
     now = time.time()
     for path in sorted(layout.root.rglob(f".*{PART}")):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from opc_ros.durable import store_error
-from opc_ros.episode import EpisodeHeader, Label, Step, check_stamp, check_text
+from opc_ros.episode import EpisodeHeader, Label, Step, WireMessage, check_stamp, check_text
 from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
 from opc_ros.store.commit import claim, commit_file, describe, place_for
 from opc_ros.store.episode_writing import EpisodeFileWriter
-from opc_ros.store.layout import Layout, Place
+from opc_ros.store.layout import Place, StoreLayout
 from opc_ros.store.quarantine import move_to_quarantine
 from opc_ros.store.records import CommittedEpisode
 
@@ -25,10 +25,11 @@ class EpisodeWriter:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: StoreLayout,
         header: EpisodeHeader,
         now: Callable[[], int],
         find_committed: Callable[[str], Place | None],
+        topics: Mapping[str, str] | None = None,
     ) -> None:
         self._layout = layout
         self._place = place_for(header)
@@ -41,7 +42,7 @@ class EpisodeWriter:
         except OSError as error:
             raise store_error(f"episode {header.id}: cannot begin", error) from error
         try:
-            self._file = EpisodeFileWriter(self._sink, header)
+            self._file = EpisodeFileWriter(self._sink, header, topics)
             self._sink.flush()
         except OSError as error:
             # Nothing was recorded, so nothing may keep the id from the next attempt.
@@ -64,6 +65,14 @@ class EpisodeWriter:
             self._file.add_step(step)
         except OSError as error:
             raise self._break("cannot write a step", error) from error
+
+    def add_wire_message(self, message: WireMessage) -> None:
+        """Keep what came beside the steps: camera info, joint states, frames that stand still."""
+        self._refuse_if_over()
+        try:
+            self._file.add_wire_message(message)
+        except OSError as error:
+            raise self._break("cannot write a message", error) from error
 
     def commit(self, label: Label, *, health: tuple[str, ...] = (), ended_ns: int | None = None) -> CommittedEpisode:
         """Put the episode into the store; when this returns, it is on the disk, re-opened and checked.

@@ -11,11 +11,11 @@ import pytest
 
 from opc_ros.episode import Frame
 from opc_ros.grasp import GraspAction, ToolState
-from opc_ros.recording.episode_file import Outcome
-from opc_ros.recording.recorder import Recorder, Surroundings
+from opc_ros.recording.episode_file import RecordingOutcome
+from opc_ros.recording.recorder import Recorder, RecorderEnvironment
+from opc_ros.recording.running_episode import StepReport
 from opc_ros.recording.settings import RecorderSettings
 from opc_ros.recording.sink import EpisodeSink, MemorySink
-from opc_ros.recording.take import StepReport
 
 SECOND = 1_000_000_000
 TOOL = ToolState(x_m=0.5, y_m=0.0, z_m=0.3, yaw_rad=0.0, aperture_m=0.08)
@@ -27,7 +27,7 @@ class Bench:
 
     recorder: Recorder
     sink: MemorySink
-    outcomes: list[Outcome]
+    outcomes: list[RecordingOutcome]
     clock: Clock
     arrived: threading.Condition
 
@@ -51,7 +51,7 @@ class Bench:
         self.clock.advance(seconds)
         self.recorder.tick()
 
-    def outcome(self, count: int = 1) -> Outcome:
+    def outcome(self, count: int = 1) -> RecordingOutcome:
         """The newest of `count` outcomes, once the disk thread has told them."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.outcomes) >= count, timeout=5), self.outcomes
@@ -82,16 +82,16 @@ def make_bench() -> Iterator[Callable[..., Bench]]:
         clock, outcomes, arrived = Clock(), [], threading.Condition()
         used = sink or MemorySink()
 
-        def tell(outcome: Outcome) -> None:
+        def tell(outcome: RecordingOutcome) -> None:
             with arrived:
                 outcomes.append(outcome)
                 arrived.notify_all()
 
         recorder = Recorder(
             "arm1",
-            dataclasses.replace(RecorderSettings(), **settings),
+            dataclasses.replace(RecorderSettings(), **settings),  # type: ignore[arg-type]
             used,
-            Surroundings(
+            RecorderEnvironment(
                 stamp_ns=lambda: clock.mono_ns,
                 wall_ns=lambda: clock.mono_ns + clock.wall_offset_ns,
                 mono_ns=lambda: clock.mono_ns,

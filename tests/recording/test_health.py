@@ -5,9 +5,9 @@ from opc_ros.grasp import ActionBounds, GraspAction
 from opc_ros.recording.health import (
     ClockWatch,
     DiskWatch,
-    Finding,
     FrameWatch,
     FrozenWatch,
+    HealthFinding,
     HealthLog,
     check_bounds,
 )
@@ -38,7 +38,7 @@ def test_an_old_frame_is_late_and_one_from_the_future_is_a_matter_of_clocks() ->
     assert see(watch, 100, age_ms=250) == ["frame 0.25 s old on arrival, allowed 0.20"]
     assert see(watch, 200, age_ms=200) == []
     future = watch.see(600 * MS, 300 * MS, 300 * MS)
-    assert future == [Finding("clock", "frame stamped 0.30 s in the future: set the camera's clock")]
+    assert future == [HealthFinding("clock", "frame stamped 0.30 s in the future: set the camera's clock")]
 
 
 def test_silence_is_told_once_while_it_lasts_and_again_the_next_time() -> None:
@@ -63,22 +63,22 @@ def frame(content: bytes) -> Frame:
     return Frame(stamp_ns=0, encoding="jpeg", data=content)
 
 
-def test_the_same_picture_twice_while_the_arm_moved_is_a_frozen_camera() -> None:
+def test_the_same_image_twice_while_the_arm_moved_is_a_frozen_camera() -> None:
     watch = FrozenWatch(frozen_steps=2)
     assert watch.see(frame(b"a"), DOWN) is None
     assert watch.see(frame(b"a"), DOWN) is None
-    assert watch.see(frame(b"a"), DOWN) == Finding(
+    assert watch.see(frame(b"a"), DOWN) == HealthFinding(
         "frozen camera", "3 identical frames while the arm moved", spoils=True
     )
     assert watch.see(frame(b"a"), DOWN) is None  # told once
 
 
-def test_the_same_picture_of_an_arm_that_stands_still_is_no_frozen_camera() -> None:
+def test_the_same_image_of_an_arm_that_stands_still_is_no_frozen_camera() -> None:
     watch = FrozenWatch(frozen_steps=2)
     assert [watch.see(frame(b"a"), STILL) for _ in range(10)] == [None] * 10
     watch = FrozenWatch(frozen_steps=2)
-    pictures = [b"a", b"a", b"b", b"b", b"c", b"c"]
-    assert [watch.see(frame(picture), DOWN) for picture in pictures] == [None] * 6
+    images = [b"a", b"a", b"b", b"b", b"c", b"c"]
+    assert [watch.see(frame(image), DOWN) for image in images] == [None] * 6
     watch = FrozenWatch(frozen_steps=0)
     assert [watch.see(frame(b"a"), DOWN) for _ in range(10)] == [None] * 10
 
@@ -98,24 +98,24 @@ def test_a_clock_jump_is_seen_either_way_and_a_slow_drift_is_not() -> None:
 def test_too_little_room_and_an_unreadable_disk_are_both_findings() -> None:
     assert DiskWatch(lambda: 100, min_free_bytes=100).check() is None
     short = DiskWatch(lambda: 99_000_000, min_free_bytes=100_000_000).check()
-    assert short == Finding("disk", "99 MB free, expected 100: make room")
+    assert short == HealthFinding("disk", "99 MB free, expected 100: make room")
 
     def fail() -> int:
         raise OSError(5, "Input/output error")
 
-    assert DiskWatch(fail, min_free_bytes=1).check() == Finding("disk", "cannot be read: Input/output error")
+    assert DiskWatch(fail, min_free_bytes=1).check() == HealthFinding("disk", "cannot be read: Input/output error")
 
 
 def test_an_action_outside_its_bounds_is_told_with_its_step() -> None:
     bounds = ActionBounds(displacement_m=0.05, rotation_rad=1.0)
     assert check_bounds(GraspAction(displacement_m=(0.05, 0.0, 0.0)), bounds, 3) is None
     finding = check_bounds(GraspAction(displacement_m=(0.06, 0.0, 0.0)), bounds, 3)
-    assert finding == Finding("action bounds", "step 3: dx is +0.0600 m, allowed +-0.0500")
+    assert finding == HealthFinding("action bounds", "step 3: dx is +0.0600 m, allowed +-0.0500")
 
 
 def test_findings_of_one_kind_become_one_line() -> None:
     log = HealthLog()
     for text in ("first", "second", "third"):
-        log.add(Finding("late frames", text))
-    log.add(Finding("clock", "jumped"))
+        log.add(HealthFinding("late frames", text))
+    log.add(HealthFinding("clock", "jumped"))
     assert log.lines() == ("late frames: first (and 2 more)", "clock: jumped")

@@ -8,8 +8,8 @@ import pytest
 from opc_ros.episode import EpisodeHeader, Label, LabelSource
 from opc_ros.errors import RecordingError, StoreError
 from opc_ros.grasp import GraspStep
-from opc_ros.recording.episode_file import Outcome
-from opc_ros.recording.sink import EpisodeWriter, MemorySink, Saved
+from opc_ros.recording.episode_file import RecordingOutcome
+from opc_ros.recording.sink import MemorySink, Saved, SinkWriter
 
 HELD = Label(is_success=True, source=LabelSource.EPISODE_END, labeller="arm1")
 
@@ -352,7 +352,7 @@ class SlowSink(MemorySink):
         super().__init__()
         self.gate = threading.Event()
 
-    def begin(self, start: EpisodeHeader) -> EpisodeWriter:
+    def begin(self, start: EpisodeHeader) -> SinkWriter:
         assert self.gate.wait(5)
         return super().begin(start)
 
@@ -396,7 +396,7 @@ class FailingSink(MemorySink):
         super().__init__()
         self.fails_at = fails_at
 
-    def begin(self, start: EpisodeHeader) -> EpisodeWriter:
+    def begin(self, start: EpisodeHeader) -> SinkWriter:
         if self.fails_at == "begin":
             raise StoreError("No space left on device")
         return FailingWriter(self.fails_at)
@@ -420,6 +420,6 @@ def test_a_disk_that_refuses_never_lets_an_episode_count_as_saved(
 ) -> None:
     bench = make_bench(FailingSink(fails_at))
     play(bench)
-    outcome: Outcome = bench.outcome()
+    outcome: RecordingOutcome = bench.outcome()
     assert (outcome.kind, outcome.reason, outcome.saved) == ("quarantined", reason, None)
     assert bench.recorder.view().episodes_saved == 0

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from opc_ros.grasp import GraspAction, ToolState
-from opc_ros.recording.health import Finding
+from opc_ros.recording.health import HealthFinding
+from opc_ros.recording.running_episode import StepReport
 from opc_ros.recording.step_joiner import BareAction, StepJoiner
-from opc_ros.recording.take import StepReport
 
 MS = 1_000_000
 CLOSE = GraspAction(close_gripper=True)
@@ -48,10 +48,10 @@ def test_a_tool_state_too_far_apart_is_not_taken_and_neither_is_none() -> None:
     made = joiner(100)
     act(made, 151)
     text = "step 4: the nearest tool state is 0.051 s apart from its frame, allowed 0.050"
-    assert list(made.join(1000 * MS)) == [Finding("steps", text)]
+    assert list(made.join(1000 * MS)) == [HealthFinding("steps", text)]
     made = joiner()
     act(made, 1)
-    assert list(made.join(1000 * MS)) == [Finding("steps", "step 4: no tool state came")]
+    assert list(made.join(1000 * MS)) == [HealthFinding("steps", "step 4: no tool state came")]
 
 
 def test_tool_states_from_before_a_clock_was_set_back_are_forgotten() -> None:
@@ -61,4 +61,4 @@ def test_tool_states_from_before_a_clock_was_set_back_are_forgotten() -> None:
     found = list(made.join(1000 * MS))
     assert isinstance(found[0], StepReport)
     assert found[0].tool == tool(100)
-    assert isinstance(found[1], Finding)
+    assert isinstance(found[1], HealthFinding)

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from opc_ros.episode import EpisodeHeader, WireMessage
+from opc_ros.errors import EpisodeError
 from opc_ros.store import Store, schemas
+from opc_ros.store.grasp_steps import step_layout
 from opc_ros.store.messages import decode_compressed_image, decode_event, decode_image, encode_frame
-from opc_ros.store.step_layout import step_layout
 from tests.store.grasps import FAILURE, make_episode
+from tests.store.wire import WireMessages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INTERFACES = REPOSITORY / "ros2_ws" / "src" / "opc_interfaces" / "msg"
@@ -99,7 +102,7 @@ def test_rosbags_gets_every_message(path: Path) -> None:
     check_messages(found)
 
 
-def test_both_readers_get_raw_pictures(raw_path: Path) -> None:
+def test_both_readers_get_raw_images(raw_path: Path) -> None:
     from rosbags.highlevel import AnyReader
 
     expected = [step.frame.data for step in make_episode("raw", encoding="rgb8").steps]
@@ -111,6 +114,43 @@ def test_both_readers_get_raw_pictures(raw_path: Path) -> None:
     for images in (seen, seen_too):
         assert [bytes(image.data) for image in images] == expected
         assert {(image.width, image.height, image.step, image.encoding) for image in images} == {(64, 64, 192, "rgb8")}
+
+
+def test_both_readers_get_what_came_beside_the_steps_under_the_names_of_the_wire(store: Store) -> None:
+    from rosbags.highlevel import AnyReader
+
+    episode, wire = make_episode("wired"), WireMessages()
+    header = EpisodeHeader("wired", "left", "scripted", episode.started_ns)
+    writer = store.begin(
+        header, {schemas.CAMERA_INFO: "/realsense/camera_info", schemas.JOINT_STATE: "/lbr/joint_states"}
+    )
+    writer.add_wire_message(wire.camera_info(5))  # of before the episode
+    for step in episode.steps:
+        writer.add_wire_message(wire.joint_state(step.frame.stamp_ns + 7))
+        writer.add_step(step)
+    writer.commit(episode.label)
+    path = store.path / "episodes" / "left" / "1970-01-01" / "wired.mcap"
+    decoded = read_with_mcap_ros2(path)
+    with AnyReader([path]) as reader:
+        links = list(reader.messages())
+        decoded_too = [(link.topic, reader.deserialize(data, link.msgtype)) for link, _, data in links]
+    for found in (decoded, decoded_too):
+        info = [message for topic, message in found if topic == "/realsense/camera_info"]
+        joints = [message for topic, message in found if topic == "/lbr/joint_states"]
+        assert [(one.width, list(one.k)[:3], one.header.frame_id) for one in info] == [(64, [50.0, 0.0, 32.0], "lens")]
+        assert [stamp_ns(one.header.stamp) for one in joints] == [s.frame.stamp_ns + 7 for s in episode.steps]
+        assert [(list(one.name), list(one.position)) for one in joints] == [(["A1", "A2"], [0.25, -1.5])] * 3
+    assert min(time for _, time, _ in links) == episode.started_ns
+    read = store.read("wired").steps
+    assert [step.frame.data for step in read] == [step.frame.data for step in episode.steps]
+
+
+def test_what_no_episode_keeps_beside_its_steps_is_refused(store: Store) -> None:
+    writer = store.begin(EpisodeHeader("wired", "left", "scripted", 0))
+    with pytest.raises(EpisodeError, match="std_msgs/msg/String: expected one of sensor_msgs/msg/CameraInfo"):
+        writer.add_wire_message(WireMessage("std_msgs/msg/String", 1, b"\0\1\0\0"))
+    with pytest.raises(EpisodeError, match="begins with 00000000, expected little-endian CDR"):
+        writer.add_wire_message(WireMessage(schemas.JOINT_STATE, 1, b"\0" * 40))
 
 
 def test_a_seeking_reader_finds_indexes_and_profile(path: Path) -> None:
@@ -161,10 +201,17 @@ def test_carried_definitions_equal_those_of_the_workspace(name: str) -> None:
     [
         "builtin_interfaces/msg/Time",
         "geometry_msgs/msg/Point",
+        "geometry_msgs/msg/Quaternion",
+        "geometry_msgs/msg/Transform",
+        "geometry_msgs/msg/TransformStamped",
         "geometry_msgs/msg/Vector3",
+        "sensor_msgs/msg/CameraInfo",
         "sensor_msgs/msg/CompressedImage",
         "sensor_msgs/msg/Image",
+        "sensor_msgs/msg/JointState",
+        "sensor_msgs/msg/RegionOfInterest",
         "std_msgs/msg/Header",
+        "tf2_msgs/msg/TFMessage",
     ],
 )
 def test_carried_definitions_equal_those_of_ros(name: str) -> None:

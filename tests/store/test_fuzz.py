@@ -15,10 +15,10 @@ from opc_ros.errors import EpisodeDamaged, OpcError, StoreError
 from opc_ros.store import open_store, recover, verify
 from opc_ros.store.cdr import CdrError
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
+from opc_ros.store.grasp_steps import step_layout
 from opc_ros.store.messages import DECODERS
 from opc_ros.store.sealed import decode_document, encode_document
 from opc_ros.store.snapshots import Selection
-from opc_ros.store.step_layout import step_layout
 from tests.store.grasps import make_episode
 
 FUZZ = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

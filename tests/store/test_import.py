@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +16,11 @@ from opc_ros.cli.main import main
 from opc_ros.config import load_config
 from opc_ros.episode import Frame, Label
 from opc_ros.errors import ConfigError, StoreError
+from opc_ros.grasp import GraspAction
 from opc_ros.store import Store
-from opc_ros.store.bag_import import import_bag
-from opc_ros.store.bag_mapping import BagMapping, FieldAt, LabelMapping, ToolMapping
+from opc_ros.store.bag_import import Imported, import_bag
+from opc_ros.store.bag_mapping import ActionMapping, BagMapping, FieldAt, LabelMapping, ToolMapping
+from opc_ros.store.bag_timeline import combine_actions
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
 TOOL = ToolMapping(
@@ -43,7 +47,7 @@ object_set: cups
 """
 
 
-def picture(shade: int) -> Frame:
+def image(shade: int) -> Frame:
     return Frame.from_image(np.full((24, 32, 3), shade, dtype=np.uint8), 0)
 
 
@@ -54,7 +58,7 @@ def header() -> object:
 
 
 def compressed(shade: int) -> object:
-    data = np.frombuffer(picture(shade).data, dtype=np.uint8)
+    data = np.frombuffer(image(shade).data, dtype=np.uint8)
     return TYPES.types["sensor_msgs/msg/CompressedImage"](header=header(), format="rgb8; jpeg compressed", data=data)
 
 
@@ -89,6 +93,22 @@ def vector(x: float, y: float, z: float) -> object:
     return TYPES.types["geometry_msgs/msg/Vector3"](x=x, y=y, z=z)
 
 
+def twist(x: float) -> object:
+    zero = vector(0, 0, 0)
+    inner = TYPES.types["geometry_msgs/msg/Twist"](linear=vector(x, 0, 0), angular=zero)
+    return TYPES.types["geometry_msgs/msg/TwistStamped"](header=header(), twist=inner)
+
+
+def stamped(message: Any, seconds: float) -> Any:
+    return dataclasses.replace(
+        message,
+        header=TYPES.types["std_msgs/msg/Header"](
+            stamp=TYPES.types["builtin_interfaces/msg/Time"](sec=int(seconds), nanosec=round(seconds % 1 * SECOND)),
+            frame_id="",
+        ),
+    )
+
+
 def record(folder: Path, messages: list[tuple[float, str, object]], plugin: StoragePlugin = StoragePlugin.MCAP) -> Path:
     """(seconds, topic, message) into a bag."""
     with Writer(folder, version=9, storage_plugin=plugin) as writer:
@@ -100,7 +120,7 @@ def record(folder: Path, messages: list[tuple[float, str, object]], plugin: Stor
     return folder
 
 
-def three_frames(make_picture: object = compressed) -> list[tuple[float, str, object]]:
+def three_frames(make_image: object = compressed) -> list[tuple[float, str, object]]:
     """The tool moves 20 mm along x and turns 0.1 rad from frame to frame; the gripper closes before the last."""
     messages: list[tuple[float, str, object]] = []
     for index, aperture in enumerate((0.08, 0.08, 0.02)):
@@ -108,7 +128,7 @@ def three_frames(make_picture: object = compressed) -> list[tuple[float, str, ob
         messages += [
             (at, "/tool", pose(0.5 + 0.02 * index, 0.1 * index)),
             (at + 0.01, "/joints", joints(aperture)),
-            (at + 0.02, "/camera", make_picture(40 * index + 10)),  # type: ignore[operator]
+            (at + 0.02, "/camera", make_image(40 * index + 10)),  # type: ignore[operator]
         ]
     return [*messages, (4.0, "/success", number(1))]
 
@@ -122,7 +142,7 @@ def test_a_recording_without_actions_becomes_an_episode_of_motions(
     episode = store.read("run_7")
     assert (episode.robot, episode.behaviour_policy, episode.object_set) == ("arm1", "teleop", "cups")
     assert (episode.label.is_success, episode.label.source.value) == (True, "import")
-    assert [step.frame.data for step in episode.steps] == [picture(shade).data for shade in (10, 50, 90)]
+    assert [step.frame.data for step in episode.steps] == [image(shade).data for shade in (10, 50, 90)]
     assert [step.frame.stamp_ns for step in episode.steps] == [1_020_000_000, 2_020_000_000, 3_020_000_000]
     first, second, last = (step.action for step in episode.steps)
     assert first.displacement_m == pytest.approx((0.02, 0.0, 0.0))
@@ -136,7 +156,7 @@ def test_a_recording_without_actions_becomes_an_episode_of_motions(
     assert store.find("run_7").health == ("imported from run 7",)
 
 
-def test_a_single_mcap_file_and_padded_raw_pictures_are_taken(store: Store, tmp_path: Path) -> None:
+def test_a_single_mcap_file_and_padded_raw_images_are_taken(store: Store, tmp_path: Path) -> None:
     bag = record(tmp_path / "raw", three_frames(padded_image))
     (file,) = bag.glob("*.mcap")
     done = import_bag(store, file, MAPPING)
@@ -187,9 +207,122 @@ def test_actions_and_episodes_come_from_their_topics(store: Store, tmp_path: Pat
     for episode_id, is_success in (("session-0000", True), ("session-0001", False)):
         episode = store.read(episode_id)
         (step,) = episode.steps
-        assert step.frame.data == picture(30).data
+        assert step.frame.data == image(30).data
         assert step.action.displacement_m == (0.01, 0.02, -0.03)
         assert episode.label.is_success is is_success
+
+
+WITH_ACTIONS = BagMapping(
+    robot="arm1",
+    behaviour_policy="teleop",
+    camera="/camera",
+    tool=TOOL,
+    action=ActionMapping(topic="/action", dx_m="x", dy_m="y", dz_m="z"),
+)
+
+
+def test_actions_faster_than_the_camera_are_joined_to_the_frame_before_them(store: Store, tmp_path: Path) -> None:
+    """Two frames a second apart, an action every quarter: 4 and 3 of 1 mm each, and one before the first frame."""
+    messages: list[tuple[float, str, object]] = [(1.0, "/action", vector(9, 9, 9)), (1.05, "/tool", pose(0.5, 0.0))]
+    messages += [(1.1, "/camera", compressed(10)), (2.0, "/tool", pose(0.6, 0.0)), (2.1, "/camera", compressed(20))]
+    messages += [(1.2 + 0.25 * index, "/action", vector(0.001, 0.0, -0.001)) for index in range(7)]
+    mapping = dataclasses.replace(WITH_ACTIONS, frame_age_s=1.0)
+    done = import_bag(store, record(tmp_path / "fast", sorted(messages, key=lambda item: item[0])), mapping)
+    assert done == Imported(tmp_path / "fast", ("fast",), ())
+    first, second = store.read("fast").steps
+    assert first.action.displacement_m == pytest.approx((0.004, 0.0, -0.004))
+    assert second.action.displacement_m == pytest.approx((0.003, 0.0, -0.003))
+    assert (first.frame.data, second.frame.data) == (image(10).data, image(20).data)
+    assert store.find("fast").health[1:] == (
+        "1 actions before the first frame left out",
+        "up to 4 actions between two frames joined into one",
+    )
+
+
+def test_an_action_long_after_the_newest_frame_is_refused(store: Store, tmp_path: Path) -> None:
+    messages = [(1.0, "/tool", pose(0.5, 0.0)), (1.1, "/camera", compressed(1)), (1.7, "/action", vector(0, 0, 0))]
+    done = import_bag(store, record(tmp_path / "late", messages), WITH_ACTIONS)
+    assert done.skipped == ("late: action at 1700000000 ns has no frame within 0.5 s before it",)
+
+
+def test_a_tool_pose_just_after_its_frame_counts_and_the_nearest_is_taken(store: Store, tmp_path: Path) -> None:
+    messages = [
+        (1.0, "/camera", compressed(1)),
+        (1.01, "/tool", pose(0.5, 0.0)),
+        (1.02, "/action", vector(0.01, 0, 0)),
+        (1.6, "/tool", pose(0.7, 0.0)),
+        (1.9, "/camera", compressed(2)),
+        (1.95, "/tool", pose(0.8, 0.0)),
+        (2.0, "/action", vector(0.02, 0, 0)),
+    ]
+    import_bag(store, record(tmp_path / "after", messages), WITH_ACTIONS)
+    assert [step.tool.x_m for step in store.read("after").steps] == [0.5, 0.8]
+
+
+def test_matching_by_stamp_puts_late_messages_where_they_belong(store: Store, tmp_path: Path) -> None:
+    """The pose of 1.0 s and the image of 1.0 s arrive long after the action that followed them."""
+    messages = [
+        (2.0, "/tool", stamped(pose(0.5, 0.0), 1.0)),
+        (2.1, "/action", stamped(twist(0.01), 1.1)),
+        (5.0, "/camera", stamped(compressed(7), 1.0)),
+    ]
+    mapping = dataclasses.replace(
+        WITH_ACTIONS,
+        clock="stamp",
+        action=ActionMapping(topic="/action", dx_m="twist.linear.x", dy_m="twist.linear.y", dz_m="twist.linear.z"),
+    )
+    import_bag(store, record(tmp_path / "late", messages), mapping)
+    (step,) = store.read("late").steps
+    assert (step.frame.stamp_ns, step.action.displacement_m) == (SECOND, (0.01, 0.0, 0.0))
+
+
+def test_the_last_word_about_the_gripper_counts_when_actions_are_joined() -> None:
+    joined = combine_actions(
+        [
+            GraspAction(rotation_rad=0.2, close_gripper=True),
+            GraspAction(rotation_rad=0.3),
+            GraspAction(open_gripper=True, terminate=True),
+        ]
+    )
+    assert joined == GraspAction(rotation_rad=0.5, open_gripper=True, terminate=True)
+
+
+def test_inspecting_lists_rates_and_writes_a_mapping_that_imports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bag, mapping, store = record(tmp_path / "run", three_frames()), tmp_path / "mapping.yaml", tmp_path / "store"
+    assert main(["store", "import", str(bag), "--inspect", "--mapping", str(mapping)]) == 0
+    said = capsys.readouterr().out
+    assert "/camera   sensor_msgs/msg/CompressedImage" in said
+    assert "1.0 Hz" in said
+    assert "[1] gripper" in said
+    assert load_config(mapping, BagMapping) == BagMapping(
+        robot="arm1",
+        behaviour_policy="unknown",
+        camera="/camera",
+        tool=TOOL,
+        aperture_m=FieldAt(topic="/joints", field="position[1]"),
+    )
+    assert main(["store", "import", str(bag), "--mapping", str(mapping), "--store", str(store)]) == 0
+    assert main(["store", "import", str(bag), "--inspect", "--mapping", str(mapping)]) == 1
+    assert "exists, expected a new file" in capsys.readouterr().err
+
+
+def test_a_recording_without_camera_or_pose_says_what_it_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bag = record(tmp_path / "run", [(1.0, "/phase", number(1))])
+    assert main(["store", "import", str(bag), "--inspect", "--mapping", str(tmp_path / "mapping.yaml")]) == 1
+    said = capsys.readouterr().err
+    assert "no camera: expected a topic of sensor_msgs/msg/CompressedImage" in said
+    assert "no tool pose: expected a topic of geometry_msgs/msg/PoseStamped" in said
+    assert not (tmp_path / "mapping.yaml").exists()
+
+
+def test_without_a_mapping_the_way_to_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bag = record(tmp_path / "run", three_frames())
+    assert main(["store", "import", str(bag), "--store", str(tmp_path / "store")]) == 1
+    assert f"`opc store import {bag} --inspect --mapping FILE` writes one" in capsys.readouterr().err
 
 
 def test_a_trial_writes_nothing(tmp_path: Path) -> None:

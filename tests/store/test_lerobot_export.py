@@ -14,8 +14,9 @@ from opc_ros.errors import StoreError
 from opc_ros.store import Store
 from opc_ros.store import lerobot_layout as layout
 from opc_ros.store.lerobot_export import export_lerobot
-from opc_ros.store.lerobot_stats import merge_stats, picture_stats, vector_stats
+from opc_ros.store.lerobot_stats import image_stats, merge_stats, vector_stats
 from tests.store.grasps import FAILURE, make_episode
+from tests.store.points import make_point
 
 
 @pytest.fixture
@@ -108,10 +109,10 @@ def test_merging_statistics_gives_those_of_the_whole() -> None:
     assert merged.count.tolist() == [30]
 
 
-def test_picture_statistics_are_by_channel_between_zero_and_one() -> None:
+def test_image_statistics_are_by_channel_between_zero_and_one() -> None:
     red = np.zeros((4, 4, 3), dtype=np.uint8)
     red[..., 0] = 255
-    stats = picture_stats([red, np.zeros((4, 4, 3), dtype=np.uint8)])
+    stats = image_stats([red, np.zeros((4, 4, 3), dtype=np.uint8)])
     np.testing.assert_allclose(stats.mean.ravel(), [0.5, 0.0, 0.0])
     np.testing.assert_allclose(stats.std.ravel(), [0.5, 0.0, 0.0])
     assert stats.count.tolist() == [2]
@@ -132,7 +133,7 @@ def test_large_datasets_are_cut_into_files(store: Store, tmp_path: Path, monkeyp
     assert [(row["data/chunk_index"], row["data/file_index"]) for row in rows] == [(0, 0), (0, 1), (1, 0)]
 
 
-def test_pictures_of_two_sizes_are_refused_and_nothing_is_left(store: Store, tmp_path: Path) -> None:
+def test_images_of_two_sizes_are_refused_and_nothing_is_left(store: Store, tmp_path: Path) -> None:
     store.append(make_episode("a", image_size=32))
     store.append(make_episode("b", image_size=48))
     with pytest.raises(StoreError, match=r"episode b: image of step 0 has shape \(48, 48, 3\)"):
@@ -144,3 +145,14 @@ def test_an_existing_folder_is_not_touched(store: Store, tmp_path: Path) -> None
     store.append(make_episode())
     with pytest.raises(StoreError, match="expected a new folder"):
         export_lerobot(store, store.take_snapshot(), tmp_path)
+
+
+def test_points_of_pong_are_exported_without_a_state_and_not_beside_grasps(store: Store, tmp_path: Path) -> None:
+    store.append(make_point("p1"))
+    export_lerobot(store, store.take_snapshot(), tmp_path / "pong")
+    info = json.loads((tmp_path / "pong" / "meta" / "info.json").read_text())
+    assert info["features"]["action"] == {"dtype": "float32", "shape": [1], "names": ["move"]}
+    assert "observation.state" not in info["features"]
+    store.append(make_episode("e1", image_size=16))
+    with pytest.raises(StoreError, match=r"expected .* as before: LeRobot wants one set of columns"):
+        export_lerobot(store, store.take_snapshot(), tmp_path / "both")

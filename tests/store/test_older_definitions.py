@@ -72,7 +72,7 @@ def write_old_episode(*, step_count: int = 3, step_robot: str = "left") -> bytes
     sink = io.BytesIO()
     writer = Writer(sink, compression=CompressionType.NONE)
     event = writer.register_msgdef(schemas.EPISODE_EVENT, without_lines(schemas.EPISODE_EVENT, "uint32 steps"))
-    picture = writer.register_msgdef(schemas.COMPRESSED_IMAGE, schemas.schema(schemas.COMPRESSED_IMAGE).decode())
+    image_type = writer.register_msgdef(schemas.COMPRESSED_IMAGE, schemas.schema(schemas.COMPRESSED_IMAGE).decode())
     old_step = without_lines(schemas.GRASP_STEP, "ToolState tool") + "\n"
     old_step = old_step.replace("uint32 index               #", "ToolState tool\nuint32 index               #", 1)
     step = writer.register_msgdef(schemas.GRASP_STEP, old_step)
@@ -81,7 +81,7 @@ def write_old_episode(*, step_count: int = 3, step_robot: str = "left") -> bytes
     for index, taken in enumerate(make_episode().steps[:step_count]):
         at = taken.frame.stamp_ns
         image = {"header": head(at), "format": "jpeg", "data": taken.frame.data}
-        writer.write_message("/left/camera", picture, image, log_time=at)
+        writer.write_message("/left/camera", image_type, image, log_time=at)
         tool = taken.tool
         fields = {
             "header": head(at),

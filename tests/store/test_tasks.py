@@ -7,21 +7,13 @@ import json
 
 import pytest
 
-from opc_ros.episode import Episode, EpisodeHeader, Frame, Label, LabelSource, PlainStep
+from opc_ros.episode import Episode, EpisodeHeader, Frame, PlainStep
 from opc_ros.errors import EpisodeDamaged, EpisodeError, TaskError
+from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.store import Store, recover, verify
+from opc_ros.store.step_codecs import codec_of
 from tests.store.grasps import make_episode
-
-WON = Label(True, LabelSource.EPISODE_END, "emulator")
-
-
-def make_point(episode_id: str = "p1", *, moves: tuple[float, ...] = (0.0, 1.0, -1.0)) -> Episode:
-    frame = Frame(0, "jpeg", make_episode(image_size=16).steps[0].frame.data)
-    steps = tuple(
-        PlainStep(dataclasses.replace(frame, stamp_ns=(index + 1) * 1_000_000), (move,), is_last=index == 2)
-        for index, move in enumerate(moves)
-    )
-    return Episode(episode_id, "emulator", "dqn", steps, WON, task="pong", seed=7)
+from tests.store.points import WON, make_point
 
 
 def test_an_episode_of_pong_reads_back_as_it_was(store: Store) -> None:
@@ -94,3 +86,20 @@ def test_a_sidecar_that_names_another_task_than_its_file_is_noticed(store: Store
     path.write_bytes(encode_sidecar(Sidecar(**{**fields, "task": "grasping"})))
     with pytest.raises(EpisodeDamaged, match="task"):
         store.read("p1")
+
+
+def test_an_old_episode_of_pong_kept_as_gripper_moves_still_opens(store: Store) -> None:
+    up = GraspAction(displacement_m=(0.0, 0.0, 0.05))
+    nothing_known = ToolState(0.0, 0.0, 0.0, 0.0, 0.0)
+    frame = make_episode(image_size=16).steps[0].frame
+    store.append(Episode("point-00001", "pong", "dqn-1", (GraspStep(frame, nothing_known, up),), WON))
+    read = store.read("point-00001")
+    assert (read.task, read.actions().tolist()[0][2]) == ("grasping", pytest.approx(0.05))
+
+
+def test_a_grasp_in_a_file_of_pong_is_refused() -> None:
+    header = EpisodeHeader("p1", "emulator", "dqn", 0, task="pong")
+    with pytest.raises(EpisodeDamaged, match="step of type opc_interfaces/msg/GraspStep, which no episode of pong has"):
+        codec_of("opc_interfaces/msg/GraspStep", header)
+    with pytest.raises(EpisodeDamaged, match="a step before its BEGIN event"):
+        codec_of("opc_interfaces/msg/TaskStep", None)

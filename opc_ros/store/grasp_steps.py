@@ -1,4 +1,4 @@
-"""GraspStep messages as one fixed layout for each episode, packed and unpacked in a single call."""
+"""GraspStep messages: one fixed layout for each episode, packed and unpacked in a single call."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import math
 import re
 import struct
 from dataclasses import dataclass
+from typing import Any
 
-from opc_ros.episode import Frame
+from opc_ros.episode import EpisodeHeader, Frame, Step
 from opc_ros.errors import EpisodeError
 from opc_ros.grasp import GraspAction, GraspStep, ToolState
+from opc_ros.store import schemas
 from opc_ros.store.cdr import PREAMBLE, Bytes, CdrError
 
 BASE_FRAME = "base"
 
 
 @dataclass(frozen=True, slots=True)
-class StepMessage:
+class GraspStepMessage:
     """A grasp step without its image."""
 
     stamp_ns: int
@@ -69,7 +71,7 @@ class StepLayout:
             *_action_numbers(step.sent or step.action),
         )
 
-    def decode(self, data: Bytes) -> StepMessage:
+    def decode(self, data: Bytes) -> GraspStepMessage:
         if len(data) != len(PREAMBLE) + self._form.size or data[: len(PREAMBLE)] != PREAMBLE:
             raise CdrError(f"step has {len(data)} bytes, expected {len(PREAMBLE) + self._form.size} of this episode")
         values = self._form.unpack_from(data, len(PREAMBLE))
@@ -87,7 +89,7 @@ class StepLayout:
         tool = values[13:18]
         if not all(map(math.isfinite, tool)):
             raise CdrError(f"step {who[4]}: tool is at {tool}, expected finite numbers")
-        return StepMessage(
+        return GraspStepMessage(
             stamp_ns=header[0] * 1_000_000_000 + header[1],
             robot=self._robot,
             episode_id=self._episode_id,
@@ -95,6 +97,43 @@ class StepLayout:
             tool=ToolState(*tool),
             action=_to_action(action[11:19]),
             sent=_to_action(sent[11:19]) if is_clamped else None,
+        )
+
+
+class GraspStepCodec:
+    """Steps of the grasping task as the message that arms publish."""
+
+    message_type = schemas.GRASP_STEP
+    topic = "grasp/step"
+
+    def __init__(self, header: EpisodeHeader) -> None:
+        self._layout = step_layout(header.robot, header.id)
+
+    @staticmethod
+    def can_encode(step: Step) -> bool:
+        return isinstance(step, GraspStep)
+
+    def encode(self, step: Step, index: int) -> bytes:
+        assert isinstance(step, GraspStep)
+        return self._layout.encode(step, index)
+
+    def decode(self, data: Bytes) -> GraspStepMessage:
+        return self._layout.decode(data)
+
+    def from_fields(self, message: Any) -> GraspStepMessage:
+        """From a message that was read by the definition in its own file."""
+        tool = message.tool
+        numbers = (tool.position_m.x, tool.position_m.y, tool.position_m.z, tool.yaw_rad, tool.aperture_m)
+        if not all(map(math.isfinite, numbers)):
+            raise CdrError(f"step {message.index}: tool is at {numbers}, expected finite numbers")
+        return GraspStepMessage(
+            stamp_ns=int(message.header.stamp.sec) * 1_000_000_000 + int(message.header.stamp.nanosec),
+            robot=message.robot,
+            episode_id=message.episode_id,
+            index=message.index,
+            tool=ToolState(*numbers),
+            action=_from_fields(message.action),
+            sent=_from_fields(message.sent) if message.is_clamped else None,
         )
 
 
@@ -142,3 +181,14 @@ def _to_action(numbers: tuple[float, ...]) -> GraspAction:
         return GraspAction((x, y, z), math.atan2(sin, cos), *map(bool, flags))
     except EpisodeError as error:
         raise CdrError(str(error)) from error
+
+
+def _from_fields(message: Any) -> GraspAction:
+    moved = message.displacement_m
+    return GraspAction(
+        displacement_m=(moved.x, moved.y, moved.z),
+        rotation_rad=math.atan2(message.rotation_sin, message.rotation_cos),
+        open_gripper=bool(message.open_gripper),
+        close_gripper=bool(message.close_gripper),
+        terminate=bool(message.terminate),
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from opc_ros.episode import EpisodeHeader, Label
 from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.recording.frame_buffer import FrameBuffer
-from opc_ros.recording.health import Finding, FrozenWatch, HealthLog, check_bounds
+from opc_ros.recording.health import FrozenWatch, HealthFinding, HealthLog, check_bounds
 from opc_ros.recording.labels import GripperWidthRule
 from opc_ros.recording.settings import RecorderSettings
 
@@ -27,7 +27,7 @@ class StepReport:
     sent: GraspAction | None = None
 
 
-class Take:
+class RunningEpisode:
     """Gathers the steps of one episode; nothing in it touches the disk.
 
     Times are by a clock that cannot jump. Topics overtake each other, so a step may come before its frame and an end
@@ -70,27 +70,27 @@ class Take:
     def has_ended(self) -> bool:
         return self._ended_ns is not None
 
-    def note(self, finding: Finding) -> Finding:
+    def note(self, finding: HealthFinding) -> HealthFinding:
         """Remember what was wrong while this episode ran."""
         self.health.add(finding)
         if finding.spoils:
             self._reasons.append(finding.text)
         return finding
 
-    def offer(self, report: StepReport, mono_ns: int) -> Iterator[Finding]:
+    def offer(self, report: StepReport, mono_ns: int) -> Iterator[HealthFinding]:
         """Take a step that has no frame yet."""
         self._heard_ns = mono_ns
         if self._next_index is None:
             self._next_index = self._first_index = report.index
         if report.index < self._next_index or report.index in self._waiting:
-            yield self.note(Finding("steps", f"step {report.index} came twice", spoils=True))
+            yield self.note(HealthFinding("steps", f"step {report.index} came twice", spoils=True))
             return
         self._waiting[report.index] = (report, mono_ns)
         violation = check_bounds(report.action, self._settings.bounds, report.index)
         if violation is not None:
             yield self.note(violation)
 
-    def advance(self, frames: FrameBuffer, mono_ns: int) -> Iterator[GraspStep | Finding]:
+    def advance(self, frames: FrameBuffer, mono_ns: int) -> Iterator[GraspStep | HealthFinding]:
         """Give the steps that have become whole, in order, and what is wrong with those that cannot."""
         while self._waiting and self._next_index is not None:
             report, came_ns = self._waiting.get(self._next_index, (None, 0))
@@ -108,7 +108,7 @@ class Take:
             if frame is None:
                 self.frames_missing += 1
                 text = f"step {report.index}: its frame {frames.explain_absence(report.stamp_ns)}"
-                yield self.note(Finding("missing frames", text, spoils=True))
+                yield self.note(HealthFinding("missing frames", text, spoils=True))
                 continue
             step = GraspStep(frame=frame, tool=report.tool, action=report.action, sent=report.sent)
             yield from self._accept(step, report.index)
@@ -140,9 +140,9 @@ class Take:
         """After it has settled: note what is missing at the end."""
         if self._steps_told and self._count_told() != self._steps_told:
             text = f"the arm says {self._steps_told} steps, {self._count_told()} came"
-            self.note(Finding("steps", text, spoils=True))
+            self.note(HealthFinding("steps", text, spoils=True))
         if not self._actions and not self._reasons:
-            self.note(Finding("steps", "no step came", spoils=True))
+            self.note(HealthFinding("steps", "no step came", spoils=True))
 
     def check_alive(self, mono_ns: int) -> str | None:
         """Why an episode that has not ended should be broken off."""
@@ -163,21 +163,21 @@ class Take:
     def _count_told(self) -> int:
         return (self._next_index or 0) - self._first_index
 
-    def _skip(self, begin: int, end: int) -> Finding:
+    def _skip(self, begin: int, end: int) -> HealthFinding:
         self._next_index = end
         missing = f"step {begin}" if end == begin + 1 else f"steps {begin} to {end - 1}"
-        return self.note(Finding("steps", f"{missing} never came", spoils=True))
+        return self.note(HealthFinding("steps", f"{missing} never came", spoils=True))
 
-    def _accept(self, step: GraspStep, index: int) -> Iterator[GraspStep | Finding]:
+    def _accept(self, step: GraspStep, index: int) -> Iterator[GraspStep | HealthFinding]:
         """An episode's stamps rise, and nothing follows a terminating action."""
         if self._last_stamp_ns is not None and step.frame.stamp_ns <= self._last_stamp_ns:
             back_s = (self._last_stamp_ns - step.frame.stamp_ns) / 1e9
             yield self.note(
-                Finding("clock", f"step {index}: its frame's stamp went back by {back_s:.3f} s", spoils=True)
+                HealthFinding("clock", f"step {index}: its frame's stamp went back by {back_s:.3f} s", spoils=True)
             )
             return
         if self._actions and self._actions[-1].terminate:
-            yield self.note(Finding("steps", f"step {index} follows a terminating one", spoils=True))
+            yield self.note(HealthFinding("steps", f"step {index} follows a terminating one", spoils=True))
             return
         self._last_stamp_ns = step.frame.stamp_ns
         self._actions.append(step.action)

@@ -1,0 +1,37 @@
+"""Messages that come beside the frames wait here for the next step, so that they never take a step's place."""
+
+from __future__ import annotations
+
+from opc_ros.episode import WireMessage
+
+_MOST = 20_000  # that wait; a minute of joint states at 300 Hz
+
+
+class WireBuffer:
+    """The newest message of each type is known when an episode begins; what comes meanwhile is all kept."""
+
+    def __init__(self, *, max_rate_hz: float) -> None:
+        """Of each type at most so many each second, by their stamps; 0: all."""
+        self._apart_ns = int(1e9 / max_rate_hz) if max_rate_hz else 0
+        self._newest: dict[str, WireMessage] = {}
+        self._last_kept_ns: dict[str, int] = {}
+        self._waiting: list[WireMessage] = []
+
+    def begin(self) -> None:
+        """An episode begins: what was said once and for all belongs to it too."""
+        self._waiting = list(self._newest.values())
+        self._last_kept_ns = {message.type: message.stamp_ns for message in self._waiting}
+
+    def add(self, message: WireMessage, *, is_recording: bool) -> None:
+        self._newest[message.type] = message
+        if not is_recording or len(self._waiting) >= _MOST:
+            return
+        since_ns = message.stamp_ns - self._last_kept_ns.get(message.type, -(2**62))
+        if 0 <= since_ns < self._apart_ns * 0.9:  # stamps jitter, and a rate just at the limit is kept whole
+            return
+        self._last_kept_ns[message.type] = message.stamp_ns
+        self._waiting.append(message)
+
+    def take(self) -> list[WireMessage]:
+        waiting, self._waiting = self._waiting, []
+        return waiting
