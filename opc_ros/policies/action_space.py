@@ -7,26 +7,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opc_ros.grasp import ACTION_SIZE, ActionBounds
+from opc_ros.grasp import ActionBounds
 
 
 @dataclass(frozen=True, slots=True)
 class ActionChoices:
     """The only actions there are; the best of them is found by asking about each."""
 
-    vectors: tuple[tuple[float, ...], ...]  # of 8 numbers each
+    vectors: tuple[tuple[float, ...], ...]  # of as many numbers as the task's actions have
 
     def __post_init__(self) -> None:
         if len(self.vectors) < 2 or len(set(self.vectors)) != len(self.vectors):
             raise ValueError(f"action_choices has {len(set(self.vectors))} different actions, expected 2 or more, once")
         for index, vector in enumerate(self.vectors):
-            if len(vector) != ACTION_SIZE:
-                raise ValueError(f"action_choices[{index}] has {len(vector)} numbers, expected {ACTION_SIZE}")
+            if len(vector) != self.size:
+                raise ValueError(
+                    f"action_choices[{index}] has {len(vector)} numbers, expected {self.size} as the first"
+                )
             if not all(map(math.isfinite, vector)):
                 raise ValueError(f"action_choices[{index}] is {list(vector)}, expected finite numbers")
 
+    @property
+    def size(self) -> int:
+        """How many numbers an action has."""
+        return len(self.vectors[0])
+
     def to_array(self) -> np.ndarray:
-        """One row for each choice, (K, 8) float32."""
+        """One row for each choice, (K, A) float32."""
         return np.array(self.vectors, dtype=np.float32)
 
 

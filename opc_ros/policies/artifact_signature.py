@@ -11,14 +11,13 @@ from opc_ros.errors import CandidateError, SetupError
 from opc_ros.grasp import ACTION_SIZE, TOOL_SIZE
 from opc_ros.policies.candidate import read_artifact
 from opc_ros.policies.input_spec import InputSpec
-from opc_ros.policies.manifest import ArtifactFormat
 
 Argument = Literal["image", "tool", "action"]
-_FORMATS: dict[str, ArtifactFormat] = {".onnx": "onnx", ".pt2": "torch_export"}
+_FORMATS: dict[str, str] = {".onnx": "onnx", ".pt2": "torch_export"}
 _CHANNELS = 3
 
 
-def read_signature(path: Path) -> tuple[ArtifactFormat, InputSpec]:
+def read_signature(path: Path) -> tuple[str, InputSpec]:
     """Format and input as far as the file knows them; the range of image values follows from its type."""
     artifact_format = _FORMATS.get(path.suffix)
     if artifact_format is None:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from opc_ros.durable import replace_file
 from opc_ros.errors import CandidateError
+from opc_ros.policies import members as linking
 from opc_ros.policies.architectures import Average
-from opc_ros.policies.candidate import Candidate, write_candidate
+from opc_ros.policies.candidate import Candidate, read_candidate, write_candidate
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.policies.weights import load_network, save_weights
 
 
-def average_candidates(members: Sequence[Candidate], name: str, folder: Path) -> Candidate:
-    """Write a candidate folder that holds the members' weights side by side; it may not exist yet."""
+def average_candidates(members: Sequence[Candidate], name: str, folder: Path, *, is_linked: bool = False) -> Candidate:
+    """Write a candidate folder that holds the members' weights side by side; it may not exist yet.
+
+    Linked, it names the members' folders, which lie beside it, and holds no weights of its own; the id is the same.
+    """
     _check_alike(members)
+    for member in members if is_linked else ():
+        if member.folder.absolute().parent != folder.absolute().parent:
+            raise CandidateError(f"{member.folder}: not beside {folder}, so the average cannot link to it")
     if folder.exists():
         raise CandidateError(f"{folder}: is there already; remove it or choose another name")
     first = members[0].manifest
@@ -40,7 +49,25 @@ def average_candidates(members: Sequence[Candidate], name: str, folder: Path) ->
         )
     except ValueError as error:
         raise CandidateError(str(error)) from error
-    return write_candidate(folder, manifest, save_weights(Average(first.input, networks)))
+    made = write_candidate(folder, manifest, save_weights(Average(first.input, networks)))
+    return link_members(made, members) if is_linked else made
+
+
+def link_members(average: Candidate, members: Sequence[Candidate]) -> Candidate:
+    """Replace an average's own copy of the weights by the names of its members; the id stays the same."""
+    if (
+        linking.join_weights([member.artifact_bytes for member in members], where=average.name)
+        != average.artifact_bytes
+    ):
+        raise CandidateError(f"candidate {average.name}: its weights are not those of {_list_names(members)}")
+    listed = linking.Members(
+        format_version=linking.FORMAT_VERSION,
+        artifact_sha256=hashlib.sha256(average.artifact_bytes).hexdigest(),
+        members=tuple(linking.Member(member.folder.name, member.id) for member in members),
+    )
+    replace_file(average.folder / linking.MEMBERS_NAME, listed.to_yaml())
+    (average.folder / average.manifest.artifact).unlink()
+    return read_candidate(average.folder)
 
 
 def _check_alike(members: Sequence[Candidate]) -> None:

@@ -15,6 +15,7 @@ from opc_ros.documents import read_bytes
 from opc_ros.durable import replace_file
 from opc_ros.errors import CandidateError
 from opc_ros.policies.manifest import MANIFEST_NAME, CandidateManifest, canonical_manifest, parse_manifest
+from opc_ros.policies.members import MEMBERS_NAME, read_linked_artifact
 
 MAX_ARTIFACT_BYTES = 4 << 30
 
@@ -42,7 +43,7 @@ def read_candidate(folder: Path | str) -> Candidate:
     where = str(folder / MANIFEST_NAME)
     manifest_bytes = read_bytes(folder / MANIFEST_NAME, error=CandidateError)
     manifest = parse_manifest(manifest_bytes, where=where)
-    artifact_bytes = read_artifact(folder / manifest.artifact)
+    artifact_bytes = _read_artifact_of(folder, manifest)
     return Candidate(
         id=candidate_id(canonical_manifest(manifest_bytes, where=where), artifact_bytes),
         manifest=manifest,
@@ -55,10 +56,10 @@ def read_candidate(folder: Path | str) -> Candidate:
 def find_change(candidate: Candidate) -> str:
     """What has become of its files since it was read; empty where they still are this candidate."""
     try:
-        if read_bytes(candidate.folder / MANIFEST_NAME, error=CandidateError) == candidate.manifest_bytes:
-            found = read_artifact(candidate.folder / candidate.manifest.artifact)
-            if found == candidate.artifact_bytes:
-                return ""
+        manifest_bytes = read_bytes(candidate.folder / MANIFEST_NAME, error=CandidateError)
+        artifact_bytes = _read_artifact_of(candidate.folder, candidate.manifest)
+        if (manifest_bytes, artifact_bytes) == (candidate.manifest_bytes, candidate.artifact_bytes):
+            return ""
         now = read_candidate(candidate.folder).id
     except CandidateError as error:
         return str(error)
@@ -78,6 +79,7 @@ def write_candidate(folder: Path | str, manifest: CandidateManifest, artifact: b
     folder.mkdir(parents=True, exist_ok=True)
     document = yaml.safe_dump(manifest.to_document(), sort_keys=False, allow_unicode=True)
     replace_file(folder / manifest.artifact, artifact)
+    (folder / MEMBERS_NAME).unlink(missing_ok=True)
     replace_file(folder / MANIFEST_NAME, document.encode())
     return read_candidate(folder)
 
@@ -94,6 +96,20 @@ def copy_candidate(candidate: Candidate, folder: Path) -> Candidate:
         shutil.rmtree(part, ignore_errors=True)
         raise
     return dataclasses.replace(candidate, folder=folder)
+
+
+def _read_artifact_of(folder: Path, manifest: CandidateManifest) -> bytes:
+    """The file that the manifest names, or what an average's members give in its place."""
+    if manifest.architecture != "average" or not (folder / MEMBERS_NAME).exists():
+        return read_artifact(folder / manifest.artifact)
+    if (folder / manifest.artifact).exists():
+        raise CandidateError(f"{folder}: holds {manifest.artifact} and {MEMBERS_NAME}, expected one of them")
+    return read_linked_artifact(folder, _read_member)
+
+
+def _read_member(folder: Path) -> tuple[str, bytes]:
+    member = read_candidate(folder)
+    return member.id, member.artifact_bytes
 
 
 def read_artifact(path: Path) -> bytes:

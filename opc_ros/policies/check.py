@@ -17,25 +17,25 @@ _SHARE_OF_SIZE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Defect:
     """One thing about a Q function that its maker should know."""
 
     is_fatal: bool  # no score can come of it
     text: str
 
 
-def check_q_function(q_function: QFunction, observations: Observations, actions: np.ndarray) -> tuple[Finding, ...]:
+def check_q_function(q_function: QFunction, observations: Observations, actions: np.ndarray) -> tuple[Defect, ...]:
     """What is wrong, worst first; nothing if all is well. Give it at least four states with different actions."""
     try:
         return _find_all(q_function, observations, actions)
     except CandidateError as error:
-        return (Finding(True, str(error)),)
+        return (Defect(True, str(error)),)
     except Exception as error:  # whatever a candidate raises is a finding about it
         reason = " ".join(str(error).split())[:300]
-        return (Finding(True, f"raised {type(error).__name__}: {reason}"),)
+        return (Defect(True, f"raised {type(error).__name__}: {reason}"),)
 
 
-def _find_all(q_function: QFunction, observations: Observations, actions: np.ndarray) -> tuple[Finding, ...]:
+def _find_all(q_function: QFunction, observations: Observations, actions: np.ndarray) -> tuple[Defect, ...]:
     values = check_values(q_function.q(observations, actions), len(actions))
     findings = [
         _find_nondeterminism(q_function, observations, actions, values),
@@ -48,40 +48,40 @@ def _find_all(q_function: QFunction, observations: Observations, actions: np.nda
 
 def _find_nondeterminism(
     q_function: QFunction, observations: Observations, actions: np.ndarray, values: np.ndarray
-) -> Finding | None:
+) -> Defect | None:
     again = check_values(q_function.q(observations, actions), len(actions))
     worst = float(np.abs(again - values).max())
     if worst <= _SAME:
         return None
-    return Finding(True, f"asked twice the same, answers differ by up to {worst:.3g}: is dropout or sampling still on?")
+    return Defect(True, f"asked twice the same, answers differ by up to {worst:.3g}: is dropout or sampling still on?")
 
 
 def _find_constant(
     q_function: QFunction, observations: Observations, actions: np.ndarray, values: np.ndarray
-) -> Finding | None:
+) -> Defect | None:
     if np.ptp(values) == 0:
-        return Finding(True, f"every one of {len(values)} answers is {values[0]:.6g}: the output is constant")
+        return Defect(True, f"every one of {len(values)} answers is {values[0]:.6g}: the output is constant")
     others = np.roll(actions, 1, axis=0)
     is_same = (others == actions).all(axis=1)
     others[is_same, :3] = _ELSEWHERE_M - others[is_same, :3]  # recorded actions may all be equal
     if np.array_equal(check_values(q_function.q(observations, others), len(actions)), values):
-        return Finding(True, "other actions in the same states change nothing: the action is ignored")
+        return Defect(True, "other actions in the same states change nothing: the action is ignored")
     negative = Observations(images=255 - observations.images, tools=observations.tools)
     if np.array_equal(check_values(q_function.q(negative, actions), len(actions)), values):
-        return Finding(False, "inverted images change nothing: the image is ignored")
+        return Defect(False, "inverted images change nothing: the image is ignored")
     return None
 
 
 def _find_row_mixing(
     q_function: QFunction, observations: Observations, actions: np.ndarray, values: np.ndarray
-) -> Finding | None:
+) -> Defect | None:
     """Every state is asked about alone, and all of them in another order."""
     rows = np.arange(len(values))
     for order in (*rows[:, None], rows[::-1], np.roll(rows, len(rows) // 2)):
         asked = Observations(images=observations.images[order], tools=observations.tools[order])
         again = check_values(q_function.q(asked, actions[order]), len(order))
         if complaint := find_dependence(values, order, again):
-            return Finding(True, complaint)
+            return Defect(True, complaint)
     return None
 
 
@@ -105,11 +105,11 @@ def find_dependence(values: np.ndarray, rows: np.ndarray, again: np.ndarray) -> 
     )
 
 
-def _find_range(values: np.ndarray) -> Finding | None:
+def _find_range(values: np.ndarray) -> Defect | None:
     low, high = float(values.min()), float(values.max())
     if low >= 0 and high <= 1:
         return None
-    return Finding(
+    return Defect(
         False,
         f"answers from {low:.4g} to {high:.4g}, expected 0 to 1 for a success probability: "
         "OPC does not mind, SoftOPC compares means and does",

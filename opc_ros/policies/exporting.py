@@ -7,21 +7,18 @@ import runpy
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 
 from opc_ros.errors import CandidateError, SetupError
-from opc_ros.grasp import ACTION_SIZE, TOOL_SIZE
 from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.exported import network_arguments
-from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.loading import check_values, load_q_function
 from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations
+from opc_ros.task import find_task
 
-ExportFormat = Literal["onnx", "torch_export"]
 SUFFIX: dict[str, str] = {"onnx": "policy.onnx", "torch_export": "policy.pt2"}
 _TRIED = (1, 2, 7, 16)  # batch sizes; the example that is traced has three rows
 _SAME = 1e-4
@@ -49,7 +46,7 @@ def build_module(reference: str) -> torch.nn.Module:
 
 def export_candidate(module: torch.nn.Module, folder: Path, manifest: CandidateManifest) -> Candidate:
     """Export, write the folder, and refuse what does not answer as the module does for any number of rows."""
-    example = _arguments(manifest.input, rows=3, seed=0)
+    example = _arguments(manifest, rows=3, seed=0)
     try:
         wanted = module(*example)
     except Exception as error:  # the module is somebody else's
@@ -113,11 +110,11 @@ def _compare(module: torch.nn.Module, candidate: Candidate) -> None:
         q_function = load_q_function(candidate, allow_code=True, device="cpu")
     except CandidateError as error:  # torch has fixed the number of rows to the example's without a word
         raise _fixed_batch(error) from error
-    spec = candidate.manifest.input
+    manifest = candidate.manifest
     for rows in _TRIED:
-        observations, actions = _states(spec, rows, seed=rows)
+        observations, actions = _states(manifest, rows, seed=rows)
         with torch.inference_mode():
-            wanted = module(*map(torch.from_numpy, network_arguments(spec, observations, actions))).numpy()
+            wanted = module(*map(torch.from_numpy, network_arguments(manifest.input, observations, actions))).numpy()
         found = check_values(q_function.q(observations, actions), rows)
         worst = float(np.abs(found - check_values(wanted, rows)).max())
         if worst > _SAME * max(1.0, float(np.abs(wanted).max())):
@@ -127,12 +124,12 @@ def _compare(module: torch.nn.Module, candidate: Candidate) -> None:
             )
 
 
-def _states(spec: InputSpec, rows: int, seed: int) -> tuple[Observations, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 256, (rows, *spec.image_size, 3), dtype=np.uint8)
-    tools = rng.normal((0.55, 0.0, 0.2, 0.0, 0.04), 0.02, (rows, TOOL_SIZE)).astype(np.float32)
-    return Observations(images, tools), rng.normal(0, 0.03, (rows, ACTION_SIZE)).astype(np.float32)
+def _states(manifest: CandidateManifest, rows: int, seed: int) -> tuple[Observations, np.ndarray]:
+    rng, task = np.random.default_rng(seed), find_task(manifest.task, where=manifest.name)
+    images = rng.integers(0, 256, (rows, *manifest.input.image_size, 3), dtype=np.uint8)
+    tools = rng.normal(task.usual_state(), 0.02, (rows, len(task.state))).astype(np.float32)
+    return Observations(images, tools), rng.normal(0, 0.03, (rows, len(task.actions))).astype(np.float32)
 
 
-def _arguments(spec: InputSpec, rows: int, seed: int) -> tuple[torch.Tensor, ...]:
-    return tuple(map(torch.from_numpy, network_arguments(spec, *_states(spec, rows, seed))))
+def _arguments(manifest: CandidateManifest, rows: int, seed: int) -> tuple[torch.Tensor, ...]:
+    return tuple(map(torch.from_numpy, network_arguments(manifest.input, *_states(manifest, rows, seed))))

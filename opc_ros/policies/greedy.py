@@ -25,12 +25,13 @@ def greedy_actions(
     search: CrossEntropySearch | ChoiceSearch,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best action in each state (B, 8), and its Q (B,): exact among choices, the best found within bounds.
+    """The best action in each state (B, A), and its Q (B,): exact among choices, the best found within bounds.
 
     Every state meets the same random numbers, those of the seed, whoever else is in the batch.
     """
     if not len(observations):
-        return np.zeros((0, ACTION_SIZE), dtype=np.float32), np.zeros(0, dtype=np.float32)
+        size = space.size if isinstance(space, ActionChoices) else ACTION_SIZE
+        return np.zeros((0, size), dtype=np.float32), np.zeros(0, dtype=np.float32)
     if isinstance(search, ChoiceSearch) != isinstance(space, ActionChoices):
         raise ValueError(f"{search.method} cannot search {type(space).__name__}")
     asked = len(space.vectors) if isinstance(space, ActionChoices) else _cem(search).samples

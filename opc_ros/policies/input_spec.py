@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from opc_ros.grasp import ACTION_SIZE, ActionBounds
+from opc_ros.grasp import ActionBounds
 from opc_ros.policies.action_space import ActionChoices, ActionSpace
 
 Row = tuple[float, float, float, float]
@@ -53,7 +53,9 @@ class InputSpec:
     image_height: int
     image_width: int
     action_bounds: ActionBounds = field(default_factory=ActionBounds)
-    action_scale: tuple[float, ...] | None = None  # 8 factors; None: by the bounds, for exported networks 1
+    action_scale: tuple[float, ...] | None = (
+        None  # one factor for each number of an action; None: by the bounds, for exported networks 1
+    )
     camera: CameraSpec | None = None
     image_layout: Literal["bhwc", "bchw"] = "bchw"
     image_values: Literal["bytes", "unit"] = "unit"  # 0..255 as uint8, or 0..1 as float32
@@ -68,11 +70,8 @@ class InputSpec:
             raise ValueError(f"action_bounds: displacement_m is {self.action_bounds.displacement_m}, expected above 0")
         if not (0 < self.action_bounds.rotation_rad <= math.pi):
             raise ValueError(f"action_bounds: rotation_rad is {self.action_bounds.rotation_rad}, expected 0 to pi")
-        if self.action_scale is not None:
-            if len(self.action_scale) != ACTION_SIZE:
-                raise ValueError(f"action_scale has {len(self.action_scale)} numbers, expected {ACTION_SIZE}")
-            if not all(math.isfinite(value) and value != 0 for value in self.action_scale):
-                raise ValueError(f"action_scale is {list(self.action_scale)}, expected finite numbers other than 0")
+        if self.action_scale is not None and not all(math.isfinite(v) and v != 0 for v in self.action_scale):
+            raise ValueError(f"action_scale is {list(self.action_scale)}, expected finite numbers other than 0")
         if len(set(self.arguments)) != len(self.arguments) or not {"image", "action"} <= set(self.arguments):
             raise ValueError(
                 f"arguments are {list(self.arguments)}, expected image and action, tool if used, once each"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import Any
 
 import numpy as np
 
 from opc_ros.errors import CandidateError, OpcError
-from opc_ros.grasp import ACTION_SIZE
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import choose_device
-from opc_ros.policies.input_spec import InputSpec
+from opc_ros.policies.formats import all_formats
+from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations, QFunction
+from opc_ros.task import find_task
 
-CODE_FORMATS = ("torch_export", "torchscript")
+FORMATS = all_formats()  # here already: a candidate's own process may open no file any more
+CODE_FORMATS = tuple(name for name, each in FORMATS.items() if each.can_run_code)
 
 
 def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: str | None = None) -> QFunction:
@@ -31,18 +32,7 @@ def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: s
             f"{where}: format {manifest.format} can run code of its own; allow code if you trust its maker, "
             "or export it as onnx or safetensors"
         )
-    if manifest.format == "onnx":
-        from opc_ros.policies.onnx_q import OnnxQFunction
-
-        return OnnxQFunction(candidate.artifact_bytes, manifest.input, where=where)
-    from opc_ros.policies.torch_q import NetworkQFunction, ProgramQFunction
-
-    device = device or choose_device()
-    if manifest.format == "safetensors":
-        from opc_ros.policies.weights import load_network
-
-        return NetworkQFunction(load_network(manifest, candidate.artifact_bytes), device)
-    return ProgramQFunction(_load_program(candidate, where, device), manifest.input, device)
+    return FORMATS[manifest.format].load(candidate, where, device or choose_device())
 
 
 def try_candidate(candidate: Candidate) -> None:
@@ -50,7 +40,7 @@ def try_candidate(candidate: Candidate) -> None:
     if candidate.manifest.format in CODE_FORMATS:
         return
     try:
-        probe(load_q_function(candidate), candidate.manifest.input)
+        probe(load_q_function(candidate), candidate.manifest)
     except OpcError:
         raise
     except Exception as error:  # a candidate may raise anything
@@ -72,15 +62,14 @@ def check_values(values: np.ndarray, count: int) -> np.ndarray:
     return flat
 
 
-def probe(q_function: QFunction, spec: InputSpec) -> None:
+def probe(q_function: QFunction, manifest: CandidateManifest) -> None:
     """One call on a grey image: a wrong image size or action length shows before any real work."""
-    height, width = spec.image_size
+    task, (height, width) = find_task(manifest.task, where="task"), manifest.input.image_size
     observations = Observations(
         images=np.full((2, height, width, 3), 128, dtype=np.uint8),
-        tools=np.tile(np.array([0.55, 0.0, 0.3, 0.0, 0.08], dtype=np.float32), (2, 1)),
+        tools=np.tile(np.array(task.usual_state(), dtype=np.float32), (2, 1)),
     )
-    actions = np.zeros((2, ACTION_SIZE), dtype=np.float32)
-    actions[:, 4] = 1.0
+    actions = np.tile(np.array(task.usual_action(), dtype=np.float32), (2, 1))
     try:
         values = q_function.q(observations, actions)
     except Exception as error:  # a candidate may raise anything
@@ -123,19 +112,6 @@ def warm_up_programs() -> None:
     torch.export.save(torch.export.export(small, example, dynamic_shapes=(batch,) * 3), exported)
     torch.jit.load(io.BytesIO(scripted.getvalue()), map_location="cpu").eval()(*example)
     torch.export.load(io.BytesIO(exported.getvalue())).module()(*example)
-
-
-def _load_program(candidate: Candidate, where: str, device: str) -> Any:
-    import torch
-
-    buffer = io.BytesIO(candidate.artifact_bytes)
-    try:
-        if candidate.manifest.format == "torchscript":
-            return torch.jit.load(buffer, map_location=device).eval()
-        return torch.export.load(buffer).module()
-    except Exception as error:  # torch raises whatever its reader met
-        reason = " ".join(str(error).split())[:300]
-        raise CandidateError(f"{where}: torch cannot load it as {candidate.manifest.format}: {reason}") from error
 
 
 def _refuse_pickle(data: bytes, artifact_format: str, where: str) -> None:

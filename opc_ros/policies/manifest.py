@@ -6,19 +6,18 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from opc_ros.config import parse_config
 from opc_ros.documents import canonical_json, parse_yaml
 from opc_ros.errors import CandidateError
 from opc_ros.policies.action_search import ActionSearch, ChoiceSearch, CrossEntropySearch
 from opc_ros.policies.input_spec import InputSpec
-from opc_ros.task import GRASPING, find_task
+from opc_ros.task import GRASPING, Task, find_task
 
 MANIFEST_NAME = "candidate.yaml"
 FORMAT_VERSION = 2
 _LONGEST_THINK_S = 600.0
-ArtifactFormat = Literal["safetensors", "onnx", "torch_export", "torchscript"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
@@ -45,7 +44,7 @@ class CandidateManifest:
     format_version: int
     name: str
     artifact: str  # a file beside the manifest
-    format: ArtifactFormat
+    format: str  # one of opc_ros/policies/formats
     input: InputSpec
     architecture: str = ""  # safetensors only: code for these weights ships with opc_ros
     hyper_parameters: dict[str, Any] = field(default_factory=dict)
@@ -61,12 +60,13 @@ class CandidateManifest:
             raise ValueError(f"name is {self.name!r}, expected letters, digits and . _ + -, at most 100")
         if not _NAME.fullmatch(self.artifact) or self.artifact == MANIFEST_NAME:
             raise ValueError(f"artifact is {self.artifact!r}, expected the plain name of a file beside {MANIFEST_NAME}")
+        self._check_format()
         if (self.format == "safetensors") != bool(self.architecture):
             raise ValueError(
                 f"format {self.format} with architecture {self.architecture!r}: "
                 "safetensors needs one, every other format brings its own"
             )
-        find_task(self.task, where="task")
+        self._check_fits(find_task(self.task, where="task"))
         if self.hyper_parameters and not self.architecture:
             raise ValueError("hyper_parameters without an architecture that reads them")
         if isinstance(self.action_search, ChoiceSearch) != (self.input.action_choices is not None):
@@ -76,6 +76,30 @@ class CandidateManifest:
             )
         if not (math.isfinite(self.think_s) and 0 < self.think_s <= _LONGEST_THINK_S):
             raise ValueError(f"think_s is {self.think_s:g}, expected above 0, at most {_LONGEST_THINK_S:g}")
+
+    def _check_format(self) -> None:
+        from opc_ros.policies.formats import all_formats  # each reads candidates, so each knows manifests
+
+        if self.format not in all_formats():
+            raise ValueError(f"format is {self.format!r}, expected one of {', '.join(all_formats())}")
+
+    def _check_fits(self, task: Task) -> None:
+        """Refuse scales and choices that are not of the task, and a search that does not know its actions."""
+        scale, choices, wanted = self.input.action_scale, self.input.action_choices, len(task.actions)
+        if scale is not None and len(scale) != wanted:
+            raise ValueError(f"action_scale has {len(scale)} numbers, expected {wanted} for {task.name}")
+        for index, choice in enumerate(choices or ()):
+            if len(choice) != wanted:
+                raise ValueError(
+                    f"action_choices[{index}] has {len(choice)} numbers, expected {wanted} for {task.name}"
+                )
+            if outside := task.violations(choice):
+                raise ValueError(f"action_choices[{index}]: {outside[0]} in {task.name}")
+        if choices is None and task is not GRASPING:
+            raise ValueError(
+                f"task is {task.name}, expected grasping: only grasps can be searched within bounds; "
+                "name the actions in input: action_choices"
+            )
 
     def to_document(self) -> dict[str, Any]:
         """What stands in the file: tuples as lists, and nothing that is not given."""

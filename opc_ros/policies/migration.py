@@ -19,7 +19,6 @@ from opc_ros.policies.input_spec import InputSpec, Normalisation
 from opc_ros.policies.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
-    ArtifactFormat,
     CandidateManifest,
     Provenance,
     canonical_manifest,
@@ -43,11 +42,16 @@ class _ManifestVersion1:
     format_version: int
     name: str
     artifact: str
-    format: ArtifactFormat
+    format: str
     input: InputSpec
     architecture: str = ""
     hyper_parameters: dict[str, Any] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
+
+
+def find_old_candidates(folders: Iterable[Path]) -> list[Path]:
+    """Those whose manifest is of version 1."""
+    return [folder for folder in folders if _version_of(folder) == 1]
 
 
 def migrate_candidates(folders: Iterable[Path]) -> list[Migrated]:
@@ -55,7 +59,7 @@ def migrate_candidates(folders: Iterable[Path]) -> list[Migrated]:
 
     Ids that notes mention (an average names its members) are renamed along, so members come before averages.
     """
-    old = [folder for folder in folders if _version_of(folder) == 1]
+    old = find_old_candidates(folders)
     old.sort(key=lambda folder: _read_version1(folder).architecture == "average")
     done: list[Migrated] = []
     for folder in old:

@@ -22,7 +22,7 @@ from opc_ros.policies.q_function import Observations, QFunction
 class Choice:
     """What a policy chose in one state, and what it thinks of it."""
 
-    vector: np.ndarray  # (8,) float32, as the search found it
+    vector: np.ndarray  # (A,) float32, as the search found it
     q: float
 
     @property
@@ -38,7 +38,7 @@ class Thinker(Protocol):
         ...
 
     def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Actions (T, 8) and their Q (T,) at consecutive steps of the episode with this seed."""
+        """Actions (T, A) and their Q (T,) at consecutive steps of the episode with this seed."""
         ...
 
     def close(self) -> None: ...
@@ -114,7 +114,7 @@ class Policy:
         return Choice(actions[0], float(values[0]))
 
     def decide_each(self, seen: Observations, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The actions (T, 8) and their Q (T,) at all steps of one episode, images at the size it looks at."""
+        """The actions (T, A) and their Q (T,) at all steps of one episode, images at the size it looks at."""
         return self._thinker.decide_on(seen, seed=seed)
 
     def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ def load_policy(candidate: Candidate, *, allow_code: bool = False, device: str |
     """
     limit_threads_here(1)
     q_function = load_q_function(candidate, allow_code=allow_code, device=device)
-    probe(q_function, candidate.manifest.input)
+    probe(q_function, candidate.manifest)
     return Policy(candidate, LocalThinker(candidate.manifest, q_function))
 
 

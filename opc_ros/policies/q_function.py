@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from opc_ros.errors import CandidateError
-from opc_ros.grasp import TOOL_SIZE, Observation
+from opc_ros.grasp import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Observations:
     """A batch of what policies see, at the image size one Q function asks for."""
 
     images: np.ndarray  # (B, H, W, 3) uint8, RGB
-    tools: np.ndarray  # (B, 5) float32: x, y, z, yaw, aperture
+    tools: np.ndarray  # (B, S) float32, in the order of the task's state
 
     def __post_init__(self) -> None:
         if self.images.ndim != 4 or self.images.shape[3] != 3 or self.images.dtype != np.uint8:
@@ -26,9 +26,9 @@ class Observations:
                 f"observations: images are {self.images.dtype} of shape {self.images.shape}, "
                 "expected uint8 (B, H, W, 3)"
             )
-        if self.tools.shape != (len(self.images), TOOL_SIZE):
+        if self.tools.ndim != 2 or len(self.tools) != len(self.images):
             raise CandidateError(
-                f"observations: tools have shape {self.tools.shape}, expected ({len(self.images)}, {TOOL_SIZE})"
+                f"observations: tools have shape {self.tools.shape}, expected a row for each of {len(self.images)}"
             )
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class QFunction(Protocol):
     """Scores actions: higher is better, one number for each row."""
 
     def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
-        """Q of each action (B, 8) in the state of the same row, (B,) float32."""
+        """Q of each action (B, A) in the state of the same row, (B,) float32."""
         ...
 
 
@@ -64,7 +64,7 @@ class FactoredQFunction(QFunction, Protocol):
         ...
 
     def head(self, code: Any, actions: np.ndarray) -> np.ndarray:
-        """Q of actions (B * K, 8), the K of the first state first, (B * K,) float32."""
+        """Q of actions (B * K, A), the K of the first state first, (B * K,) float32."""
         ...
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from opc_ros.errors import CandidateError
 from opc_ros.policies.architectures import Code, QNetwork
+from opc_ros.policies.architectures.answering import answer_each
+from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.exported import network_arguments
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.q_function import Observations
@@ -24,19 +28,31 @@ class NetworkQFunction:
         self._network = network.to(device).eval()
         self._device = device
 
+    @property
+    def network(self) -> QNetwork:
+        return self._network
+
     def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
-        return self.head(self.encode(observations), actions)
+        (values,) = ask_together([self], observations, actions)
+        return np.asarray(values)
 
     def encode(self, observations: Observations) -> Code:
         with torch.inference_mode():
-            return self._network.encode(self._move(observations.images), self._move(observations.tools))
+            return self._network.encode(self.move(observations.images), self.move(observations.tools))
 
     def head(self, code: Code, actions: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            return np.asarray(self._network.head(code, self._move(actions)).cpu().numpy())
+            return np.asarray(self._network.head(code, self.move(actions)).cpu().numpy())
 
-    def _move(self, values: np.ndarray) -> Tensor:
+    def move(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self._device)
+
+
+def ask_together(asked: Sequence[NetworkQFunction], observations: Observations, actions: np.ndarray) -> np.ndarray:
+    """Q of one action in each state under each of the networks, (M, B); each value as if its network were alone."""
+    given = [asked[0].move(values) for values in (observations.images, observations.tools, actions)]
+    with torch.inference_mode():
+        return np.asarray(answer_each([one.network for one in asked], *given).cpu().numpy())
 
 
 class ProgramQFunction:
@@ -64,3 +80,13 @@ def fuse_normalisation(network: nn.Module) -> None:
             if isinstance(first, nn.Conv2d) and isinstance(second, nn.BatchNorm2d):
                 block[index] = fuse_conv_bn_eval(first.eval(), second.eval())
                 block[index + 1] = nn.Identity()
+
+
+def load_program(candidate: Candidate, read: Callable[[io.BytesIO], Any], where: str, device: str) -> ProgramQFunction:
+    """A program in the candidate's bytes; `read` is torch's reader of its format."""
+    try:
+        program = read(io.BytesIO(candidate.artifact_bytes))
+    except Exception as error:  # torch raises whatever its reader met
+        reason = " ".join(str(error).split())[:300]
+        raise CandidateError(f"{where}: torch cannot load it as {candidate.manifest.format}: {reason}") from error
+    return ProgramQFunction(program, candidate.manifest.input, device)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from opc_ros.errors import ThoughtTooLong
-from opc_ros.grasp import TOOL_SIZE
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.q_function import Observations
 from opc_ros.policies.worker.loader import shared_host
+from opc_ros.task import find_task
 
 _THOUGHTS = 5
 
@@ -37,9 +37,12 @@ class TrialThought:
 
 def think_once(candidate: Candidate, *, allow_code: bool = False) -> TrialThought:
     """The median of a few thoughts about a grey image."""
-    height, width = candidate.manifest.input.image_size
+    task, (height, width) = (
+        find_task(candidate.manifest.task, where=candidate.name),
+        candidate.manifest.input.image_size,
+    )
     images = np.full((1, height, width, 3), 128, dtype=np.uint8)
-    seen = Observations(images=images, tools=np.zeros((1, TOOL_SIZE), dtype=np.float32))
+    seen = Observations(images=images, tools=np.array([task.usual_state()], dtype=np.float32))
     deadline_s = candidate.manifest.think_s
     took = []
     with closing(shared_host(allow_code=allow_code).load_policy(candidate, deadline_s=deadline_s)) as policy:

@@ -31,7 +31,7 @@ def write_onnx(folder: Path, model: ModelProto, name: str = "", think_s: float =
 
 def sums_actions() -> ModelProto:
     """Harmless: Q is the sum of the action."""
-    return _model([helper.make_node("ReduceSum", ["action", "one"], ["q"], keepdims=0)])
+    return make_model([helper.make_node("ReduceSum", ["action", "one"], ["q"], keepdims=0)])
 
 
 def loops_for_ever(*, after_row: float = 0.0) -> ModelProto:
@@ -49,7 +49,7 @@ def loops_for_ever(*, after_row: float = 0.0) -> ModelProto:
             helper.make_tensor_value_info("x_out", TensorProto.FLOAT, [None]),
         ],
     )
-    return _model(
+    return make_model(
         [
             helper.make_node("ReduceSum", ["action", "one"], ["sum"], keepdims=0),
             *_many_rows(after_row),
@@ -76,7 +76,7 @@ def eats_memory(gigabytes: float, *, after_row: float = 0.0) -> ModelProto:
         [],
         [helper.make_tensor_value_info("nothing", TensorProto.FLOAT, [])],
     )
-    return _model(
+    return make_model(
         [
             helper.make_node("ReduceSum", ["action", "one"], ["sum"], keepdims=0),
             *_many_rows(after_row),
@@ -89,7 +89,7 @@ def eats_memory(gigabytes: float, *, after_row: float = 0.0) -> ModelProto:
 
 def answers_nan(*, after_row: float = 0.0) -> ModelProto:
     """0 / 0 for large batches."""
-    return _model(
+    return make_model(
         [
             helper.make_node("ReduceSum", ["action", "one"], ["sum"], keepdims=0),
             *_many_rows(after_row),
@@ -105,8 +105,8 @@ def points_at_other_files(location: str, *, where: str) -> ModelProto:
     outside.external_data.add(key="location", value=location)
     plain = [helper.make_node("ReduceSum", ["action", "one"], ["q"], keepdims=0)]
     if where == "attribute":
-        return _model([helper.make_node("Constant", [], ["w"], value=outside), *plain])
-    model = _model(plain)
+        return make_model([helper.make_node("Constant", [], ["w"], value=outside), *plain])
+    model = make_model(plain)
     if where == "initializer":
         model.graph.initializer.append(outside)
     elif where == "sparse_initializer":
@@ -144,7 +144,7 @@ def _many_rows(after_row: float) -> list[Any]:
     ]
 
 
-def _model(nodes: Sequence[Any], constants: dict[str, np.ndarray] | None = None) -> ModelProto:
+def make_model(nodes: Sequence[Any], constants: dict[str, np.ndarray] | None = None) -> ModelProto:
     inputs = [
         helper.make_tensor_value_info("image", TensorProto.FLOAT, [None, 3, SIZE, SIZE]),
         helper.make_tensor_value_info("tool", TensorProto.FLOAT, [None, 5]),

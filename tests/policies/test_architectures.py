@@ -78,7 +78,7 @@ def test_a_perspective_camera_sees_the_tool_higher_up_elsewhere() -> None:
     assert seen.tolist() == pytest.approx([70.0, 60.0], abs=1e-3)
 
 
-def test_points_behind_the_camera_are_outside_the_picture() -> None:
+def test_points_behind_the_camera_are_outside_the_image() -> None:
     camera = CameraSpec(100, 100, ((0.0, 100.0, -50.0, 50.0), (-100.0, 0.0, -50.0, 50.0), (0.0, 0.0, -1.0, 1.0)))
     patch = PatchSampler(InputSpec(100, 100, camera=camera), side_m=0.1, cells=5, surface_z_m=0.0, architecture="test")
     seen = patch.sample(torch.ones(1, 1, 100, 100), torch.tensor([[(0.0, 0.0, 2.0, 0.0)]]))

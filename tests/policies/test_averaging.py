@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ from opc_ros.cli.main import main
 from opc_ros.errors import CandidateError
 from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.averaging import average_candidates
-from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.policies.candidate import Candidate, find_change, read_candidate
 from opc_ros.policies.greedy import greedy_actions
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations
+from opc_ros.policies.registry import CandidateRegistry
 from tests.policies.making import make_candidate
 
 STATES = Observations(
@@ -75,3 +77,62 @@ def test_the_command_writes_it_beside_its_members_but_never_over_another(
     assert "candidates/two-of-us: is there already" in capsys.readouterr().err
     assert main(["candidate", "average", "../out", "target_crop-0", "target_crop-2"]) == 1
     assert "name is '../out'" in capsys.readouterr().err
+
+
+def test_a_linked_average_holds_no_weights_and_is_the_same_candidate(tmp_path: Path) -> None:
+    of = members(tmp_path)
+    whole = average_candidates(of, "three", tmp_path / "three")
+    shutil.rmtree(tmp_path / "three")
+    linked = average_candidates(of, "three", tmp_path / "three", is_linked=True)
+    assert {path.name for path in linked.folder.iterdir()} == {"candidate.yaml", "members.yaml"}
+    assert (linked.id, linked.artifact_bytes) == (whole.id, whole.artifact_bytes)
+    assert find_change(linked) == ""
+    added = CandidateRegistry(tmp_path / "elsewhere").add(linked)
+    shutil.rmtree(of[0].folder)
+    assert read_candidate(added.folder).id == whole.id  # shipped whole
+    assert "m0" in find_change(linked)
+
+
+def test_a_linked_average_whose_member_is_another_today_is_refused(tmp_path: Path) -> None:
+    of = members(tmp_path)
+    linked = average_candidates(of, "three", tmp_path / "three", is_linked=True)
+    make_candidate(of[1].folder, architecture="target_crop", seed=7)
+    with pytest.raises(CandidateError, match=f"member m1 has id .*, expected {of[1].id[:12]}"):
+        read_candidate(linked.folder)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ("folder: m0", "folder: ../m0", "expected the plain name of a folder beside"),
+        ("folder: m0", "folder: three", "member three is an average itself"),
+        ("artifact_sha256: ", "artifact_sha256: 0", "expected 64 hexadecimal digits"),
+        (
+            "- folder: m0\n  id: {0}\n- folder: m1\n  id: {1}",
+            "- folder: m1\n  id: {1}\n- folder: m0\n  id: {0}",
+            "sha256",
+        ),
+        ("members:", "weights: weights.safetensors\nmembers:", "weights"),
+    ],
+)
+def test_a_list_of_members_that_was_tampered_with_is_refused(
+    tmp_path: Path, before: str, after: str, complaint: str
+) -> None:
+    of = members(tmp_path)
+    linked = average_candidates(of, "three", tmp_path / "three", is_linked=True)
+    path, ids = linked.folder / "members.yaml", [member.id for member in of]
+    text = path.read_text()
+    assert before.format(*ids) in text
+    path.write_text(text.replace(before.format(*ids), after.format(*ids)))
+    with pytest.raises(CandidateError, match=complaint):
+        read_candidate(linked.folder)
+
+
+def test_weights_beside_a_list_of_members_are_refused(tmp_path: Path) -> None:
+    linked = average_candidates(members(tmp_path), "three", tmp_path / "three", is_linked=True)
+    (linked.folder / "weights.safetensors").write_bytes(linked.artifact_bytes)
+    with pytest.raises(CandidateError, match="expected one of them"):
+        read_candidate(linked.folder)
+    with pytest.raises(CandidateError, match="not beside"):
+        average_candidates(members(tmp_path), "far", tmp_path / "far" / "away", is_linked=True)
+    assert not (tmp_path / "far").exists()

@@ -88,6 +88,8 @@ def test_what_runs_are_the_bytes_that_were_hashed_even_if_the_file_changes_in_be
         ({"name": "a b"}, "name is 'a b'"),
         ({"input": {"image_height": 0, "image_width": 48}}, "expected 1 to 4096"),
         ({"input": {"image_height": 48, "image_width": 48, "action_scale": [1.0]}}, "action_scale has 1 numbers"),
+        ({"task": "pong"}, "task is pong, expected grasping: only grasps can be searched within bounds"),
+        ({"task": "chess"}, "task is 'chess', expected one of grasping, pong"),
     ],
 )
 def test_a_wrong_manifest_is_refused_in_one_line(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:

@@ -78,12 +78,12 @@ def test_the_value_is_the_q_of_the_action(tmp_path) -> None:
     np.testing.assert_allclose(q_function.q(observations, actions), values, atol=1e-6)
 
 
-def test_a_factored_q_function_sees_each_picture_once() -> None:
+def test_a_factored_q_function_sees_each_image_once() -> None:
     class Counting(ScriptedQFunction):
-        pictures = 0
+        images = 0
 
         def encode(self, observations: Observations) -> Observations:
-            self.pictures += len(observations)
+            self.images += len(observations)
             return observations
 
         def head(self, code: Observations, actions: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ def test_a_factored_q_function_sees_each_picture_once() -> None:
     counting = Counting(hill)
     actions, _ = greedy_actions(counting, states(7), BOUNDS, CEM)
     plain, _ = greedy_actions(ScriptedQFunction(hill), states(7), BOUNDS, CEM)
-    assert counting.pictures == 7
+    assert counting.images == 7
     np.testing.assert_array_equal(actions, plain)
 
 

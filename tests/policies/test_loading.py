@@ -13,10 +13,11 @@ import pytest
 import torch
 
 from opc_ros.errors import CandidateError
+from opc_ros.policies.action_search import ChoiceSearch
 from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.loading import check_values, load_q_function, probe
-from opc_ros.policies.manifest import ArtifactFormat
+from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import FactoredQFunction, Observations
 from opc_ros.policies.weights import load_network
 from opc_ros.policies.worker.host import WorkerHost
@@ -49,7 +50,7 @@ def example_inputs() -> tuple[torch.Tensor, ...]:
     return torch.rand(2, 3, SIZE, SIZE), torch.rand(2, 5), torch.rand(2, 8)
 
 
-def export(candidate: Candidate, artifact_format: ArtifactFormat) -> bytes:
+def export(candidate: Candidate, artifact_format: str) -> bytes:
     module = Exportable(candidate).eval()
     buffer = io.BytesIO()
     batch = torch.export.Dim("batch", min=1, max=4096)
@@ -68,7 +69,7 @@ def export(candidate: Candidate, artifact_format: ArtifactFormat) -> bytes:
     return buffer.getvalue()
 
 
-def exported_candidate(folder: Path, source: Candidate, artifact_format: ArtifactFormat, data: bytes) -> Candidate:
+def exported_candidate(folder: Path, source: Candidate, artifact_format: str, data: bytes) -> Candidate:
     manifest = dataclasses.replace(
         source.manifest, format=artifact_format, artifact="network.bin", architecture="", hyper_parameters={}
     )
@@ -89,7 +90,7 @@ def trusting_host() -> Iterator[WorkerHost]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("artifact_format", ["onnx", "torch_export", "torchscript"])
 def test_an_exported_network_answers_like_its_original_here_and_confined(
-    tmp_path: Path, original: Candidate, trusting_host: WorkerHost, artifact_format: ArtifactFormat
+    tmp_path: Path, original: Candidate, trusting_host: WorkerHost, artifact_format: str
 ) -> None:
     candidate = exported_candidate(tmp_path, original, artifact_format, export(original, artifact_format))
     observations, actions = states()
@@ -133,9 +134,7 @@ def test_a_graph_with_other_inputs_than_the_manifest_names_is_refused(tmp_path: 
 
 
 @pytest.mark.parametrize("artifact_format", ["onnx", "torch_export", "torchscript", "safetensors"])
-def test_bytes_that_are_no_such_file_are_refused(
-    tmp_path: Path, original: Candidate, artifact_format: ArtifactFormat
-) -> None:
+def test_bytes_that_are_no_such_file_are_refused(tmp_path: Path, original: Candidate, artifact_format: str) -> None:
     if artifact_format == "safetensors":
         candidate = write_candidate(tmp_path, original.manifest, b"nonsense" * 9)
     else:
@@ -177,16 +176,19 @@ def test_values_no_score_can_use_are_refused(values: np.ndarray, complaint: str)
         check_values(values, 3)
 
 
-def test_probing_asks_at_the_size_the_manifest_names() -> None:
+def test_probing_asks_at_the_sizes_of_manifest_and_task() -> None:
     asked = []
 
     class Spy:
         def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
-            asked.append((observations.images.shape, actions.shape))
+            asked.append((observations.images.shape, observations.tools.shape, actions.shape))
             return np.zeros((len(actions), 1), dtype=np.float32)
 
-    probe(Spy(), InputSpec(20, 30))
-    assert asked == [((2, 20, 30, 3), (2, 8))]
+    searched = CandidateManifest(2, "grasps", "q.onnx", "onnx", InputSpec(20, 30))
+    probe(Spy(), searched)
+    few = InputSpec(40, 40, action_choices=((0.0,), (1.0,)))
+    probe(Spy(), CandidateManifest(2, "points", "q.onnx", "onnx", few, task="pong", action_search=ChoiceSearch()))
+    assert asked == [((2, 20, 30, 3), (2, 5), (2, 8)), ((2, 40, 40, 3), (2, 0), (2, 1))]
 
 
 @pytest.mark.parametrize(

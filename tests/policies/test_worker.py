@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
@@ -87,8 +88,10 @@ def test_a_thought_without_end_is_cut_off_at_its_deadline(tmp_path: Path, host: 
 
 def test_whoever_waits_for_a_thought_can_stop_waiting(tmp_path: Path, host: WorkerHost) -> None:
     reasons = iter([None, None, "cancelled"])
+    is_loaded = threading.Event()  # loading may be waited for too, for as long as it takes
     endless = write_onnx(tmp_path / "endless", loops_for_ever(after_row=MANY))
-    policy = host.load_policy(endless, why_to_stop=lambda: next(reasons))
+    policy = host.load_policy(endless, why_to_stop=lambda: next(reasons) if is_loaded.is_set() else None)
+    is_loaded.set()
     with pytest.raises(EpisodeStopped, match="cancelled"):
         policy.decide(ScriptedArm(image_size=32).begin(0), seed=0, step=0)
     _wait_until_alone(host)
@@ -184,7 +187,7 @@ def _try_everything(link: int) -> str:
         "raise its limits": lambda: _raise(libc.prlimit(0, 2, b"\xff" * 16, None)),
         "trace": lambda: _raise(libc.ptrace(16, os.getpid(), 0, 0)),
         "share memory": lambda: _raise(libc.mmap(None, 4096, 3, 0x21, -1, 0)),
-        "take its limit's worth of memory": lambda: bytearray(200 << 20),
+        "take its limit's worth of memory": lambda: _raise(libc.mmap(None, 200 << 20, 3, 0x22, -1, 0)),
     }
     allowed = []
     for name, attempt in tries.items():

@@ -38,7 +38,7 @@ class Average(QNetwork):
         self.members = nn.ModuleList(members)
 
     def encode(self, images: Tensor, tools: Tensor) -> Code:
-        return tuple(part for member in self._networks() for part in member.encode(images, tools))
+        return tuple(part for member in self.networks() for part in member.encode(images, tools))
 
     def logits(self, code: Code, actions: Tensor) -> Tensor:
         return torch.logit(self.head(code, actions), eps=1e-6)
@@ -47,9 +47,9 @@ class Average(QNetwork):
         size = len(code) // len(self.members)  # members are of one kind, so their codes have as many parts
         answers = [
             member.head(code[index * size : (index + 1) * size], actions)
-            for index, member in enumerate(self._networks())
+            for index, member in enumerate(self.networks())
         ]
         return torch.stack(answers).mean(dim=0)
 
-    def _networks(self) -> list[QNetwork]:
+    def networks(self) -> list[QNetwork]:
         return [member for member in self.members if isinstance(member, QNetwork)]

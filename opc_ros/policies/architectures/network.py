@@ -26,8 +26,7 @@ class QNetwork(nn.Module, abc.ABC):
         super().__init__()
         self.register_buffer("action_scale", torch.tensor(spec.scale_by_bounds()), persistent=False)
         self.register_buffer("tool_centre", torch.tensor(spec.normalisation.tool_centre_m), persistent=False)
-        self._image_low, high = spec.normalisation.image_range
-        self._bytes_per_unit = 255.0 / (high - self._image_low)
+        self.image_range = spec.normalisation.image_range
         self.register_buffer("tool_spread", torch.tensor(spec.normalisation.tool_spread_m), persistent=False)
 
     @abc.abstractmethod
@@ -46,7 +45,8 @@ class QNetwork(nn.Module, abc.ABC):
 
     def pixels(self, images: Tensor) -> Tensor:
         """Bytes (B, H, W, 3) as (B, 3, H, W) within the range the candidate states."""
-        return images.permute(0, 3, 1, 2).float() / self._bytes_per_unit + self._image_low
+        low, high = self.image_range
+        return images.permute(0, 3, 1, 2).float() / (255.0 / (high - low)) + low
 
     def tool_features(self, tools: Tensor) -> Tensor:
         """Tools (B, 5) as numbers near one, (B, 6)."""
@@ -71,8 +71,8 @@ class ActionEmbedding(nn.Module):
 
 
 def group_by_state(actions: Tensor, states: Tensor) -> Tensor:
-    """Actions (B * K, 8) of B states as (B, K, 8)."""
-    return actions.view(states.shape[0], -1, ACTION_SIZE)
+    """Actions (B * K, A) of B states as (B, K, A)."""
+    return actions.view(states.shape[0], -1, actions.shape[-1])
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, *, is_padded: bool = True) -> nn.Sequential:

@@ -20,7 +20,7 @@ class PatchSampler(nn.Module):
 
     corners: Tensor
     projection: Tensor
-    picture: Tensor
+    camera_size: Tensor
 
     def __init__(self, spec: InputSpec, *, side_m: float, cells: int, surface_z_m: float, architecture: str) -> None:
         super().__init__()
@@ -38,17 +38,24 @@ class PatchSampler(nn.Module):
         ahead, left = torch.meshgrid(-ticks, -ticks, indexing="ij")  # top row farthest ahead, left column farthest left
         self.register_buffer("corners", torch.stack([ahead.flatten(), left.flatten()]), persistent=False)
         self.register_buffer("projection", torch.tensor(spec.camera.projection), persistent=False)
-        self.register_buffer("picture", torch.tensor([spec.camera.width, spec.camera.height]).float(), persistent=False)
+        self.register_buffer(
+            "camera_size", torch.tensor([spec.camera.width, spec.camera.height]).float(), persistent=False
+        )
 
     def sample(self, features: Tensor, poses: Tensor) -> Tensor:
         """Patches (B * K, 2 * C, n, n) of maps (B, C, h, w) at poses (B, K, 4): x, y, z, yaw."""
-        maps, channels, n = features.shape[0], features.shape[1], self.cells
-        grid = self._project(poses).view(maps, -1, n, 2)  # the K * 2 * n rows of one map below each other
+        # The K * 2 * n rows of one map lie below each other.
+        grid = self.project(poses).view(features.shape[0], -1, self.cells, 2)
         sampled = nn.functional.grid_sample(features, grid, align_corners=False, padding_mode="zeros")
+        return self.arrange(sampled)
+
+    def arrange(self, sampled: Tensor) -> Tensor:
+        """What points (B, C, K * 2 * n, n) see as patches (B * K, 2 * C, n, n)."""
+        maps, channels, n = sampled.shape[0], sampled.shape[1], self.cells
         patches = sampled.view(maps, channels, -1, HEIGHTS, n, n).permute(0, 2, 3, 1, 4, 5)
         return patches.flatten(0, 1).flatten(1, 2)
 
-    def _project(self, poses: Tensor) -> Tensor:
+    def project(self, poses: Tensor) -> Tensor:
         """Where each patch point appears, (B, K, 2, n * n, 2), in the -1..1 units of grid_sample."""
         cos, sin = torch.cos(poses[..., 3:4]), torch.sin(poses[..., 3:4])
         x = poses[..., 0:1] + cos * self.corners[0] - sin * self.corners[1]  # (B, K, n * n)
@@ -61,7 +68,7 @@ class PatchSampler(nn.Module):
         )
         # A point behind the camera has no place in the image: divided by next to nothing it lands far outside.
         depth = w.clamp(min=1e-6)
-        return torch.stack([u / depth, v / depth], dim=-1) / self.picture * 2.0 - 1.0
+        return torch.stack([u / depth, v / depth], dim=-1) / self.camera_size * 2.0 - 1.0
 
 
 def pose_after(tools: Tensor, actions: Tensor) -> Tensor:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
+from opc_ros.policies.architectures.map_windows import Trunk, WindowedStates, find_windows
 from opc_ros.policies.architectures.network import (
     ActionEmbedding,
     Code,
@@ -39,9 +41,13 @@ class TargetCrop(QNetwork):
         self.patch = PatchSampler(
             spec, side_m=p.side_m, cells=p.cells, surface_z_m=p.surface_z_m, architecture="target_crop"
         )
+        self.view = (spec.camera, p.side_m, p.cells, p.surface_z_m, len(p.map_channels), spec.normalisation.image_range)
+        self.geometry = Trunk(kernel=5, stride=2, later_layers=len(p.map_channels) - 1)
         trunk, width = [], 3
         for index, channels in enumerate(p.map_channels):
-            trunk.append(convolution(width, channels, 5 if index == 0 else 3, stride=2 if index == 0 else 1))
+            is_first = index == 0
+            kernel, stride = (self.geometry.kernel, self.geometry.stride) if is_first else (3, 1)
+            trunk.append(convolution(width, channels, kernel, stride=stride))
             width = channels
         self.trunk = nn.Sequential(*trunk)
         width *= HEIGHTS
@@ -61,7 +67,21 @@ class TargetCrop(QNetwork):
     def logits(self, code: Code, actions: Tensor) -> Tensor:
         features, tools = code
         grouped = group_by_state(actions, tools)
-        seen = self.first(self.patch.sample(features, pose_after(tools, grouped)))
+        return self._judge(self.patch.sample(features, pose_after(tools, grouped)), tools, grouped)
+
+    def find_windows(self, images: Tensor, tools: Tensor, actions: Tensor) -> WindowedStates:
+        """What of the images matters to one action in each state: the same for every network of this geometry."""
+        return find_windows(images, tools, actions, self.patch, self.geometry, self.image_range)
+
+    def judge_windows(self, states: WindowedStates) -> Tensor:
+        """Q (B,) of one action in each state, from the part of the map that it reads."""
+        sampled = torch.cat([window.look(self.trunk) for window in states.windows])
+        logits = self._judge(self.patch.arrange(sampled), states.tools, states.actions)
+        values = torch.empty_like(logits)
+        values[states.order] = torch.sigmoid(logits)
+        return values
+
+    def _judge(self, patches: Tensor, tools: Tensor, grouped: Tensor) -> Tensor:
         embedding = self.embedding(self.tool_features(tools), grouped * self.action_scale)
-        judged: Tensor = self.judge(seen + embedding.flatten(0, 1)[:, :, None, None])
+        judged: Tensor = self.judge(self.first(patches) + embedding.flatten(0, 1)[:, :, None, None])
         return judged.squeeze(1)

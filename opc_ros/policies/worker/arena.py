@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opc_ros.grasp import ACTION_SIZE, TOOL_SIZE
+from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations
+from opc_ros.task import find_task
 
 _USUAL_BYTES = 64 << 20  # of address space; only what is written takes memory
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -18,9 +19,17 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things lie for states of one image size."""
+    """Where things lie for states of one image size, of one task, and the answers of so many candidates."""
 
     image_size: tuple[int, int]
+    state_size: int
+    action_size: int
+    candidates: int = 1
+
+    @classmethod
+    def of(cls, manifest: CandidateManifest, candidates: int = 1) -> Layout:
+        task = find_task(manifest.task, where=manifest.name)
+        return cls(manifest.input.image_size, len(task.state), len(task.actions), candidates)
 
     @property
     def image_bytes(self) -> int:
@@ -28,7 +37,7 @@ class Layout:
 
     @property
     def row_bytes(self) -> int:
-        return self.image_bytes + 4 * (TOOL_SIZE + ACTION_SIZE + ACTION_SIZE + 1)
+        return self.image_bytes + 4 * (self.state_size + 2 * self.action_size + self.candidates)
 
     @property
     def total_bytes(self) -> int:
@@ -45,6 +54,7 @@ class Arena:
     def __init__(self, descriptor: int, layout: Layout) -> None:
         self._memory = mmap.mmap(descriptor, layout.total_bytes)
         self._layout = layout
+        self._state, self._action = layout.state_size, layout.action_size
 
     def close(self) -> None:
         self._memory.close()
@@ -54,18 +64,19 @@ class Arena:
         return self._view(0, (rows, height, width, 3), np.uint8, rows)
 
     def tools(self, rows: int) -> np.ndarray:
-        return self._view(0, (rows, TOOL_SIZE), np.float32, rows, TOOL_SIZE)
+        return self._view(0, (rows, self._state), np.float32, rows, self._state)
 
     def actions(self, rows: int) -> np.ndarray:
-        """What is asked about, (rows, 8)."""
-        return self._view(TOOL_SIZE, (rows, ACTION_SIZE), np.float32, rows, ACTION_SIZE)
+        """What is asked about, (rows, A)."""
+        return self._view(self._state, (rows, self._action), np.float32, rows, self._action)
 
     def chosen(self, rows: int) -> np.ndarray:
-        """What was chosen, (rows, 8)."""
-        return self._view(TOOL_SIZE + ACTION_SIZE, (rows, ACTION_SIZE), np.float32, rows, ACTION_SIZE)
+        """What was chosen, (rows, A)."""
+        return self._view(self._state + self._action, (rows, self._action), np.float32, rows, self._action)
 
-    def values(self, rows: int) -> np.ndarray:
-        return self._view(TOOL_SIZE + 2 * ACTION_SIZE, (rows,), np.float32, rows, 1)
+    def values(self, rows: int, candidates: int = 1) -> np.ndarray:
+        """What candidates think of the rows, (candidates, rows)."""
+        return self._view(self._state + 2 * self._action, (candidates, rows), np.float32, rows, 1)
 
     def observations(self, rows: int) -> Observations:
         return Observations(images=self.images(rows), tools=self.tools(rows))

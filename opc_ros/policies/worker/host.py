@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import numpy as np
@@ -23,7 +23,7 @@ from opc_ros.policies.policy import Policy
 from opc_ros.policies.q_function import Observations
 from opc_ros.policies.worker.arena import Arena, Layout, make_arena_file
 from opc_ros.policies.worker.confinement import Limits
-from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, MAX_ANSWER_BYTES, Answer, Request, Spawn
+from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, MAX_ANSWER_BYTES, Answer, Request, Spawn, join_parts
 from opc_ros.policies.worker.nursery import CONTROL
 
 LOOK_UP_S = 0.02  # how often somebody who waits asks whether to go on waiting
@@ -74,20 +74,22 @@ class WorkerHost:
         A thought that is not done by the deadline is `ThoughtTooLong`; whoever waits for one is asked all the while
         why to stop, and is gone within LOOK_UP_S of a reason. Either way the process is killed.
         """
-        thinker = CandidateProcess(self, candidate, limits or Limits(), deadline_s, why_to_stop)
-        try:
-            thinker.load()
-        except BaseException:
-            thinker.close()
-            raise
-        return Policy(candidate, thinker)
+        process = CandidateProcess(self, [candidate], limits or Limits(), deadline_s, why_to_stop)
+        return process.load_first().policies[0]
 
-    def fork(self, candidate: Candidate, limits: Limits, link: socket.socket, arena_file: int) -> int:
-        """A fresh process with the candidate's bytes; a descriptor by which it can be killed and nobody else."""
-        data = candidate.manifest_bytes + candidate.artifact_bytes
+    def load_stack(self, candidates: Sequence[Candidate], *, limits: Limits | None = None) -> CandidateProcess:
+        """Candidates that share a process, because none of them brings code of its own."""
+        return CandidateProcess(self, candidates, limits or Limits(), PATIENCE_S, lambda: None).load_first()
+
+    def fork(self, candidates: Sequence[Candidate], limits: Limits, link: socket.socket, arena_file: int) -> int:
+        """A fresh process with the candidates' bytes; a descriptor by which it can be killed and nobody else."""
+        data = join_parts([(candidate.manifest_bytes, candidate.artifact_bytes) for candidate in candidates])
+        layout = Layout.of(candidates[0].manifest)
         spawn = Spawn(
-            manifest_bytes=len(candidate.manifest_bytes),
-            image_size=candidate.manifest.input.image_size,
+            candidates=len(candidates),
+            image_size=layout.image_size,
+            state_size=layout.state_size,
+            action_size=layout.action_size,
             memory_bytes=limits.memory_bytes,
             cpu_s=limits.cpu_s,
             niceness=limits.niceness,
@@ -103,7 +105,8 @@ class WorkerHost:
                 pid = int.from_bytes(self._receive(), "little")
                 return os.pidfd_open(pid)
         except OSError as error:
-            raise WorkerLost(f"no process for candidate {candidate.name}: {error.strerror or error}") from error
+            names = ", ".join(candidate.name for candidate in candidates)
+            raise WorkerLost(f"no process for candidate {names}: {error.strerror or error}") from error
         finally:
             os.close(bytes_file)
 
@@ -121,21 +124,37 @@ class WorkerHost:
 
 
 class CandidateProcess:
-    """A candidate's thoughts in a process of its own; what comes back is checked like anything from a stranger."""
+    """A process that a candidate, or a stack of them, thinks in; what comes back is checked like a stranger's."""
 
     def __init__(
-        self, host: WorkerHost, candidate: Candidate, limits: Limits, deadline_s: float, why_to_stop: WhyToStop
+        self,
+        host: WorkerHost,
+        candidates: Sequence[Candidate],
+        limits: Limits,
+        deadline_s: float,
+        why_to_stop: WhyToStop,
     ) -> None:
         self._host = host
         self._limits = limits
-        self._candidate = candidate
-        self._layout = Layout(candidate.manifest.input.image_size)
+        self._candidates = tuple(candidates)
+        self._name = ", ".join(candidate.name for candidate in candidates)
+        self.policies = tuple(Policy(candidate, _Member(self, n)) for n, candidate in enumerate(candidates))
+        self._layout = Layout.of(candidates[0].manifest, len(candidates))
         self._lock = threading.Lock()
         self._link: socket.socket | None = None
         self._process = -1
         self._arena: Arena | None = None
         self._deadline_s = deadline_s
         self._why_to_stop = why_to_stop
+
+    def load_first(self) -> CandidateProcess:
+        """Load for the first time, and leave no process behind where that fails."""
+        try:
+            self.load()
+        except BaseException:
+            self.close()
+            raise
+        return self
 
     def load(self) -> None:
         """Start the process and let it load; again, where an earlier one was killed."""
@@ -144,31 +163,35 @@ class CandidateProcess:
         arena_file = make_arena_file(self._layout)
         try:
             with theirs:
-                self._process = self._host.fork(self._candidate, self._limits, theirs, arena_file)
+                self._process = self._host.fork(self._candidates, self._limits, theirs, arena_file)
             self._arena = Arena(arena_file, self._layout)
         finally:
             os.close(arena_file)
         self._exchange(Request(LOAD), max(PATIENCE_S, self._deadline_s))
 
-    def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
-        parts = []
+    def q(self, members: Sequence[int], seen: Observations, actions: np.ndarray) -> np.ndarray:
+        """What the candidates of these numbers think of each action, (M, B)."""
+        parts, asked = [], sum(1 << member for member in members)
         with self._lock:
             for start, rows in self._pieces(seen):
                 arena = self._write(rows)
                 arena.actions(len(rows))[:] = actions[start : start + len(rows)]
-                self._exchange(Request(ASK, len(rows)), self._deadline_s)
-                parts.append(check_values(arena.values(len(rows)).copy(), len(rows)))
-        return np.concatenate(parts)
+                self._exchange(Request(ASK, len(rows), members=asked), self._deadline_s)
+                parts.append(arena.values(len(rows), len(members)).copy())
+        found = np.concatenate(parts, axis=1)
+        return found[np.argsort(np.argsort(members))]  # answers come in the order of their numbers
 
-    def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def decide_on(
+        self, member: int, seen: Observations, *, seed: int, first_step: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         actions, values = [], []
         with self._lock:
             for start, rows in self._pieces(seen):
                 arena = self._write(rows)
-                request = Request(DECIDE, len(rows), seed, first_step + start)
+                request = Request(DECIDE, len(rows), seed, first_step + start, 1 << member)
                 self._exchange(request, self._deadline_s)
                 actions.append(arena.chosen(len(rows)).copy())
-                values.append(check_values(arena.values(len(rows)).copy(), len(rows)))
+                values.append(check_values(arena.values(len(rows))[0].copy(), len(rows)))
         return np.concatenate(actions), np.concatenate(values)
 
     def close(self) -> None:
@@ -206,13 +229,13 @@ class CandidateProcess:
             data = self._wait(self._link, deadline_s)
         except OSError as error:
             self.close()
-            raise WorkerLost(f"candidate {self._candidate.name}: its process is gone: {error.strerror}") from error
+            raise WorkerLost(f"candidate {self._name}: its process is gone: {error.strerror}") from error
         except BaseException:
             self.close()
             raise
         if not data:
             self.close()
-            raise WorkerLost(f"candidate {self._candidate.name}: its process died, for memory or by itself")
+            raise WorkerLost(f"candidate {self._name}: its process died, for memory or by itself")
         answer = Answer.unpack(data)
         if not answer.is_done:
             raise CandidateError(answer.text)
@@ -224,11 +247,28 @@ class CandidateProcess:
         while True:
             left_s = until - time.monotonic()
             if left_s <= 0:
-                raise ThoughtTooLong(f"candidate {self._candidate.name}: thought longer than {deadline_s:g} s")
+                raise ThoughtTooLong(f"candidate {self._name}: thought longer than {deadline_s:g} s")
             if poll.poll(1000 * min(left_s, LOOK_UP_S)):
                 return link.recv(MAX_ANSWER_BYTES)
             if (reason := self._why_to_stop()) is not None:
                 raise EpisodeStopped(reason)
+
+
+class _Member:
+    """One candidate's thoughts in a process that others may share."""
+
+    def __init__(self, process: CandidateProcess, number: int) -> None:
+        self._process = process
+        self._number = number
+
+    def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        return check_values(self._process.q((self._number,), seen, actions)[0], len(actions))
+
+    def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        return self._process.decide_on(self._number, seen, seed=seed, first_step=first_step)
+
+    def close(self) -> None:
+        self._process.close()
 
 
 def _start_nursery(control: int, *, allow_code: bool) -> subprocess.Popen[bytes]:

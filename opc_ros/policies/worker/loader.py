@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.policy import Policy, load_policy
+from opc_ros.policies.stack import SingleStack, Stack
 from opc_ros.policies.worker.confinement import Limits
 from opc_ros.policies.worker.host import WorkerHost
 
@@ -48,7 +50,7 @@ class PolicyLoader:
     def __init__(self, *, allow_code: bool = False, niceness: int = 0) -> None:
         self._allow_code = allow_code
         self._limits = Limits(niceness=niceness)
-        self._loaded: list[Policy] = []
+        self._loaded: list[Policy | Stack] = []
 
     def __enter__(self) -> PolicyLoader:
         return self
@@ -64,6 +66,14 @@ class PolicyLoader:
         policy = shared_host(allow_code=self._allow_code).load_policy(candidate, limits=self._limits)
         self._loaded.append(policy)
         return policy
+
+    def load_stack(self, candidates: Sequence[Candidate]) -> Stack:
+        """Several candidates in one process, or one by itself."""
+        if len(candidates) == 1:
+            return SingleStack(self(candidates[0]))
+        stack = shared_host(allow_code=self._allow_code).load_stack(candidates, limits=self._limits)
+        self._loaded.append(stack)
+        return stack
 
     def close(self) -> None:
         while self._loaded:

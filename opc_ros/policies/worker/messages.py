@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 LOAD, ASK, DECIDE = 0, 1, 2
 MAX_TEXT = 400
 MAX_ANSWER_BYTES = 4 * MAX_TEXT + 1
 
-_REQUEST = struct.Struct("<BIQI")
-_SPAWN = struct.Struct("<IIIQIi?")
+_REQUEST = struct.Struct("<BIQIQ")
+_LENGTHS = struct.Struct("<QQ")
+_SPAWN = struct.Struct("<IIIIIQIi?")
 
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """A process is wanted for a candidate of so many bytes of manifest, whose images have this size."""
+    """A process is wanted for so many candidates, and the sizes of what they are shown."""
 
-    manifest_bytes: int
+    candidates: int
     image_size: tuple[int, int]
+    state_size: int
+    action_size: int
     memory_bytes: int
     cpu_s: int
     niceness: int
@@ -26,30 +30,56 @@ class Spawn:
 
     def pack(self) -> bytes:
         return _SPAWN.pack(
-            self.manifest_bytes, *self.image_size, self.memory_bytes, self.cpu_s, self.niceness, self.allow_code
+            self.candidates,
+            *self.image_size,
+            self.state_size,
+            self.action_size,
+            self.memory_bytes,
+            self.cpu_s,
+            self.niceness,
+            self.allow_code,
         )
 
     @classmethod
     def unpack(cls, data: bytes) -> Spawn:
-        manifest, height, width, memory, cpu, niceness, allow_code = _SPAWN.unpack(data)
-        return cls(manifest, (height, width), memory, cpu, niceness, allow_code)
+        candidates, height, width, *rest = _SPAWN.unpack(data)
+        return cls(candidates, (height, width), *rest)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Load, ask about actions, or decide on so many rows in the shared memory."""
+    """Load, ask some candidates about actions, or let one decide, on so many rows in the shared memory."""
 
     kind: int
     rows: int = 0
     seed: int = 0
     step: int = 0  # of the first row
+    members: int = 1  # a bit for each candidate in the process
 
     def pack(self) -> bytes:
-        return _REQUEST.pack(self.kind, self.rows, self.seed, self.step)
+        return _REQUEST.pack(self.kind, self.rows, self.seed, self.step, self.members)
+
+    @property
+    def member_numbers(self) -> tuple[int, ...]:
+        return tuple(number for number in range(64) if self.members >> number & 1)
 
     @classmethod
     def unpack(cls, data: bytes) -> Request:
         return cls(*_REQUEST.unpack(data))
+
+
+def join_parts(parts: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Manifest and artifact of each candidate behind a table of their lengths."""
+    table = b"".join(_LENGTHS.pack(len(manifest), len(artifact)) for manifest, artifact in parts)
+    return b"".join((table, *(data for part in parts for data in part)))
+
+
+def split_parts(data: bytes, candidates: int) -> list[tuple[bytes, bytes]]:
+    parts, start = [], candidates * _LENGTHS.size
+    for manifest, artifact in _LENGTHS.iter_unpack(data[:start]):
+        parts.append((data[start : start + manifest], data[start + manifest : start + manifest + artifact]))
+        start += manifest + artifact
+    return parts
 
 
 @dataclass(frozen=True, slots=True)

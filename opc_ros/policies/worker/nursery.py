@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,15 @@ import yaml
 from opc_ros.errors import OpcError
 from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.candidate import Candidate, candidate_id
+from opc_ros.policies.freed_memory import keep_freed_memory
 from opc_ros.policies.input_spec import CameraSpec, InputSpec
 from opc_ros.policies.loading import load_q_function, probe, warm_up_programs
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, canonical_manifest, parse_manifest
-from opc_ros.policies.policy import LocalThinker, Thinker
 from opc_ros.policies.q_function import Observations
+from opc_ros.policies.stack import LocalStack
 from opc_ros.policies.worker.arena import Arena, Layout
 from opc_ros.policies.worker.confinement import Limits, confine
-from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, Answer, Request, Spawn
+from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, Answer, Request, Spawn, split_parts
 
 CONTROL = 3  # the descriptor that whoever starts this program leaves open
 
@@ -35,7 +37,10 @@ def main() -> int:
     _warm_up(allow_code="--allow-code" in sys.argv)
     control.send(b"ready")
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 4096, 3)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(control, 4096, 3)
+        except ConnectionError:  # whoever could ask has ended in the middle of asking
+            return 0
         if not data:
             return 0
         pid = os.fork()
@@ -55,6 +60,7 @@ def _warm_up(*, allow_code: bool) -> None:
     from opc_ros.policies.architectures import build_network, state_hyper_parameters
     from opc_ros.policies.weights import save_weights
 
+    keep_freed_memory()  # candidates' processes inherit it
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
@@ -73,7 +79,8 @@ def _warm_up(*, allow_code: bool) -> None:
         )
         network = build_network(architecture, manifest.input, manifest.hyper_parameters)
         document = yaml.safe_dump(manifest.to_document()).encode()
-        _load(document, save_weights(network), allow_code=False).decide_on(seen, seed=0)
+        stack = _load([(document, save_weights(network))], allow_code=False)
+        stack.decide_on(0, seen, seed=0, first_step=0)
     onnx_q.warm_up()
     if allow_code:
         warm_up_programs()
@@ -83,35 +90,36 @@ def _live(spawn: Spawn, link: int, bytes_file: int, arena_file: int) -> None:
     """The whole life of a candidate's process."""
     asked = socket.socket(fileno=link)
     try:
-        manifest, artifact = _read_parts(bytes_file, spawn.manifest_bytes)
-        arena = Arena(arena_file, Layout(spawn.image_size))
+        parts = _read_parts(bytes_file, spawn.candidates)
+        arena = Arena(arena_file, Layout(spawn.image_size, spawn.state_size, spawn.action_size, spawn.candidates))
         confine((link,), Limits(spawn.memory_bytes, spawn.cpu_s, spawn.niceness))
-        _answer_until_told(asked, arena, manifest, artifact, allow_code=spawn.allow_code)
+        _answer_until_told(asked, arena, parts, allow_code=spawn.allow_code)
     except BaseException as error:  # whoever is not confined does not think
         asked.send(Answer(False, f"its process cannot be set up: {type(error).__name__}: {error}").pack())
     finally:
         os._exit(0)
 
 
-def _read_parts(descriptor: int, manifest_size: int) -> tuple[bytes, bytes]:
+def _read_parts(descriptor: int, candidates: int) -> list[tuple[bytes, bytes]]:
+    """Manifest and artifact of each candidate, in the order they were written."""
     size = os.fstat(descriptor).st_size
     with open(descriptor, "rb") as file:
         file.seek(0)
         data = file.read(size)
-    return data[:manifest_size], data[manifest_size:]
+    return split_parts(data, candidates)
 
 
 def _answer_until_told(
-    link: socket.socket, arena: Arena, manifest: bytes, artifact: bytes, *, allow_code: bool
+    link: socket.socket, arena: Arena, parts: Sequence[tuple[bytes, bytes]], *, allow_code: bool
 ) -> None:
-    thinker: Thinker | None = None
+    stack: LocalStack | None = None
     while data := link.recv(64):
         request = Request.unpack(data)
         try:
             if request.kind == LOAD:
-                thinker = _load(manifest, artifact, allow_code=allow_code)
+                stack = _load(parts, allow_code=allow_code)
             else:
-                _think(thinker, request, arena)
+                _think(stack, request, arena)
             answer = Answer(True)
         except MemoryError:
             answer = Answer(False, "needs more memory than a candidate may have")
@@ -122,25 +130,28 @@ def _answer_until_told(
         link.send(answer.pack())
 
 
-def _load(manifest_bytes: bytes, artifact: bytes, *, allow_code: bool) -> Thinker:
-    manifest = parse_manifest(manifest_bytes, where="candidate.yaml")
-    identity = candidate_id(canonical_manifest(manifest_bytes, where="candidate.yaml"), artifact)
-    candidate = Candidate(identity, manifest, manifest_bytes, artifact, Path())
-    q_function = load_q_function(candidate, allow_code=allow_code, device="cpu")
-    probe(q_function, manifest.input)
-    return LocalThinker(manifest, q_function)
+def _load(parts: Sequence[tuple[bytes, bytes]], *, allow_code: bool) -> LocalStack:
+    loaded = []
+    for manifest_bytes, artifact in parts:
+        manifest = parse_manifest(manifest_bytes, where="candidate.yaml")
+        identity = candidate_id(canonical_manifest(manifest_bytes, where="candidate.yaml"), artifact)
+        candidate = Candidate(identity, manifest, manifest_bytes, artifact, Path())
+        q_function = load_q_function(candidate, allow_code=allow_code, device="cpu")
+        probe(q_function, manifest)
+        loaded.append((manifest, q_function))
+    return LocalStack(loaded)
 
 
-def _think(thinker: Thinker | None, request: Request, arena: Arena) -> None:
-    assert thinker is not None, "load comes first"
-    rows = request.rows
+def _think(stack: LocalStack | None, request: Request, arena: Arena) -> None:
+    assert stack is not None, "load comes first"
+    rows, members = request.rows, request.member_numbers
     seen = arena.observations(rows)
     if request.kind == ASK:
-        arena.values(rows)[:] = thinker.q(seen, arena.actions(rows).copy())
+        arena.values(rows, len(members))[:] = stack.q(members, seen, arena.actions(rows).copy())
     elif request.kind == DECIDE:
-        actions, values = thinker.decide_on(seen, seed=request.seed, first_step=request.step)
+        actions, values = stack.decide_on(members[0], seen, seed=request.seed, first_step=request.step)
         arena.chosen(rows)[:] = actions
-        arena.values(rows)[:] = values
+        arena.values(rows)[0] = values
 
 
 if __name__ == "__main__":

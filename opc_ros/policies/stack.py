@@ -1,0 +1,85 @@
+"""Candidates that are shown the same, asked together: one question reaches them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.manifest import CandidateManifest
+from opc_ros.policies.policy import LocalThinker, Policy
+from opc_ros.policies.q_function import Observations, QFunction
+
+MOST_MEMBERS = 16
+
+
+class Stack(Protocol):
+    """Policies that can be asked about the same states at once."""
+
+    @property
+    def policies(self) -> tuple[Policy, ...]: ...
+
+    def q(self, members: Sequence[int], seen: Observations, actions: np.ndarray) -> np.ndarray:
+        """What the policies of these numbers think of each action, (M, B) float32; a bad answer stays in its row."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SingleStack:
+    """A policy by itself."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policies = (policy,)
+
+    def q(self, members: Sequence[int], seen: Observations, actions: np.ndarray) -> np.ndarray:
+        assert tuple(members) == (0,)
+        return self.policies[0].q(seen, actions)[None]
+
+    def close(self) -> None:
+        self.policies[0].close()
+
+
+class LocalStack:
+    """Candidates that think in this process; networks of named architectures share what they look at."""
+
+    def __init__(self, loaded: Sequence[tuple[CandidateManifest, QFunction]]) -> None:
+        self._q_functions = [q_function for _, q_function in loaded]
+        self._thinkers = [LocalThinker(manifest, q_function) for manifest, q_function in loaded]
+
+    def q(self, members: Sequence[int], seen: Observations, actions: np.ndarray) -> np.ndarray:
+        if len(members) == 1:
+            return self._thinkers[members[0]].q(seen, actions)[None]
+        from opc_ros.policies.torch_q import NetworkQFunction, ask_together
+
+        asked = [self._q_functions[member] for member in members]
+        networks = [q_function for q_function in asked if isinstance(q_function, NetworkQFunction)]
+        if len(networks) == len(asked):
+            return ask_together(networks, seen, actions)
+        return np.stack([q_function.q(seen, actions) for q_function in asked])
+
+    def decide_on(
+        self, member: int, seen: Observations, *, seed: int, first_step: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self._thinkers[member].decide_on(seen, seed=seed, first_step=first_step)
+
+
+def find_stacks(candidates: Sequence[Candidate], *, at_least: int = 1) -> list[tuple[Candidate, ...]]:
+    """Which candidates may share a process: numbers for code that ships here, looking at images of one size.
+
+    A candidate that brings a program of its own is always alone. There are `at_least` stacks of each kind where it has
+    as many candidates, so that every core has one to ask.
+    """
+    kinds: dict[tuple[object, ...], list[Candidate]] = {}
+    for candidate in candidates:
+        manifest = candidate.manifest
+        alone = (candidate.id,)
+        together = (manifest.task, manifest.input.image_size)
+        kinds.setdefault(together if manifest.format == "safetensors" else alone, []).append(candidate)
+    stacks = []
+    for members in kinds.values():
+        count = min(len(members), max(at_least, -(-len(members) // MOST_MEMBERS)))
+        stacks += [tuple(members[number::count]) for number in range(count)]
+    return stacks

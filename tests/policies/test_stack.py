@@ -1,0 +1,145 @@
+"""Networks that are asked together answer as if each were alone, and looking through windows changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from opc_ros.policies.architectures import build_network
+from opc_ros.policies.architectures.answering import answer_each
+from opc_ros.policies.averaging import average_candidates
+from opc_ros.policies.candidate import Candidate, write_candidate
+from opc_ros.policies.input_spec import InputSpec, Normalisation
+from opc_ros.policies.policy import load_policy
+from opc_ros.policies.q_function import Observations
+from opc_ros.policies.stack import MOST_MEMBERS, find_stacks
+from opc_ros.policies.worker.loader import PolicyLoader
+from tests.policies.making import make_candidate, make_episode, scripted_camera
+
+ROWS = 64
+
+
+def make_states(rows: int = ROWS, image_size: int = 48, seed: int = 0) -> tuple[Observations, np.ndarray]:
+    """Noise for images; tools and actions that reach every border of the image and beyond."""
+    rng = np.random.default_rng(seed)
+    tools = rng.uniform([0.2, -0.35, 0.0, -3.0, 0.0], [0.9, 0.35, 0.5, 3.0, 0.08], (rows, 5))
+    turns = rng.uniform(-0.7, 0.7, rows)
+    actions = np.zeros((rows, 8))
+    actions[:, :3] = rng.uniform(-0.08, 0.08, (rows, 3))
+    actions[:, 3], actions[:, 4] = np.sin(turns), np.cos(turns)
+    actions[:, 5:] = rng.random((rows, 3)) < 0.3
+    images = rng.integers(0, 256, (rows, image_size, image_size, 3), dtype=np.uint8)
+    return Observations(images, tools.astype(np.float32)), actions.astype(np.float32)
+
+
+def tensors(seen: Observations, actions: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return torch.from_numpy(seen.images), torch.from_numpy(seen.tools), torch.from_numpy(actions)
+
+
+@pytest.fixture(scope="module")
+def candidates(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
+    folder = tmp_path_factory.mktemp("candidates")
+    kinds = ("target_crop", "target_crop", "tool_crop", "whole_image", "target_crop")
+    made = [make_candidate(folder / f"{n}", architecture=kind, seed=n, name=f"c{n}") for n, kind in enumerate(kinds)]
+    return [*made, average_candidates(made[:2], "both", folder / "both")]
+
+
+@pytest.fixture(scope="module")
+def loader() -> Iterator[PolicyLoader]:
+    with PolicyLoader() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("map_channels", [(6,), (6, 5), (4, 5, 6)])
+@pytest.mark.parametrize("image_range", [(-1.0, 1.0), (0.0, 1.0), (-0.3, 2.0)])
+def test_a_window_shows_what_the_whole_map_would(
+    map_channels: tuple[int, ...], image_range: tuple[float, float]
+) -> None:
+    torch.manual_seed(1)
+    for size in (48, 49):
+        spec = InputSpec(size, size, camera=scripted_camera(), normalisation=Normalisation(image_range=image_range))
+        network = build_network("target_crop", spec, {"map_channels": list(map_channels)}).train()
+        given = tensors(*make_states(image_size=size))
+        for layer in network.modules():
+            if isinstance(layer, torch.nn.BatchNorm2d):
+                layer.momentum = 1.0  # learn at once what is usual, so that signals are neither lost nor drowned
+        with torch.no_grad():
+            network(*given)
+        network.eval()
+        with torch.inference_mode():
+            whole, (windowed,) = network(*given), answer_each([network], *given)
+        spread = np.ptp(whole.numpy())
+        assert spread > 0.05  # rows differ, so that a mistake in one would show
+        np.testing.assert_allclose(windowed, whole, rtol=0, atol=1e-5 * spread)
+
+
+def test_a_value_has_the_same_bits_alone_and_in_any_stack(candidates: list[Candidate], loader: PolicyLoader) -> None:
+    seen, actions = make_states()
+    alone = np.stack([load_policy(candidate).q(seen, actions) for candidate in candidates])
+    together = loader.load_stack(candidates)
+    np.testing.assert_array_equal(together.q(range(6), seen, actions), alone)
+    np.testing.assert_array_equal(together.q([4, 1], seen, actions), alone[[4, 1]])
+    np.testing.assert_array_equal(together.policies[3].q(seen, actions), alone[3])
+
+
+def test_a_value_has_the_same_bits_whoever_its_neighbours_in_a_batch_are(candidates: list[Candidate]) -> None:
+    seen, actions = make_states()
+    others, other_actions = make_states(seed=1)
+    for candidate in candidates:
+        policy = load_policy(candidate)
+        expected = policy.q(seen, actions)
+        for order in (np.arange(ROWS)[::-1], np.random.default_rng(2).permutation(ROWS)):
+            shuffled = Observations(seen.images[order], seen.tools[order])
+            np.testing.assert_array_equal(policy.q(shuffled, actions[order]), expected[order])
+        images, tools, asked = others.images.copy(), others.tools.copy(), other_actions.copy()
+        images[7], tools[7], asked[7] = seen.images[50], seen.tools[50], actions[50]
+        assert policy.q(Observations(images, tools), asked)[7] == expected[50]
+
+
+def test_other_batch_sizes_differ_by_rounding_alone(candidates: list[Candidate]) -> None:
+    seen, actions = make_states()
+    for candidate in candidates:
+        policy = load_policy(candidate)
+        whole = policy.q(seen, actions)
+        for rows in (1, 2, 3, 16):
+            part = policy.q(seen.rows(0, rows), actions[:rows])
+            np.testing.assert_allclose(part, whole[:rows], rtol=0, atol=2e-6)
+
+
+def test_members_of_a_stack_decide_as_they_would_alone(candidates: list[Candidate], loader: PolicyLoader) -> None:
+    steps = make_episode(3, image_size=48, steps=2).steps
+    together = loader.load_stack(candidates)
+    for number in (0, 3, 5):
+        policy = load_policy(candidates[number])
+        for step in steps:
+            expected = policy.decide(step.observe(), seed=5, step=1)
+            found = together.policies[number].decide(step.observe(), seed=5, step=1)
+            np.testing.assert_array_equal(found.vector, expected.vector)
+            assert found.q == expected.q
+
+
+def test_a_member_without_sensible_weights_spoils_only_its_own_row(
+    candidates: list[Candidate], loader: PolicyLoader, tmp_path: Path
+) -> None:
+    good = candidates[0]
+    weights = safetensors.torch.load(good.artifact_bytes)
+    weights["judge.4.bias"] = torch.full_like(weights["judge.4.bias"], float("nan"))
+    state = seen, actions = make_states()
+    broken = write_candidate(tmp_path, good.manifest, safetensors.torch.save(weights))
+    assert broken.id != good.id
+    with pytest.raises(Exception, match="NaN"):
+        loader.load_stack([good, broken])  # each is tried when it is loaded, so the stack is not even formed
+    np.testing.assert_array_equal(loader.load_stack([good]).q([0], *state)[0], load_policy(good).q(seen, actions))
+
+
+def test_programs_stay_alone_and_stacks_have_a_size(candidates: list[Candidate], tmp_path: Path) -> None:
+    larger = make_candidate(tmp_path, image_size=56)
+    stacks = find_stacks([*candidates, larger])
+    assert sorted(len(stack) for stack in stacks) == [1, 6]
+    assert sorted(len(stack) for stack in find_stacks(candidates, at_least=2)) == [3, 3]
+    assert all(len(stack) <= MOST_MEMBERS for stack in find_stacks([larger] * 40))
