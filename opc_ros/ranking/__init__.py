@@ -2,7 +2,7 @@
 
 from opc_ros.ranking.agreement import (
     Agreement,
-    Line,
+    FittedLine,
     SafetyErrors,
     fit_line,
     kendall,
@@ -28,8 +28,8 @@ from opc_ros.ranking.uncertainty import (
 __all__ = [
     "Agreement",
     "Field",
+    "FittedLine",
     "LeftOutCandidate",
-    "Line",
     "Move",
     "PredictedSuccess",
     "RankedCandidate",

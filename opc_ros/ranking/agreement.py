@@ -11,7 +11,7 @@ from opc_ros.errors import ConstantScores, LengthMismatch, ScoreError
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FittedLine:
     """The straight line of least squares from score to true success, and what is needed for its band."""
 
     slope: float
@@ -51,7 +51,7 @@ class SafetyErrors:
 class Agreement:
     """All figures of one comparison between scores and true success."""
 
-    line: Line
+    line: FittedLine
     spearman: float
     kendall: float
     regret: tuple[tuple[int, float], ...]  # (k, regret@k)
@@ -82,7 +82,7 @@ def measure_agreement(
     )
 
 
-def fit_line(scores: ArrayLike, success: ArrayLike) -> Line:
+def fit_line(scores: ArrayLike, success: ArrayLike) -> FittedLine:
     """Least squares of true success on scores; R^2 is the squared correlation, whichever is drawn across."""
     found, true = _check(scores, success)
     _check_varies(found, true)
@@ -92,7 +92,7 @@ def fit_line(scores: ArrayLike, success: ArrayLike) -> Line:
     spread = float(x @ x)
     slope = float(x @ y) / spread
     residual = y - slope * x
-    return Line(
+    return FittedLine(
         slope=slope,
         intercept=float(true.mean() - slope * found.mean()),
         r_squared=min(1.0, float((x @ y) ** 2 / (spread * float(y @ y)))),

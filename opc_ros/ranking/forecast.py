@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class Forecast:
     ids: tuple[str, ...]
     scores: np.ndarray  # (K,)
     predicted: PredictedSuccess
+    _near: dict[float, np.ndarray] = field(default_factory=dict, repr=False, compare=False)  # asked before
+    _agreed: dict[int, RankAgreement] = field(default_factory=dict, repr=False, compare=False)  # by seed
 
     def expected(self, candidate_id: str) -> Expected:
         """The candidate's success rate with its interval."""
@@ -54,7 +56,9 @@ class Forecast:
 
     def chance_within(self, candidate_id: str, tolerance: float) -> float:
         """Probability of being at most `tolerance` below the best of the field."""
-        return float(self.predicted.within(tolerance)[self.index(candidate_id)])
+        if tolerance not in self._near:
+            self._near[tolerance] = self.predicted.within(tolerance)
+        return float(self._near[tolerance][self.index(candidate_id)])
 
     def chance_above(self, candidate_id: str, floor: float) -> float:
         """Probability of a success rate of at least `floor`."""
@@ -78,10 +82,12 @@ class Forecast:
         Success of untried candidates is drawn from the model, so that trying only the best-scored does not make a good
         score look bad (restriction of range).
         """
-        rates = self.predicted.sample(_DRAWS, np.random.default_rng(seed))
-        found = _rank_correlations(self.scores, rates)
-        low, high = np.quantile(found, [0.025, 0.975]).tolist()
-        return RankAgreement(float(found.mean()), low, high)
+        if seed not in self._agreed:
+            rates = self.predicted.sample(_DRAWS, np.random.default_rng(seed))
+            found = _rank_correlations(self.scores, rates)
+            low, high = np.quantile(found, [0.025, 0.975]).tolist()
+            self._agreed[seed] = RankAgreement(float(found.mean()), low, high)
+        return self._agreed[seed]
 
 
 def forecast_ranking(ranking: Ranking, results: Mapping[str, tuple[int, int]]) -> Forecast:

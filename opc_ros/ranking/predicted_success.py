@@ -32,6 +32,7 @@ _ZOOMS = 3
 _SIDE = 13  # points along each axis of the line's quadrature
 _REACH = 3.6  # standard deviations that it spans to either side
 _NEGLIGIBLE = 1e-4  # of the heaviest point's weight
+_LEAST_POINTS, _MOST_DENSITIES = 600, 50_000  # points kept, and points times candidates if that allows more
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +156,22 @@ def _zoom(prior: Prior, z: np.ndarray, chance: np.ndarray, say: np.ndarray) -> t
     for _ in range(_ZOOMS):
         points, spacing = _closer(points, weight, spacing)
         weight = weigh_points(points, prior, z, chance, say)
-    keep = weight > _NEGLIGIBLE * weight.max()
+    return _thin(points, weight, max(_LEAST_POINTS, _MOST_DENSITIES // z.size))
+
+
+def _thin(points: Points, weight: np.ndarray, most: int) -> tuple[Points, np.ndarray]:
+    """The points that matter; of very many as many as are needed, evenly spaced by weight, each counting the same."""
+    keep = np.flatnonzero(weight > _NEGLIGIBLE * weight.max())
+    found = weight[keep] / weight[keep].sum()
+    if keep.size > most:
+        # Ordered by shape, then by what the line says of a middling candidate, neighbours stand for each other.
+        keep = keep[np.lexsort((points.slope[keep], points.intercept[keep], points.shape[keep]))]
+        levels = (np.arange(most) + 0.5) / most
+        at = np.searchsorted(np.cumsum(weight[keep]) / weight[keep].sum(), levels).clip(max=keep.size - 1)
+        chosen, counts = np.unique(at, return_counts=True)
+        keep, found = keep[chosen], counts / most
     kept = Points(points.intercept[keep], points.slope[keep], points.shape[keep], points.log_area[keep])
-    return kept, weight[keep] / weight[keep].sum()
+    return kept, found
 
 
 def _closer(points: Points, weight: np.ndarray, spacing: np.ndarray) -> tuple[Points, np.ndarray]:

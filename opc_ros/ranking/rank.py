@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike
 
 from opc_ros.errors import RankingError
 from opc_ros.progress import Report, ignore_progress
+from opc_ros.ranking.answers import Probe
 from opc_ros.ranking.ranking import LeftOutCandidate, RankedCandidate, Ranking, Scope
 from opc_ros.ranking.uncertainty import beat_probabilities, rank_intervals, top_k_probabilities
-from opc_ros.scoring import Answers, bootstrap_scores, find_ranking_metric, score_intervals, score_without
+from opc_ros.scoring import Answers, bootstrap_scores, find_ranking_metric, score_bias, score_intervals, score_without
+from opc_ros.scoring.hidden_part import compare_with_hidden
 
 
 def rank_candidates(
@@ -32,6 +34,8 @@ def rank_candidates(
     left_out: Sequence[LeftOutCandidate] = (),
     families: Mapping[str, str] | None = None,
     own: Mapping[str, np.ndarray] | None = None,
+    probes: Sequence[Probe] = (),
+    hidden: np.ndarray | None = None,
     report: Report = ignore_progress,
 ) -> Ranking:
     """Candidates from best to worst; equal scores are ordered by candidate id.
@@ -52,6 +56,8 @@ def rank_candidates(
         own: by candidate id, which episodes do not count for it because it played or learnt from them, (E,) bool.
         left_out: candidates that could not be scored, named so that nobody is missing silently.
         families: which family each candidate id belongs to, where it has one.
+        probes: states whose answers are kept, so that a policy is known again.
+        hidden: which episodes nobody is told of, (E,) bool; scores on them are compared with those on the others.
         report: told how many resamples are done.
     """
     if not q_by_candidate:
@@ -81,8 +87,24 @@ def rank_candidates(
         own=np.array([masks[candidate_id] for candidate_id in order]),
         report=report,
     )
+    if hidden is None:
+        hidden = np.zeros(is_success.size, np.bool_)
+    chances = compare_with_hidden(
+        [np.asarray(q_by_candidate[candidate_id]) for candidate_id in order],
+        steps,
+        is_success,
+        hidden,
+        np.array([masks[candidate_id] for candidate_id in order]),
+        metric=metric,
+        prior=prior,
+        rng=np.random.default_rng(seed),
+    )
+    lucks = dict(zip(order, chances.tolist(), strict=True))
     top_k = min(top_k, len(order))
-    intervals = score_intervals(np.array([scores[candidate_id] for candidate_id in order]), samples, confidence, metric)
+    found = np.array([scores[candidate_id] for candidate_id in order])
+    rarer = int(min(is_success.sum(), (~is_success).sum()))
+    intervals = score_intervals(found, samples, confidence, metric, rarer=rarer)
+    biases = score_bias(found, samples, metric).tolist()
     ranks = rank_intervals(samples, confidence).tolist()
     probabilities = top_k_probabilities(samples, top_k).tolist()
     candidates = tuple(
@@ -97,9 +119,12 @@ def rank_candidates(
             top_k_probability=probability,
             family=(families or {}).get(candidate_id, ""),
             own_episodes=int(masks[candidate_id].sum()),
+            hidden_chance=lucks[candidate_id],
+            bias=bias,
+            answers=tuple(float(np.asarray(q_by_candidate[candidate_id])[probe.index]) for probe in probes),
         )
-        for rank, (candidate_id, (low, high), (best, worst), probability) in enumerate(
-            zip(order, intervals.tolist(), ranks, probabilities, strict=True), start=1
+        for rank, (candidate_id, (low, high), (best, worst), probability, bias) in enumerate(
+            zip(order, intervals.tolist(), ranks, probabilities, biases, strict=True), start=1
         )
     )
     return Ranking(
@@ -117,6 +142,8 @@ def rank_candidates(
         candidates=candidates,
         left_out=tuple(left_out),
         beats=tuple(tuple(row) for row in beat_probabilities(samples).tolist()),
+        hidden_episodes=int(hidden.sum()),
+        probes=tuple(probe.name for probe in probes),
     )
 
 

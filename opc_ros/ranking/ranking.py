@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Literal
 
 from opc_ros.config import parse_config
@@ -29,6 +30,15 @@ class RankedCandidate:
     top_k_probability: float
     family: str = ""  # candidates of one family err alike; empty: it has none but itself
     own_episodes: int = 0  # not counted for it, because it has played them or learnt from them
+    bias: float = 0.0  # by how much the score is expected to be too high, being the best of many thresholds
+
+    @property
+    def unbiased(self) -> float:
+        """The score to print: what a larger set is expected to give."""
+        return self.score - self.bias
+
+    answers: tuple[float, ...] = ()  # its Q at the ranking's probes
+    hidden_chance: float = 1.0  # that its lead on shown episodes over hidden ones is luck; 1 where they agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,8 @@ class Ranking:
     candidates: tuple[RankedCandidate, ...]
     left_out: tuple[LeftOutCandidate, ...]
     beats: tuple[tuple[float, ...], ...]  # [i][j]: probability that the i-th candidate scores above the j-th
+    hidden_episodes: int = 0  # which ones is told to nobody
+    probes: tuple[str, ...] = ()  # states by which one knows a policy again, see `choose_probes`
 
     def __post_init__(self) -> None:
         _check_whole(self)
@@ -65,7 +77,7 @@ class Ranking:
     @property
     def ranking_id(self) -> str:
         """sha256 of the canonical bytes: any change to any figure is another ranking."""
-        return hashlib.sha256(self.canonical_bytes()).hexdigest()
+        return _identify(self)
 
     def canonical_bytes(self) -> bytes:
         """What is hashed and signed."""
@@ -74,6 +86,11 @@ class Ranking:
     def find(self, candidate_id: str) -> RankedCandidate:
         """The candidate with this id."""
         return self.candidates[self._index(candidate_id)]
+
+    def answers_of(self, candidate_id: str) -> dict[str, float]:
+        """What a candidate answers about the probes; nothing where it is not ranked, or nobody was asked."""
+        answers = next((each.answers for each in self.candidates if each.candidate_id == candidate_id), ())
+        return dict(zip(self.probes, answers, strict=False))
 
     def probability_beats(self, candidate_id: str, other_id: str) -> float:
         """Probability that one candidate scores above another; a tie counts half."""
@@ -99,6 +116,12 @@ class Ranking:
         return parse_config(content, cls, where="ranking", error=RankingError)
 
 
+@lru_cache(maxsize=32)
+def _identify(ranking: Ranking) -> str:
+    """Kept, because the gate asks again and again for that of the same ranking."""
+    return hashlib.sha256(ranking.canonical_bytes()).hexdigest()
+
+
 def _check_whole(ranking: Ranking) -> None:
     """Refuse a ranking that contradicts itself, wherever it came from."""
     candidates = ranking.candidates
@@ -117,6 +140,8 @@ def _check_whole(ranking: Ranking) -> None:
         raise RankingError("candidates are not in order of score, then candidate id")
     for candidate in candidates:
         _check_figures(candidate, len(candidates))
+        if len(candidate.answers) != len(ranking.probes) or not all(map(math.isfinite, candidate.answers)):
+            raise RankingError(f"candidate {candidate.candidate_id}: expected an answer to each probe")
     if [len(row) for row in ranking.beats] != [len(candidates)] * len(candidates):
         raise RankingError(f"beats is not {len(candidates)} by {len(candidates)}")
     probabilities = (ranking.prior, ranking.confidence, *(value for row in ranking.beats for value in row))
@@ -137,6 +162,8 @@ def _check_figures(candidate: RankedCandidate, worst: int) -> None:
         raise RankingError(f"candidate {candidate.candidate_id}: score {candidate.score} lies outside {low} to {high}")
     if not 1 <= first <= candidate.rank <= last <= worst:
         raise RankingError(f"candidate {candidate.candidate_id}: rank {candidate.rank} lies outside {first} to {last}")
+    if not 0.0 <= candidate.hidden_chance <= 1.0:
+        raise RankingError(f"candidate {candidate.candidate_id}: hidden chance is {candidate.hidden_chance}")
     if not 0.0 <= candidate.top_k_probability <= 1.0:
         raise RankingError(
             f"candidate {candidate.candidate_id}: probability of the top k is {candidate.top_k_probability}"

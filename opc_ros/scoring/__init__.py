@@ -8,7 +8,7 @@ from opc_ros.scoring.baselines import (
     score_baselines,
     td_error,
 )
-from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, score_intervals, split_scores
+from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples, score_bias, score_intervals, split_scores
 from opc_ros.scoring.extended_opc import extended_opc, thresholded_opc
 from opc_ros.scoring.metric import Answers, Metric, RankingMetric
 from opc_ros.scoring.metrics import (
@@ -47,6 +47,7 @@ __all__ = [
     "ranking_metric_names",
     "return_bound",
     "score_baselines",
+    "score_bias",
     "score_intervals",
     "score_without",
     "soft_opc",

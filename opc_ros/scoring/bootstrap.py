@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm, t
 
 from opc_ros.errors import ScoreError
 from opc_ros.progress import Report, ignore_progress
@@ -112,16 +113,38 @@ def split_scores(
     return reweighter.score(weights.reshape(2 * splits, -1)).reshape(splits, 2, -1)
 
 
-def score_intervals(scores: np.ndarray, samples: np.ndarray, confidence: float, metric: str) -> np.ndarray:
+# What is the best of many thresholds is too high by what noise adds to it. A resample has the set's noise and as much
+# again, so it is too high by the square root of two times as much; the difference is what one sees.
+_BIAS_SEEN = {"opc": float(np.sqrt(2.0) - 1.0)}
+
+
+def score_bias(scores: np.ndarray, samples: np.ndarray, metric: str) -> np.ndarray:
+    """By how much each score (C,) is expected to be too high, from its resampled values (R, C).
+
+    A score that is no best of many is as good as unbiased: what its resamples show is mostly chance, and left alone.
+    """
+    if metric not in _BIAS_SEEN:
+        return np.zeros(scores.shape)
+    return np.asarray(np.clip((samples.mean(axis=0) - scores) / _BIAS_SEEN[metric], 0.0, np.maximum(scores, 0.0)))
+
+
+def score_intervals(
+    scores: np.ndarray, samples: np.ndarray, confidence: float, metric: str, *, rarer: int = 0
+) -> np.ndarray:
     """Lower and upper end for each score (C,), from its resampled values (R, C), as (C, 2).
 
-    Quantiles are reflected at the score. OPC takes the best of many thresholds, which flatters a small set, and a
-    resample flatters once more: what lies above the score among resamples lies below it in truth. The interval always
-    holds the score and stays within what the metric can be.
+    Quantiles are reflected at the score without its bias: what lies above among resamples lies below it in truth. The
+    interval always holds the score and stays within what the metric can be. Resamples of few episodes vary less than
+    other sets would, as Student knew; `rarer` is how many episodes had the rarer outcome, 0 if there are plenty.
     """
     if not 0.0 < confidence < 1.0:
         raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
     tail = (1 - confidence) / 2
-    low, high = 2 * scores - np.quantile(samples, [1 - tail, tail], axis=0)
+    about = samples.mean(axis=0) - np.quantile(samples, [1 - tail, tail], axis=0)
+    if rarer > 1:
+        about *= t.ppf(1 - tail, rarer - 1) / norm.ppf(1 - tail) * np.sqrt(rarer / (rarer - 1))
+    seen = samples.mean(axis=0) - scores
+    # The bias is a guess, of which the upper end counts only what is seen.
+    low, high = scores + about - np.stack([np.maximum(score_bias(scores, samples, metric), seen), seen])
     low, high = np.clip((low, high), *find_ranking_metric(metric).bounds)
     return np.column_stack([np.minimum(low, scores), np.maximum(high, scores)])

@@ -11,18 +11,10 @@ from typing import Protocol
 from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import NICENESS, available_cores, give_way, limit_threads_here
+from opc_ros.policies.freed_memory import keep_freed_memory
 from opc_ros.policies.worker.loader import PolicyLoader
-from opc_ros.scoring.evaluation import (
-    Chunk,
-    ChunkResult,
-    EvaluationPlan,
-    Failure,
-    LoadedCandidate,
-    LoadPolicy,
-    evaluate_chunk,
-    load_candidates,
-)
-from opc_ros.scoring.freed_memory import keep_freed_memory
+from opc_ros.scoring.asking import Loaded, LoadedCandidate, LoadPolicy, load_candidates, load_together
+from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, evaluate_chunk
 from opc_ros.scoring.source import EpisodeSource
 
 
@@ -60,14 +52,18 @@ class LocalEngine:
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
     ) -> Generator[ChunkResult, None, None]:
         with PolicyLoader(allow_code=self._allow_code, niceness=NICENESS) as loader:
-            yield from self._run(source, chunks, plan, load_candidates(candidates, self._load or loader))
+            if self._load is not None:
+                loaded = load_candidates(candidates, self._load)
+            else:
+                loaded = load_together(candidates, loader, at_least=self._workers)
+            yield from self._run(source, chunks, plan, loaded)
 
     def _run(
         self,
         source: EpisodeSource,
         chunks: Iterable[Chunk],
         plan: EvaluationPlan,
-        found: tuple[dict[str, LoadedCandidate], tuple[Failure, ...]],
+        found: Loaded,
     ) -> Generator[ChunkResult, None, None]:
         loaded, failures = found
         if failures:

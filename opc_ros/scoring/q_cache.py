@@ -18,7 +18,7 @@ import numpy as np
 
 from opc_ros.errors import QCacheError
 
-SCORER_VERSION = "2"  # changes with anything that changes Q values: decoding, resizing, what a candidate is given
+SCORER_VERSION = "3"  # changes with anything that changes Q values: decoding, resizing, what a candidate is given
 FORMAT_VERSION = 1
 LOGGED = "q"  # Q at the recorded action
 GREEDY = "greedy_q:seed_and_step"  # Q at the policy's own action, searched as its manifest says

@@ -7,27 +7,23 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 from opc_ros.errors import ScoreError, SetupError
-from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.candidate import Candidate, candidate_id
 from opc_ros.policies.compute import NICENESS, give_way, limit_threads_here
+from opc_ros.policies.freed_memory import keep_freed_memory
+from opc_ros.policies.manifest import canonical_manifest
 from opc_ros.policies.worker.loader import PolicyLoader
-from opc_ros.scoring.evaluation import (
-    Chunk,
-    ChunkResult,
-    EvaluationPlan,
-    Failure,
-    LoadedCandidate,
-    evaluate_chunk,
-    load_candidates,
-)
-from opc_ros.scoring.freed_memory import keep_freed_memory
+from opc_ros.scoring.asking import LoadedCandidate, load_together
+from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, evaluate_chunk
+from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.source import EpisodeSource
 
 _CHUNKS_PER_CORE = 3  # in flight: enough that no worker waits for the next
 
 # Where this worker process lets candidates think, by whether code of their own is allowed.
 _loaders: dict[bool, PolicyLoader] = {}
-# What this worker process has loaded already; a worker serves many tasks.
-_loaded: dict[str, tuple[dict[str, LoadedCandidate], tuple[Failure, ...]]] = {}
+# What this worker process has loaded already, or could not; a worker serves many tasks.
+_loaded: dict[str, LoadedCandidate] = {}
+_failed: dict[str, Failure] = {}
 
 
 class RayEngine:
@@ -53,7 +49,9 @@ class RayEngine:
         ray = self._ray
         # A candidate that crashes its worker every time must not be retried for ever.
         task = ray.remote(num_cpus=1, max_retries=5)(_work)
-        shared = [ray.put(value) for value in (source, list(candidates), plan)]
+        # Each candidate's bytes lie in the object store under their own digest: a worker fetches what it lacks, once.
+        by_id = {candidate.id: ray.put(candidate) for candidate in candidates}
+        shared = [ray.put(source), by_id, ray.put(plan)]
         queue = iter(chunks)
         in_flight = max(1, int(ray.cluster_resources().get("CPU", 1))) * _CHUNKS_PER_CORE
         reported: set[str] = set()
@@ -83,22 +81,15 @@ class RayEngine:
 
 
 def _work(
-    source: EpisodeSource, candidates: list[Candidate], plan: EvaluationPlan, chunk: Chunk, allow_code: bool
+    source: EpisodeSource, by_id: dict[str, Any], plan: EvaluationPlan, chunk: Chunk, allow_code: bool
 ) -> ChunkResult:
     """Runs in a worker process: load what this worker has not loaded yet, then evaluate as the local engine does."""
     limit_threads_here(1)
     keep_freed_memory()
     give_way()
-    known: dict[str, LoadedCandidate] = {}
-    failures: list[Failure] = []
-    for candidate in candidates:
-        if candidate.id not in chunk.candidate_ids:
-            continue
-        if candidate.id not in _loaded:
-            _loaded[candidate.id] = load_candidates([candidate], _loader_for(allow_code))
-        loaded, failed = _loaded[candidate.id]
-        known |= loaded
-        failures += failed
+    failures = _load_missing({name: by_id[name] for name in chunk.candidate_ids}, allow_code)
+    failures += [_failed[name] for name in chunk.candidate_ids if name in _failed]
+    known = {name: _loaded[name] for name in chunk.candidate_ids if name in _loaded}
     result = evaluate_chunk(source, chunk, known, plan)
     return ChunkResult(
         chunk=chunk,
@@ -108,6 +99,30 @@ def _work(
         failed_candidates=(*failures, *result.failed_candidates),
         frames=result.frames,
     )
+
+
+def _load_missing(by_id: dict[str, Any], allow_code: bool) -> list[Failure]:
+    """Fetch and load what this worker lacks; comes back with those whose bytes are not what their id says."""
+    import ray
+
+    missing = [name for name in by_id if name not in _loaded and name not in _failed]
+    if not missing:
+        return []
+    fetched: list[Candidate] = ray.get([by_id[name] for name in missing])
+    true = [candidate for candidate in fetched if _digest(candidate) == candidate.id]
+    found, failures = load_together(true, _loader_for(allow_code), at_least=1)
+    _loaded.update(found)
+    _failed.update({failure.id: failure for failure in failures})
+    return [
+        Failure(candidate.id, "the bytes that arrived are not those of its id")
+        for candidate in fetched
+        if candidate not in true
+    ]
+
+
+def _digest(candidate: Candidate) -> str:
+    canonical = canonical_manifest(candidate.manifest_bytes, where=f"candidate {candidate.name}")
+    return candidate_id(canonical, candidate.artifact_bytes)
 
 
 def _loader_for(allow_code: bool) -> PolicyLoader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,12 +13,15 @@ from opc_ros.errors import EmptyValidationSet, ScoreError
 from opc_ros.policies.candidate import Candidate, find_change
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
-from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, Failure
+from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan
+from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.own_episodes import find_own_episodes, find_too_few
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
-_EPISODES_PER_CHUNK = 16  # about as many as share a batch
+_EPISODES_PER_CHUNK = 32  # so that filling up the last batch costs little
+_EPISODES_OF_LARGE_IMAGES = 16  # whose decoded images would take too much memory otherwise
+_LARGE_PIXELS = 160 * 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,8 @@ class _Run:
     ) -> None:
         self._refs = refs
         self._ids = [candidate.id for candidate in candidates]
+        largest = max(math.prod(candidate.manifest.input.image_size) for candidate in candidates)
+        self._per_chunk = _EPISODES_PER_CHUNK if largest <= _LARGE_PIXELS else _EPISODES_OF_LARGE_IMAGES
         self._present = present  # (C, E) bool
         self._report = report
         self.total = present.size
@@ -138,7 +144,7 @@ class _Run:
         while start < len(missing) and not is_cancelled():
             lacking = self._present[:, missing[start]]
             stop = start + 1
-            while stop < min(len(missing), start + _EPISODES_PER_CHUNK) and np.array_equal(
+            while stop < min(len(missing), start + self._per_chunk) and np.array_equal(
                 self._present[:, missing[stop]], lacking
             ):
                 stop += 1

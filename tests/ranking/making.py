@@ -10,6 +10,7 @@ from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.ranking import Ranking, rank_candidates
+from opc_ros.ranking.ranking import Scope
 from opc_ros.reporting.report import KnownSuccess
 from opc_ros.scoring.q_cache import EpisodeFacts
 from opc_ros.scoring.scorer import ScoredSet
@@ -64,7 +65,7 @@ def make_scored(
     )
 
 
-def rank(scored: ScoredSet, *, resamples: int = 200, seed: int = 0) -> Ranking:
+def rank(scored: ScoredSet, *, resamples: int = 200, seed: int = 0, scope: Scope = "selection") -> Ranking:
     return rank_candidates(
         {candidate.id: row for candidate, row in zip(scored.candidates, scored.q, strict=True)},
         {candidate.id: candidate.name for candidate in scored.candidates},
@@ -74,6 +75,7 @@ def rank(scored: ScoredSet, *, resamples: int = 200, seed: int = 0) -> Ranking:
         resamples=resamples,
         seed=seed,
         snapshot_id=scored.snapshot_id,
+        scope=scope,
     )
 
 

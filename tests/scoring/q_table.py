@@ -18,4 +18,6 @@ class QTable:
         return np.ones(len(observations), dtype=int)
 
     def predict_value(self, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        return self._values[np.asarray(actions).reshape(-1).astype(int), observations.reshape(-1).astype(int)]
+        rows, columns = (np.asarray(each).reshape(-1).astype(int) for each in (actions, observations))
+        chosen: np.ndarray = self._values[rows, columns]
+        return chosen

@@ -8,6 +8,7 @@ from opc_ros.scoring import (
     compute_metric,
     draw_resamples,
     opc,
+    score_bias,
     score_intervals,
     soft_opc,
     split_scores,
@@ -116,6 +117,24 @@ def test_intervals_of_a_strong_candidate_cover_its_score() -> None:
         low, high = score_intervals(score, samples, 0.95, "soft_opc")[0]
         covered += low <= 0.6 <= high
     assert 88 <= covered <= 99
+
+
+def test_opc_of_a_candidate_that_knows_nothing_is_printed_near_zero_and_its_interval_holds_zero() -> None:
+    """The best of many thresholds finds something in noise: .02 to .05 here; without its bias hardly anything."""
+    rng = np.random.default_rng(8)
+    raw, unbiased, held = [], [], 0
+    for _ in range(60):
+        success = rng.random(100) < 0.4
+        q = rng.normal(size=400)
+        lengths = np.full(100, 4)
+        score = np.array([compute_metric("opc", q, lengths, success)])
+        samples = bootstrap_scores([q], lengths, success, metric="opc", resamples=150, rng=rng)
+        raw.append(score[0])
+        unbiased.append(score[0] - score_bias(score, samples, "opc")[0])
+        held += score_intervals(score, samples, 0.95, "opc", rarer=int(success.sum()))[0, 0] <= 0.0
+    assert np.mean(raw) > 0.02
+    assert np.mean(unbiased) < np.mean(raw) / 2
+    assert held >= 53
 
 
 def test_spread_of_soft_opc_is_the_one_theory_gives() -> None:

@@ -29,7 +29,16 @@ def test_the_order_follows_from_the_keys_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "device", "rows"), [((96, 96), "cpu", 16), ((472, 472), "cpu", 8), ((9, 9), "cuda", 256)]
+    ("size", "device", "has_own_code", "rows"),
+    [
+        ((96, 96), "cpu", True, 16),
+        ((96, 96), "cpu", False, 64),
+        ((472, 472), "cpu", True, 8),
+        ((472, 472), "cpu", False, 8),
+        ((9, 9), "cuda", True, 256),
+    ],
 )
-def test_large_images_come_in_small_batches(size: tuple[int, int], device: str, rows: int) -> None:
-    assert rows_of_a_batch(size, device) == rows
+def test_large_images_and_programs_come_in_small_batches(
+    size: tuple[int, int], device: str, has_own_code: bool, rows: int
+) -> None:
+    assert rows_of_a_batch(size, device, has_own_code=has_own_code) == rows

@@ -105,3 +105,31 @@ def test_kill_9_in_the_middle_loses_nothing_that_was_appended(tmp_path: Path) ->
         for index in range(last + 1):
             np.testing.assert_array_equal(first[f"e{index}", "ab" * 32], np.full(20, index))
         q_cache.append([QCacheEntry("c3", KEY, VALUES)], [FACTS])
+
+
+def test_a_row_edited_with_a_right_checksum_is_not_believed_without_the_scorers_key(tmp_path: Path) -> None:
+    """Whoever can write q.sqlite, without the key: a better Q, the seal of another row, or a row of their own."""
+    import zlib
+    from contextlib import closing
+
+    path, key = tmp_path / "q.sqlite", b"k" * 32
+    facts = [EpisodeFacts(name, "f" * 64, 2, "arm1", "noisy", "", 0) for name in ("e1", "e2")]
+    true = np.array([0.1, 0.2], dtype=np.float32)
+    better = np.array([0.9, 0.9], dtype="<f4").tobytes()
+
+    def write_true() -> None:
+        path.unlink(missing_ok=True)
+        with QCache(path, seal_key=key) as cache:
+            entries = [QCacheEntry("c1", ("e1", "f" * 64), true), QCacheEntry("c1", ("e2", "f" * 64), true + 1)]
+            cache.append(entries, facts)
+
+    for statement, values in (
+        ("UPDATE q_values SET data = ?, crc = ? WHERE episode = 1", (better, zlib.crc32(better))),
+        ("UPDATE q_values SET data = ? WHERE episode = 1", (better,)),
+        ("UPDATE q_values SET (data, crc) = (SELECT data, crc FROM q_values WHERE episode = 2) WHERE episode = 1", ()),
+    ):
+        write_true()
+        with closing(sqlite3.connect(path)) as database, database:
+            assert database.execute(statement, values).rowcount == 1
+        with QCache(path, seal_key=key) as cache:
+            assert set(cache.read("c1")) == {("e2", "f" * 64)}  # the edited one is computed again

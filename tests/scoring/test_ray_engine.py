@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from collections.abc import Iterator
@@ -67,3 +68,18 @@ def test_ray_gives_the_local_numbers_even_when_a_worker_is_killed(
     assert far.is_complete
     np.testing.assert_array_equal(far.q, local.q)
     np.testing.assert_array_equal(far.success, local.success)
+
+
+def test_bytes_that_are_not_those_of_the_id_are_not_scored(
+    tmp_path: Path, cluster: None, candidates: list[Candidate]
+) -> None:
+    from opc_ros.scoring.ray_engine import RayEngine
+
+    fresh = make_candidate(tmp_path / "fresh", seed=7, image_size=32)  # that no worker has loaded already
+    other = dataclasses.replace(fresh, artifact_bytes=candidates[0].artifact_bytes)
+    with QCache(tmp_path / "q.sqlite") as q_cache:
+        scored = score_candidates(MemorySource(EPISODES), [other, candidates[1]], q_cache, RayEngine())
+    assert [candidate.id for candidate in scored.candidates] == [candidates[1].id]
+    assert [failure.reason for failure in scored.failed_candidates] == [
+        "the bytes that arrived are not those of its id"
+    ]

@@ -71,9 +71,9 @@ class FaultyLoader:
         def answer(images: np.ndarray, tools: np.ndarray, actions: np.ndarray) -> np.ndarray:
             nonlocal calls
             calls += 1
-            if calls > 3 and self._fault == "raise":
+            if calls > 1 and self._fault == "raise":
                 raise RuntimeError("out of\nmemory")
-            return np.full(len(actions), np.nan if calls > 3 else 0.5)
+            return np.full(len(actions), np.nan if calls > 1 else 0.5)
 
         return Policy(candidate, LocalThinker(candidate.manifest, ScriptedQFunction(answer)))
 
@@ -157,13 +157,13 @@ def test_a_cancelled_run_keeps_what_it_computed(q_cache: QCache, candidates: lis
     answers = iter([False, True])
     with pytest.raises(ScoreError, match="cancelled; what was computed is kept"):
         score_candidates(
-            MemorySource(make_episodes(20)),
+            MemorySource(make_episodes(36)),
             candidates,
             q_cache,
             LocalEngine(workers=1),
             is_cancelled=lambda: next(answers, True),
         )
-    assert len(q_cache.read(candidates[0].id)) == 16
+    assert len(q_cache.read(candidates[0].id)) == 32
 
 
 def test_a_damaged_episode_is_named_and_left_out(q_cache: QCache, candidates: list[Candidate]) -> None:

@@ -1,0 +1,156 @@
+"""Candidates ready to be asked, and what they answer about the steps of some episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from opc_ros.errors import CandidateError
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.check import find_dependence
+from opc_ros.policies.loading import check_values
+from opc_ros.policies.policy import Policy
+from opc_ros.policies.q_function import Observations
+from opc_ros.policies.stack import SingleStack, Stack, find_stacks
+from opc_ros.policies.worker.loader import PolicyLoader, scoring_device, why_in_process
+from opc_ros.scoring.episode_states import EpisodeStates
+from opc_ros.scoring.failure import Failure, describe_failure
+from opc_ros.scoring.mixed_batches import mix_rows, rows_of_a_batch
+
+LoadPolicy = Callable[[Candidate], Policy]
+Answers = dict[str, np.ndarray]  # Q (N,) by candidate id, episodes one behind the other
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCandidate:
+    """A candidate ready to be asked, alone or with others of its stack."""
+
+    id: str
+    stack: Stack
+    member: int  # which of the stack's
+    image_size: tuple[int, int]
+    task: str
+    has_own_code: bool
+
+    @property
+    def policy(self) -> Policy:
+        return self.stack.policies[self.member]
+
+
+Loaded = tuple[dict[str, LoadedCandidate], tuple[Failure, ...]]
+
+
+def load_candidates(candidates: Iterable[Candidate], load: LoadPolicy) -> Loaded:
+    """Load each by itself; those that cannot be loaded or cannot answer come back as failures."""
+    loaded: dict[str, LoadedCandidate] = {}
+    failures = []
+    for candidate in candidates:
+        try:
+            loaded |= _members((candidate,), SingleStack(load(candidate)))
+        except Exception as error:  # a candidate may raise anything, and the others are still to be scored
+            failures.append(Failure(candidate.id, describe_failure(error)))
+    return loaded, tuple(failures)
+
+
+def load_together(candidates: Sequence[Candidate], loader: PolicyLoader, *, at_least: int) -> Loaded:
+    """Load stacks of candidates that can share a process; where one cannot, each of its members by itself."""
+    if why_in_process():
+        return load_candidates(candidates, loader)
+    loaded: dict[str, LoadedCandidate] = {}
+    failures: tuple[Failure, ...] = ()
+    for stacked in find_stacks(candidates, at_least=at_least):
+        try:
+            loaded |= _members(stacked, loader.load_stack(stacked))
+        except Exception:  # it does not say whose fault it was
+            found, failed = load_candidates(stacked, loader)
+            loaded |= found
+            failures += failed
+    return loaded, failures
+
+
+def _members(stacked: Sequence[Candidate], stack: Stack) -> dict[str, LoadedCandidate]:
+    return {
+        candidate.id: LoadedCandidate(
+            id=candidate.id,
+            stack=stack,
+            member=number,
+            image_size=candidate.manifest.input.image_size,
+            task=candidate.manifest.task,
+            has_own_code=candidate.manifest.format != "safetensors",
+        )
+        for number, candidate in enumerate(stacked)
+    }
+
+
+def group_by_stack(candidates: Iterable[LoadedCandidate]) -> list[list[LoadedCandidate]]:
+    """Those that one question reaches together."""
+    groups: dict[int, list[LoadedCandidate]] = {}
+    for candidate in candidates:
+        groups.setdefault(id(candidate.stack), []).append(candidate)
+    return list(groups.values())
+
+
+def ask_stack(
+    candidates: Sequence[LoadedCandidate], states: Sequence[EpisodeStates]
+) -> tuple[Answers, tuple[Failure, ...]]:
+    """What members of one stack answer about every step; a member that spoils it for the others is found out."""
+    try:
+        found = _ask_in_mixed_batches(candidates, states)
+    except Exception as error:  # a candidate may raise anything, and the others are still to be scored
+        if len(candidates) == 1:
+            return {}, (Failure(candidates[0].id, describe_failure(error)),)
+        answers: Answers = {}
+        failures: tuple[Failure, ...] = ()
+        for candidate in candidates:
+            alone, failed = ask_stack([candidate], states)
+            answers |= alone
+            failures += failed
+        return answers, failures
+    return _keep_good(found)
+
+
+def _keep_good(found: Mapping[str, tuple[np.ndarray, str]]) -> tuple[Answers, tuple[Failure, ...]]:
+    answers, failures = {}, []
+    for name, (values, complaint) in found.items():
+        try:
+            good = check_values(values, len(values))
+            if complaint:
+                raise CandidateError(complaint)
+            answers[name] = good
+        except CandidateError as error:
+            failures.append(Failure(name, describe_failure(error)))
+    return answers, tuple(failures)
+
+
+def _ask_in_mixed_batches(
+    candidates: Sequence[LoadedCandidate], states: Sequence[EpisodeStates]
+) -> dict[str, tuple[np.ndarray, str]]:
+    """Q at the recorded action of every step, (N,), episodes one behind the other, and what is wrong with it."""
+    first = candidates[0]
+    everything = Observations(
+        images=np.concatenate([state.images[first.image_size] for state in states]),
+        tools=np.concatenate([state.tools for state in states]),
+    )
+    actions = np.concatenate([state.actions for state in states])
+    members = [candidate.member for candidate in candidates]
+
+    def ask(rows: np.ndarray) -> np.ndarray:
+        asked = Observations(images=everything.images[rows], tools=everything.tools[rows])
+        return first.stack.q(members, asked, actions[rows])
+
+    values = np.empty((len(members), len(actions)), dtype=np.float32)
+    mixed = mix_rows(
+        [state.facts.steps for state in states],
+        [state.facts.file_sha256 for state in states],
+        rows_of_a_batch(first.image_size, scoring_device(), has_own_code=first.has_own_code),
+    )
+    for rows in mixed:
+        values[:, rows] = ask(rows)
+    one = mixed[0][:1]
+    alone = ask(one)
+    return {
+        candidate.id: (row, find_dependence(row, one, again))
+        for candidate, row, again in zip(candidates, values, alone, strict=True)
+    }

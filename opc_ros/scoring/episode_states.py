@@ -1,0 +1,79 @@
+"""The steps of episodes, decoded once for all candidates at every image size they ask for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from opc_ros.episode import Episode
+from opc_ros.policies.policy import seed_of_recorded
+from opc_ros.policies.q_function import resize_image
+from opc_ros.scoring.failure import Failure, describe_failure
+from opc_ros.scoring.mixed_batches import COMPANY
+from opc_ros.scoring.q_cache import EpisodeFacts
+from opc_ros.scoring.source import EpisodeRef, EpisodeSource
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStates:
+    """What candidates are asked about in one episode."""
+
+    facts: EpisodeFacts
+    task: str
+    seed: int  # what is drawn when it is thought through again follows from it
+    images: Mapping[tuple[int, int], np.ndarray]  # (T, H, W, 3) for each image size
+    tools: np.ndarray  # (T, 5)
+    actions: np.ndarray  # (T, 8)
+
+
+def read_states(
+    source: EpisodeSource, refs: Sequence[EpisodeRef], sizes: set[tuple[int, int]]
+) -> tuple[list[EpisodeStates], tuple[Failure, ...]]:
+    states, failures = [], []
+    for ref in refs:
+        try:
+            states.append(_decode(source.read(ref), ref, sizes))
+        except Exception as error:  # damaged bytes may raise anything, and the others are still to be scored
+            failures.append(Failure(ref.id, describe_failure(error)))
+    return states, tuple(failures)
+
+
+def read_company(source: EpisodeSource, refs: Sequence[EpisodeRef], sizes: set[tuple[int, int]]) -> list[EpisodeStates]:
+    """Other episodes of the set, where too few are to be scored for anybody to hide among."""
+    missing = COMPANY - len(refs)
+    if missing <= 0:
+        return []
+    asked = {ref.id for ref in refs}
+    # Which ones follows from the first episode asked about, so that nobody meets the same company every time.
+    others = sorted(
+        (ref for ref in source.refs if ref.id not in asked),
+        key=lambda ref: hashlib.sha256(f"{refs[0].file_sha256} {ref.file_sha256}".encode()).digest(),
+    )
+    return read_states(source, others[:missing], sizes)[0]
+
+
+def _decode(episode: Episode, ref: EpisodeRef, sizes: set[tuple[int, int]]) -> EpisodeStates:
+    images = {size: np.empty((len(episode.steps), *size, 3), dtype=np.uint8) for size in sizes}
+    for index, step in enumerate(episode.steps):
+        image = step.frame.decode()
+        for size, stack in images.items():
+            stack[index] = resize_image(image, size)
+    return EpisodeStates(
+        task=episode.task,
+        facts=EpisodeFacts(
+            id=ref.id,
+            file_sha256=ref.file_sha256,
+            steps=len(episode.steps),
+            robot=episode.robot,
+            behaviour_policy=episode.behaviour_policy,
+            object_set=episode.object_set,
+            started_ns=episode.started_ns,
+        ),
+        seed=seed_of_recorded(episode.id, episode.seed),
+        images=images,
+        tools=episode.states(),
+        actions=episode.actions(),
+    )
