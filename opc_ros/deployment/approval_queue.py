@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from opc_ros.deployment.decision import Decision, Verdict
+from opc_ros.deployment.known_again import Identity, find_refused_before
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Request
 from opc_ros.deployment.revoking import revoke_leases
@@ -30,6 +32,7 @@ class NewRequest:
     robots: tuple[str, ...] = ()  # empty: any
     episodes: int = 0  # at full speed; 0: as many as the rules allow
     priority: int = 0
+    identity: Identity = field(default_factory=Identity)
 
 
 def submit_request(
@@ -43,11 +46,11 @@ def submit_request(
 ) -> Request:
     """Take a request with the gate's word on it: into the queue, to a person, or refused."""
     _check_new(queue, rules, asked)
-    was_aborted = [old.reason for old in queue.requests("aborted") if old.candidate_id == asked.candidate_id]
-    reasons = (*decision.reasons, *(f"was aborted before: {reason}" for reason in was_aborted))
-    has_room = decision.is_explorable and rules.exploration_episodes > 0
-    is_exploration = has_room and not was_aborted
-    if was_aborted or (decision.verdict is Verdict.FAIL and not is_exploration):
+    before = find_refused_before(queue, asked.candidate_id, asked.identity)
+    decision = dataclasses.replace(decision, findings=(*decision.findings, *before))
+    reasons = decision.reasons
+    is_exploration = decision.is_explorable and rules.exploration_episodes > 0
+    if decision.verdict is Verdict.FAIL and not is_exploration:
         state = "refused"
     else:
         is_open = decision.verdict is Verdict.INCONCLUSIVE and not is_exploration
@@ -57,8 +60,8 @@ def submit_request(
         _keep(queue, statement, request_id, now_ns)
         queue.execute(
             "INSERT INTO requests (id, candidate_id, name, path, score, ranking_id, robots, episodes, priority,"
-            " requested_by, created_ns, state, rung, is_exploration, reason)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " requested_by, created_ns, state, rung, is_exploration, reason, identity)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             request_id,
             asked.candidate_id,
             asked.name,
@@ -74,6 +77,7 @@ def submit_request(
             rules.ladder.first(),
             is_exploration,
             "; ".join(reasons) if state != "queued" or is_exploration else "passed the gate",
+            asked.identity.to_json(),
         )
         body = {"request_id": request_id, "candidate_id": asked.candidate_id, "requested_by": asked.requested_by}
         tell(
@@ -85,6 +89,8 @@ def submit_request(
                 "ranking_id": decision.ranking_id,
                 "state": state,
                 "is_exploration": is_exploration,
+                "rung": rules.ladder.first(),
+                "identity": asdict(asked.identity),
             }
             | as_evidence(statement),
         )

@@ -25,6 +25,16 @@ PATIENCE_S = 30.0  # with another program that writes; a whole change takes mill
 LOOK_S = 0.002
 
 
+FILE_NAME = "audit.jsonl"
+OLDER_FILE_NAME = "ledger.jsonl"  # of version 0.1.0; one that is there is written on
+
+
+def find_audit_log(folder: Path) -> Path:
+    """A folder's audit log, under the name it was begun with."""
+    older = folder / OLDER_FILE_NAME
+    return older if older.exists() else folder / FILE_NAME
+
+
 @dataclass(frozen=True, slots=True)
 class AuditHead:
     """Length and last hash of an audit log: whoever remembers it can tell later that lines are missing."""
@@ -71,6 +81,10 @@ class AuditLog:
     @property
     def path(self) -> Path:
         return self._path
+
+    @property
+    def signer(self) -> Signer | None:
+        return self._signer
 
     def append(self, kind: str, body: dict[str, Any], at_ns: int) -> Entry:
         """Write one line; it is on the disk when this returns."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from opc_ros.deployment.audit_log import PATIENCE_S, AuditLog
+from opc_ros.deployment.audit_log import PATIENCE_S, AuditLog, find_audit_log
 from opc_ros.deployment.keys import Signer, load_signer
 from opc_ros.deployment.queue import Queue, ignore_moment
 from opc_ros.deployment.queue_reader import QueueReader, look_into_queue
@@ -26,7 +26,7 @@ class DeploymentFolder:
 
     @property
     def audit_log(self) -> Path:
-        return self.path / "ledger.jsonl"
+        return find_audit_log(self.path)
 
     def signer(self) -> Signer:
         """The key that everything here is signed with."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
-from opc_ros.deployment.gate_rules import AgreementRules, GateRules, SnapshotRules, TopKRules
+from opc_ros.deployment.gate_rules import AgreementRules, GateRules, HiddenRules, SnapshotRules, TopKRules
 from opc_ros.ranking import Ranking
 from opc_ros.ranking.forecast import Forecast, forecast_ranking
 
@@ -56,6 +56,7 @@ def decide(
         findings.append(Finding("ranked", Verdict.FAIL, sentence))
     else:
         findings += _check_success(candidate_id, forecast, rules)
+        findings.append(_check_hidden(candidate_id, ranking, rules.hidden))
         if rules.top_k is not None:
             findings.append(_check_top_k(candidate_id, ranking, rules.top_k))
         findings.append(_check_champion(candidate_id, forecast, rules, champion_id))
@@ -143,6 +144,23 @@ def _check_top_k(candidate_id: str, ranking: Ranking, rules: TopKRules) -> Findi
         f"its score is in the top {ranking.top_k} with probability {candidate.top_k_probability:.2f}"
     )
     return _probable("top_k", candidate.top_k_probability, rules.confidence, rules.doubt, sentence)
+
+
+def _check_hidden(candidate_id: str, ranking: Ranking, rules: HiddenRules) -> Finding:
+    chance = ranking.find(candidate_id).hidden_chance
+    if not ranking.hidden_episodes:
+        sentence = "no part of the validation set is hidden: a scorer with a key of its own hides one"
+        return Finding("hidden", Verdict.PASS, sentence)
+    part = f"the {ranking.hidden_episodes} of {ranking.episodes} episodes that nobody is told of"
+    if chance >= rules.person:
+        return Finding("hidden", Verdict.PASS, f"its score on {part} agrees with the rest")
+    sentence = (
+        f"scores far better on the shown episodes than on {part}: by luck with probability {chance:.2g}; "
+        "does it recognise recorded frames?"
+    )
+    if chance < rules.fail:
+        return Finding("hidden", Verdict.FAIL, f"{sentence} Below {rules.fail:g} the rules say no")
+    return Finding("hidden", Verdict.INCONCLUSIVE, f"{sentence} Below {rules.person:g} a person decides")
 
 
 def _check_champion(candidate_id: str, forecast: Forecast, rules: GateRules, champion_id: str) -> Finding:

@@ -79,6 +79,18 @@ class AgreementRules:
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenRules:
+    """How unlikely it may be, by luck, that a candidate leads so far on shown episodes over hidden ones."""
+
+    person: float = 0.01  # below, a person decides: so many honest candidates are called all the same
+    fail: float = 0.0001  # below, the gate says no
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.fail <= self.person <= 0.01:
+            raise ValueError(f"hidden: fail {self.fail} and person {self.person}, expected from 0 to 0.01, in order")
+
+
+@dataclass(frozen=True, slots=True)
 class GateRules:
     """Everything in config/gate.yaml."""
 
@@ -92,4 +104,5 @@ class GateRules:
     seed: int = 0  # of the ranking's bootstrap
     candidates: int = 1  # fewest that a ranking must hold
     top_k: TopKRules | None = None
+    hidden: HiddenRules = field(default_factory=HiddenRules)
     approval: tuple[ApprovalCase, ...] = field(default=())  # cases in which a person must approve

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from opc_ros.deployment.beside import Beside
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
 from opc_ros.deployment.gate import SnapshotFacts, decide, predict_field
 from opc_ros.deployment.gate_rules import GateRules
@@ -86,6 +87,9 @@ def learn_snapshot(store: ValidationSource, ref: str) -> SnapshotFacts:
     )
 
 
+Counts = tuple[tuple[str, int, int], ...]  # candidate, successes, trials
+
+
 class EvidencePending(DeploymentError):
     """The evidence is being read; whoever has no time asks again."""
 
@@ -124,7 +128,7 @@ class Gatekeeper:
         self._open_store = open_store
         self._now = now
         self._history_path = history
-        self._forecast: tuple[object, Forecast] | None = None
+        self._forecasts: Beside[tuple[str, Counts], Forecast] = Beside("forecast")
         self._facts: dict[str, SnapshotFacts] = {}
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gate evidence")
         self._mark: tuple[int, int, str] | None = None
@@ -133,6 +137,7 @@ class Gatekeeper:
 
     def close(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)
+        self._forecasts.close()
 
     def decide(
         self,
@@ -158,18 +163,30 @@ class Gatekeeper:
             now_ns=self._now(),
             champion_id=champion_id,
             real=results,
-            forecast=self._predict(evidence.ranking, results),
+            forecast=self._predict(evidence.ranking, results, patience_s),
         )
 
     def forecast(self, real: Mapping[str, RealResult], *, patience_s: float | None = None) -> Forecast:
         """Predicted success of the whole field; computed anew only when ranking or results have changed."""
-        return self._predict(self.evidence(patience_s).ranking, self._add_history(real))
+        return self._predict(self.evidence(patience_s).ranking, self._add_history(real), patience_s)
 
-    def _predict(self, ranking: Ranking, results: Mapping[str, RealResult]) -> Forecast:
-        key = (ranking.ranking_id, tuple(sorted((name, each.successes, each.trials) for name, each in results.items())))
-        if self._forecast is None or self._forecast[0] != key:
-            self._forecast = (key, predict_field(ranking, results))
-        return self._forecast[1]
+    def _predict(self, ranking: Ranking, results: Mapping[str, RealResult], patience_s: float | None) -> Forecast:
+        """Whoever must not wait goes by the results of a moment ago, but never by another ranking."""
+        counts = tuple(sorted((name, each.successes, each.trials) for name, each in results.items()))
+        key = (ranking.ranking_id, counts)
+        answer = self._forecasts.ask(key, lambda: self._foresee(ranking, results), patience_s)
+        if answer is None or answer[0][0] != ranking.ranking_id:
+            raise EvidencePending(
+                f"ranking {ranking.ranking_id[:12]}: success is being predicted; ask again in a moment"
+            )
+        return answer[1]
+
+    def _foresee(self, ranking: Ranking, results: Mapping[str, RealResult]) -> Forecast:
+        """With what takes long and every decision asks for, so that deciding takes no time."""
+        found = predict_field(ranking, results)
+        found.agreement()
+        found.chance_within(found.ids[0], self._rules.within.tolerance)
+        return found
 
     def _add_history(self, real: Mapping[str, RealResult]) -> dict[str, RealResult]:
         return add_results(read_history(self._history_path) if self._history_path else {}, real)

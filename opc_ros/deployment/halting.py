@@ -13,13 +13,13 @@ from opc_ros.deployment.permit import Revocations
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import OPEN_LEASE_STATES
 from opc_ros.deployment.revoking import revoke_leases
+from opc_ros.deployment.row_check import HALTED_ALL
 from opc_ros.deployment.statement import Statement
 from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.durable import create_file
 from opc_ros.errors import DeploymentError, OpcError
 
 OPEN = str(OPEN_LEASE_STATES)
-HALTED_ALL = "halted_all"  # fact: who halted all robots, for robots that come later
 
 
 @dataclass(frozen=True, slots=True)

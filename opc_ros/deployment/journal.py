@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from opc_ros.deployment.audit_log import AuditHead, AuditLog
+from opc_ros.deployment.audit_log import AuditHead, AuditLog, find_audit_log
 from opc_ros.deployment.people import load_people
 from opc_ros.deployment.statement import check_statement
 from opc_ros.errors import DeploymentError
@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS episodes (
     permit_id TEXT NOT NULL, slot INTEGER NOT NULL, lease_id TEXT NOT NULL, episode_id TEXT NOT NULL UNIQUE,
     begun_ns INTEGER NOT NULL, outcome TEXT, safety_events INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (permit_id, slot));
+    recording TEXT NOT NULL DEFAULT '', PRIMARY KEY (permit_id, slot));
 CREATE TABLE IF NOT EXISTS revoked (permit_id TEXT PRIMARY KEY);
 """
 
@@ -33,6 +33,7 @@ class RunEpisode:
     episode_id: str
     outcome: str | None  # "success", "failure", "aborted"; None while running, or if the runner died in it
     safety_events: int
+    recording: str = ""  # sha256 of its committed file, as its recorder said; empty: it has not
 
 
 class RobotJournal:
@@ -47,6 +48,8 @@ class RobotJournal:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.executescript(SCHEMA)
+            if "recording" not in {row[1] for row in self._database.execute("PRAGMA table_info(episodes)")}:
+                self._database.execute("ALTER TABLE episodes ADD COLUMN recording TEXT NOT NULL DEFAULT ''")
             self._database.execute("INSERT OR IGNORE INTO facts VALUES ('begun_ns', ?)", (str(now_ns),))
         except sqlite3.Error as error:
             raise DeploymentError(f"{path}: no journal of a robot: {error}") from error
@@ -99,6 +102,9 @@ class RobotJournal:
             (outcome, safety_events, permit_id, slot),
         )
 
+    def note_recording(self, episode_id: str, digest: str) -> None:
+        self._database.execute("UPDATE episodes SET recording = ? WHERE episode_id = ?", (digest, episode_id))
+
     def break_off_unfinished(self) -> int:
         """After a restart: episodes the runner died in count as aborted; says how many."""
         cursor = self._database.execute("UPDATE episodes SET outcome = 'aborted' WHERE outcome IS NULL")
@@ -106,7 +112,7 @@ class RobotJournal:
 
     def episodes_of(self, lease_id: str) -> tuple[RunEpisode, ...]:
         rows = self._database.execute(
-            "SELECT slot, episode_id, outcome, safety_events FROM episodes WHERE lease_id = ? ORDER BY slot",
+            "SELECT slot, episode_id, outcome, safety_events, recording FROM episodes WHERE lease_id = ? ORDER BY slot",
             (lease_id,),
         )
         return tuple(RunEpisode(*row) for row in rows)
@@ -176,7 +182,7 @@ def accept_clock_on_robot(path: Path, keys: Path, envelope: str, now_ns: int) ->
     journal = RobotJournal(path, now_ns)
     journal.accept_earlier_clock(now_ns)
     journal.close()
-    AuditLog(path.with_name("ledger.jsonl")).append(
+    AuditLog(find_audit_log(path.parent)).append(
         "clock_accepted",
         {"person": statement.person, "reason": statement.body.reason, "statement": json.loads(envelope)},
         now_ns,

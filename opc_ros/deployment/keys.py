@@ -37,6 +37,21 @@ class TextSigner(Protocol):
     def sign_bytes(self, data: bytes) -> bytes: ...
 
 
+@dataclass(frozen=True, slots=True)
+class BoundSigner:
+    """Somebody's key for one deployment: what a person signs with it counts nowhere else."""
+
+    signer: TextSigner
+    deployment: str  # id of its scheduler's key
+
+    @property
+    def key_id(self) -> str:
+        return self.signer.key_id
+
+    def sign_bytes(self, data: bytes) -> bytes:
+        return self.signer.sign_bytes(data)
+
+
 TrustedKeys = Mapping[str, Ed25519PublicKey]  # by key id
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from opc_ros.config import load_config
-from opc_ros.deployment.keys import PEOPLE_NAME, TrustedKeys, key_id_of
+from opc_ros.deployment.keys import PEOPLE_NAME, PUBLIC_SUFFIX, TrustedKeys, key_id_of
 from opc_ros.durable import replace_file
 from opc_ros.errors import DeploymentError
 
@@ -47,6 +48,7 @@ class People:
 
     format: int = FORMAT
     people: dict[str, Person] = field(default_factory=dict)
+    deployments: tuple[str, ...] = ()  # ids of the scheduler's keys beside the file: statements are for one of these
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
@@ -67,7 +69,14 @@ class People:
 def load_people(folder: Path) -> People:
     """The people of a keys folder; nobody where there is no file yet."""
     path = folder / PEOPLE_NAME
-    return load_config(path, People) if path.is_file() else People()
+    people = load_config(path, People) if path.is_file() else People()
+    return dataclasses.replace(people, deployments=find_deployments(folder))
+
+
+def find_deployments(folder: Path) -> tuple[str, ...]:
+    """Ids of the scheduler's public keys in a folder, the newest first; their files are named by them."""
+    paths = sorted(folder.glob(f"*{PUBLIC_SUFFIX}"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
+    return tuple(path.name.removesuffix(PUBLIC_SUFFIX) for path in paths)
 
 
 def add_person(folder: Path, name: str, key: Ed25519PublicKey, roles: Sequence[Role]) -> Person:

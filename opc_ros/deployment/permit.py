@@ -12,7 +12,7 @@ from opc_ros.deployment.audit_log import AuditHead
 from opc_ros.deployment.dsse import Signed, is_authentic, payload_type, sign_payload
 from opc_ros.deployment.keys import Signer, TextSigner, TrustedKeys
 from opc_ros.documents import canonical_json, parse_json
-from opc_ros.errors import PermitRefused
+from opc_ros.errors import ConfigError, PermitRefused
 
 FORMAT = 2  # 2: DSSE envelopes
 
@@ -28,6 +28,14 @@ class Rung(StrEnum):
     def number(self) -> int:
         """Its place on the ladder, and in messages."""
         return list(Rung).index(self)
+
+
+def parse_rungs(text: str) -> frozenset[Rung]:
+    """Names of rungs, separated by commas."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(name in [rung.value for rung in Rung] for name in names):
+        raise ConfigError(f"rungs is {text!r}, expected some of {', '.join(Rung)}, separated by commas")
+    return frozenset(Rung(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

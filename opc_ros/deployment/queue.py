@@ -6,19 +6,21 @@ import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from opc_ros.deployment.audit_log import PATIENCE_S, AuditLog
+from opc_ros.deployment.audit_log import PATIENCE_S, AuditLog, News
+from opc_ros.deployment.event_seal import EventSeal
 from opc_ros.deployment.queue_reader import FILE_NAME, FORMAT, QueueReader, no_queue
-from opc_ros.deployment.queue_rows import SCHEMA
+from opc_ros.deployment.queue_rows import NEW_COLUMNS, SCHEMA, TO_FORMAT_2
+from opc_ros.deployment.row_check import Correction, RowCheck, tell_corrections
 from opc_ros.deployment.statement import Statement
 from opc_ros.documents import canonical_json, parse_json
-from opc_ros.errors import AuditLogDamaged, QueueBusy, SchedulerBusy, StatementRefused
+from opc_ros.errors import AuditLogDamaged, QueueBusy, QueueEdited, SchedulerBusy, StatementRefused
 
-_TABLES = "SELECT 1 FROM sqlite_master WHERE name IN ('facts', 'statements')"  # the first and the newest
+_TABLES = "SELECT 1 FROM sqlite_master WHERE name IN ('facts', 'counted')"  # the first and the newest
 
 
 def ignore_moment(moment: str) -> None:
@@ -46,6 +48,10 @@ class Queue(QueueReader):
         self._probe = probe
         self._lock = threading.RLock()
         self._epoch: int | None = None
+        signer = audit_log.signer
+        self._seal = EventSeal(signer) if signer is not None else None
+        self._row_check: RowCheck | None = None
+        self._checked_version = -1  # SQLite's count of what other connections have changed, as of the last check
         self._claim_file: TextIO | None = None
         path = folder / FILE_NAME
         try:
@@ -55,8 +61,14 @@ class Queue(QueueReader):
             self._database.execute("PRAGMA synchronous = FULL")
             if len(self.rows(_TABLES)) < 2 or not self.fact("format"):
                 # Only then: whoever just looks must not wait for those who write.
+                if self.rows("SELECT 1 FROM sqlite_master WHERE name = 'facts'") and self.fact("format") == 1:
+                    self._database.execute(TO_FORMAT_2)
+                    self._database.execute("UPDATE facts SET value = ? WHERE name = 'format'", (str(FORMAT),))
                 self._database.executescript(SCHEMA)
                 self._database.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (str(FORMAT),))
+            for table, column in NEW_COLUMNS:
+                if column not in {row["name"] for row in self.rows(f"PRAGMA table_info({table})")}:
+                    self._database.execute(f"ALTER TABLE {table} ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise no_queue(path, error) from error
         self.check_whole()
@@ -86,6 +98,60 @@ class Queue(QueueReader):
             tell("scheduler_started", {"epoch": epoch})
         self._epoch = epoch
 
+    def guard_rows(self, now_ns: int) -> None:
+        """From now on, rows that another program changes count only if the sealed events say the same.
+
+        An edited row is put back, and the audit log says which. The audit log must have been checked before.
+        """
+        if self._seal is None:
+            return
+        self._row_check, self._checked_version = RowCheck(self._seal), -1
+        self.check_rows(now_ns)
+
+    def has_news(self) -> bool:
+        """Whether another program has changed something since the last look; costs microseconds."""
+        return self._row_check is not None and self._checked_version != self._data_version()
+
+    def check_rows(self, now_ns: int) -> None:
+        """Put back what another program has edited since the last look; nothing to do where nobody else wrote."""
+        if self._row_check is None or not self.has_news():
+            return
+        with self._lock:
+            self._begin()
+            told: list[tuple[str, dict[str, Any]]] = []
+            try:
+                version = self._data_version()
+                tell_corrections(lambda kind, body: told.append((kind, body)), self._correct())
+                self._insert_events(told, now_ns)
+                self.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+            self._checked_version = version
+            with suppress(QueueBusy):
+                self.copy_events_to_audit_log()
+
+    def _correct(self) -> tuple[Correction, ...]:
+        assert self._row_check is not None
+        assert self._seal is not None
+        try:
+            return self._row_check.correct(self)
+        except BaseException:
+            self._row_check = RowCheck(self._seal)  # half of it may have been followed
+            raise
+
+    def _data_version(self) -> int:
+        return int(self.rows("PRAGMA data_version")[0][0])
+
+    def _insert_events(self, told: Sequence[tuple[str, dict[str, Any]]], now_ns: int) -> None:
+        for kind, body in told:
+            text = canonical_json(body, is_ascii=True)
+            change = self._insert("INSERT INTO events (at_ns, kind, body) VALUES (?, ?, ?)", now_ns, kind, text)
+            if self._seal is not None:
+                seal = self._seal.of(change, now_ns, kind, text)
+                self.execute("UPDATE events SET seal = ? WHERE change = ?", seal, change)
+
     def close(self) -> None:
         self._database.close()
         if self._claim_file is not None:
@@ -100,16 +166,21 @@ class Queue(QueueReader):
             try:
                 if self._epoch is not None and self.fact("epoch") != self._epoch:
                     raise SchedulerBusy(f"{self.folder}: a newer scheduler has taken over; this one must stop")
+                if self.has_news():
+                    # What is about to change was decided on rows that somebody else has touched since.
+                    if self._correct():
+                        raise QueueEdited(f"{self.folder / FILE_NAME}: another program has edited it: ask again")
+                    self._checked_version = self._data_version()
                 yield lambda kind, body: told.append((kind, body))
                 self.set_fact("latest_ns", max(now_ns, self.fact("latest_ns")))
-                for kind, body in told:
-                    text = canonical_json(body, is_ascii=True)
-                    self.execute("INSERT INTO events (at_ns, kind, body) VALUES (?, ?, ?)", now_ns, kind, text)
+                self._insert_events(told, now_ns)
                 self._probe(f"before {name}")
                 self.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
                 if self._database.in_transaction:  # a full disk may have taken it back already
                     self._database.execute("ROLLBACK")
+                if isinstance(error, QueueEdited) and self._seal is not None:
+                    self._row_check, self._checked_version = RowCheck(self._seal), -1
                 raise
             self._probe(f"after {name}")
             if told:
@@ -137,13 +208,29 @@ class Queue(QueueReader):
                     "queue.db was put back; restore the newest one"
                 )
             rows = self.rows("SELECT * FROM events WHERE change > ? ORDER BY change", done)
-            bodies = [parse_json(row["body"], where="queue: event") | {"change": row["change"]} for row in rows]
             try:
                 if rows:
-                    append([(row["kind"], body, row["at_ns"]) for row, body in zip(rows, bodies, strict=True)])
+                    append([self._as_news(row) for row in rows])
             except OSError as error:
                 # They stay in the queue; whoever changes it next copies them.
                 raise self._explain(error, self.audit_log.path) from error
+
+    def _as_news(self, row: sqlite3.Row) -> News:
+        """An event for the audit log; of one that nobody with the key told, only that somebody wrote it."""
+        told = (row["change"], row["at_ns"], row["kind"], row["body"])
+        if self._seal is not None and not self._seal.fits(*told, row["seal"]):
+            body = {
+                "claimed": str(row["kind"])[:100],
+                "reason": "an event that nobody sealed was written into queue.db",
+            }
+            return "event_refused", body | {"change": row["change"]}, row["at_ns"]
+        return row["kind"], parse_json(row["body"], where="queue: event") | {"change": row["change"]}, row["at_ns"]
+
+    def _insert(self, statement: str, *values: Any) -> int:
+        try:
+            return int(self._database.execute(statement, values).lastrowid or 0)
+        except sqlite3.DatabaseError as error:
+            raise self._explain(error, self.folder / FILE_NAME) from error
 
     def execute(self, statement: str, *values: Any) -> int:
         try:

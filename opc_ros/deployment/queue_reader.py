@@ -25,7 +25,7 @@ from opc_ros.deployment.queue_rows import (
 from opc_ros.errors import DeploymentError, DiskFull
 
 FILE_NAME = "queue.db"
-FORMAT = 1
+FORMAT = 2
 LOOK_PATIENCE_S = 5.0
 
 _WAY_BACK = (
@@ -107,8 +107,9 @@ class QueueReader:
     def tally(self, request: Request) -> RungTally:
         """What a request has done on its present rung."""
         done = self.rows(
-            "SELECT coalesce(sum(success), 0), count(success), count(*) - count(success),"
-            " coalesce(sum(safety_events), 0) FROM results WHERE request_id = ? AND rung = ?",
+            "SELECT coalesce(sum(success), 0), count(success),"
+            " coalesce(sum(success IS NULL AND recording != 'pending'), 0), coalesce(sum(safety_events), 0),"
+            " coalesce(sum(recording = 'pending'), 0) FROM counted WHERE request_id = ? AND rung = ?",
             request.id,
             request.rung,
         )[0]
@@ -123,12 +124,12 @@ class QueueReader:
             request.id,
             request.rung,
         )[0]
-        return RungTally(done[0], done[1], done[2] + lost[0], done[3], outstanding=lent[0])
+        return RungTally(done[0], done[1], done[2] + lost[0], done[3], outstanding=lent[0] + done[4])
 
     def real_results(self, rungs: tuple[Rung, ...] = (Rung.REDUCED, Rung.FULL)) -> dict[str, RealResult]:
         """What each candidate has done on real arms, at reduced speed and at full, over all its requests."""
         found = self.rows(
-            "SELECT candidate_id, sum(success), count(success) FROM results"
+            "SELECT candidate_id, sum(success), count(success) FROM counted"
             f" WHERE rung IN ({', '.join('?' * len(rungs))}) AND success IS NOT NULL GROUP BY candidate_id",
             *rungs,
         )
@@ -137,12 +138,17 @@ class QueueReader:
     def outcomes(self, candidate_id: str, rung: Rung = Rung.FULL) -> list[bool]:
         """Successes and failures of one candidate on a rung, in the order they came."""
         found = self.rows(
-            "SELECT success FROM results WHERE candidate_id = ? AND rung = ? AND success IS NOT NULL"
+            "SELECT success FROM counted WHERE candidate_id = ? AND rung = ? AND success IS NOT NULL"
             " ORDER BY at_ns, episode_id",
             candidate_id,
             rung,
         )
         return [bool(row[0]) for row in found]
+
+    def recordings(self) -> dict[str, int]:
+        """How many results with an outcome there are for each state of their recording."""
+        found = self.rows("SELECT recording, count(*) FROM results WHERE success IS NOT NULL GROUP BY recording")
+        return {str(row[0]): int(row[1]) for row in found}
 
     def champion(self) -> tuple[str, float] | None:
         """The present champion's id and score."""
@@ -160,11 +166,12 @@ class QueueReader:
         if state != "ok":
             raise DeploymentError(f"{path}: damaged: {' '.join(state.split())}; {_WAY_BACK}")
         if found != FORMAT:
-            raise DeploymentError(f"{path}: format {found}, this program knows {FORMAT}")
+            remedy = "; `opc migrate` brings it up to date" if found < FORMAT else ""
+            raise DeploymentError(f"{path}: format {found}, this program knows {FORMAT}{remedy}")
 
 
 def no_queue(path: Path, error: Exception) -> DeploymentError:
-    return DeploymentError(f"{path}: no scheduler queue: {error}; {_WAY_BACK}")
+    return DeploymentError(f"{path}: no scheduler queue: {' '.join(str(error).split())}; {_WAY_BACK}")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS requests (
     path TEXT NOT NULL, score REAL NOT NULL, ranking_id TEXT NOT NULL, robots TEXT NOT NULL, episodes INTEGER NOT NULL,
     priority INTEGER NOT NULL, requested_by TEXT NOT NULL, created_ns INTEGER NOT NULL, state TEXT NOT NULL,
     rung TEXT NOT NULL, is_exploration INTEGER NOT NULL, approval TEXT NOT NULL DEFAULT '',
-    approved_by TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL);
+    approved_by TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL, identity TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS leases (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, request_id TEXT NOT NULL,
     candidate_id TEXT NOT NULL, robot TEXT NOT NULL, rung TEXT NOT NULL, episodes INTEGER NOT NULL,
@@ -28,7 +28,9 @@ CREATE UNIQUE INDEX IF NOT EXISTS one_lease_per_robot ON leases (robot)
     WHERE state IN ('granted', 'running', 'revoking');
 CREATE TABLE IF NOT EXISTS results (
     episode_id TEXT PRIMARY KEY, lease_id TEXT NOT NULL, request_id TEXT NOT NULL, candidate_id TEXT NOT NULL,
-    robot TEXT NOT NULL, rung TEXT NOT NULL, success INTEGER, safety_events INTEGER NOT NULL, at_ns INTEGER NOT NULL);
+    robot TEXT NOT NULL, rung TEXT NOT NULL, success INTEGER, safety_events INTEGER NOT NULL, at_ns INTEGER NOT NULL,
+    recording TEXT NOT NULL DEFAULT 'not asked');
+CREATE INDEX IF NOT EXISTS results_pending ON results (recording) WHERE recording = 'pending';
 CREATE INDEX IF NOT EXISTS results_of_request ON results (request_id, rung);
 CREATE TABLE IF NOT EXISTS robots (
     name TEXT PRIMARY KEY, state TEXT NOT NULL DEFAULT 'offline', since_ns INTEGER NOT NULL DEFAULT 0, halted_by TEXT
@@ -43,8 +45,16 @@ CREATE TABLE IF NOT EXISTS statements (
     envelope TEXT NOT NULL, at_ns INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS statements_of_request ON statements (request_id);
 CREATE TABLE IF NOT EXISTS events (
-    change INTEGER PRIMARY KEY AUTOINCREMENT, at_ns INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL);
+    change INTEGER PRIMARY KEY AUTOINCREMENT, at_ns INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+    seal TEXT NOT NULL DEFAULT '');
+CREATE VIEW IF NOT EXISTS counted AS
+    SELECT episode_id, lease_id, request_id, candidate_id, robot, rung, safety_events, at_ns, recording,
+        CASE WHEN recording IN ('committed', 'not asked') THEN success END AS success FROM results;
 """
+# What queues of format 1 lack: their results counted without anybody asking for recordings.
+TO_FORMAT_2 = "ALTER TABLE results ADD COLUMN recording TEXT NOT NULL DEFAULT 'not asked'"
+# Added since the first version; a queue of before gets them when it is opened.
+NEW_COLUMNS = (("requests", "identity"), ("events", "seal"))
 
 OPEN_LEASE_STATES = ("granted", "running", "revoking")
 
@@ -75,6 +85,7 @@ class Request:
     approval: str  # "", "approve" or "override"
     approved_by: str
     reason: str
+    identity: str = ""  # by what its policy is known again, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +129,10 @@ class RungTally:
     """What came of the episodes of one request on one rung, or of one candidate."""
 
     successes: int = 0
-    trials: int = 0  # episodes with an outcome
-    broken: int = 0  # episodes without
+    trials: int = 0  # episodes with an outcome that counts
+    broken: int = 0  # episodes without: broken off, lost, or their recording is missing
     safety_events: int = 0
-    outstanding: int = 0  # lent and not yet reported
+    outstanding: int = 0  # lent and not yet reported, or their recording is not yet confirmed
 
 
 @contextmanager

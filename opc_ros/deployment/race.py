@@ -20,7 +20,7 @@ class RaceRules:
     batch_episodes: int = 10  # given to one candidate at a time
     budget_episodes: int = 1071  # for the whole race
     tolerance: float = 0.03  # a winner this close to the best is good enough
-    confidence: float = 0.95  # probability of that from which on the race ends
+    confidence: float = 0.95  # probability of that at which the race ends
     drop_below: float = 0.005  # whoever is that close to the best with less than this probability leaves the race
     crown_confidence: float = 0.95  # probability of being better than the champion that replacing it takes
     explore_every: int = 10  # one batch in so many goes to whoever has run least; 0: none

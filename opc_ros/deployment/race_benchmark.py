@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -29,18 +30,34 @@ class Cell:
 
 
 def run_benchmark(
-    tables: Sequence[SuccessTable], rules: RaceRules, runs: int, rng: np.random.Generator
+    tables: Sequence[SuccessTable], rules: RaceRules, runs: int, seed: int, only: str = ""
 ) -> Iterator[Cell]:
-    """Sixteen synthetic cells, then each table with its own scores and with scores that say nothing."""
+    """Sixteen synthetic cells, then each table with its own scores and with scores that say nothing.
+
+    With `only`, those whose name holds it. Every cell has random numbers of its own, so that it comes out the same
+    whichever others are run.
+    """
+    for number, (name, draw) in enumerate(_cells(tables, runs)):
+        if only in name:
+            rng = np.random.default_rng([seed, number])
+            yield compare(name, draw(rng), rules, rng)
+
+
+def _cells(
+    tables: Sequence[SuccessTable], runs: int
+) -> Iterator[tuple[str, Callable[[np.random.Generator], SyntheticLabs]]]:
     for shape in SHAPE_NAMES:
         for correlation in CORRELATIONS:
-            labs = draw_labs(shape, correlation, runs, rng)
-            yield compare(f"{shape}, correlation {correlation:g}", labs, rules, rng)
+            yield f"{shape}, correlation {correlation:g}", partial(draw_labs, shape, correlation, runs)
     for table in tables:
-        rates = np.broadcast_to(table.rates, (runs, table.rates.size))
-        scores = np.broadcast_to(table.scores, rates.shape)
-        yield compare(table.title, SyntheticLabs(rates, scores), rules, rng)
-        yield compare(f"{table.title}, shuffled", SyntheticLabs(rates, degrade_scores(rates, 0.0, rng)), rules, rng)
+        yield table.title, partial(_as_labs, table, runs, False)
+        yield f"{table.title}, shuffled", partial(_as_labs, table, runs, True)
+
+
+def _as_labs(table: SuccessTable, runs: int, is_shuffled: bool, rng: np.random.Generator) -> SyntheticLabs:
+    rates = np.broadcast_to(table.rates, (runs, table.rates.size))
+    scores = degrade_scores(rates, 0.0, rng) if is_shuffled else np.broadcast_to(table.scores, rates.shape)
+    return SyntheticLabs(rates, scores)
 
 
 def compare(name: str, labs: SyntheticLabs, rules: RaceRules, rng: np.random.Generator) -> Cell:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from opc_ros.deployment.audit_log import AuditHead
 from opc_ros.deployment.dsse import from_text, is_authentic, payload_type, to_text
 from opc_ros.deployment.journal import RunEpisode
 from opc_ros.deployment.keys import TextSigner
@@ -18,6 +20,8 @@ from opc_ros.errors import DeploymentError
 ROBOT = "robot"  # role of a robot's key
 RESULT, SESSION = "robot-result", "robot-session"
 MOST_EPISODES = 100_000
+NOTHING_SEEN = AuditHead()
+DIGEST = re.compile(r"[0-9a-f]{64}|")
 Outcome = Literal["success", "failure", "aborted"]
 
 
@@ -37,6 +41,7 @@ class EpisodeResult:
     episode_id: str
     outcome: Outcome
     safety_events: int
+    recording: str = ""  # sha256 of its committed file; empty: the robot's recorder has not said
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class LeaseResult:
     message: str
     episodes: tuple[EpisodeResult, ...]
     signed_ns: int
+    witness: AuditHead = NOTHING_SEEN  # the longest head of the scheduler's audit log it has seen: thereby cosigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +83,24 @@ def sign_result(
     episodes: Sequence[RunEpisode],
     signer: TextSigner,
     now_ns: int,
+    witness: AuditHead = NOTHING_SEEN,
 ) -> str:
-    """A lease's episodes as the robot's journal has them; one that did not end counts as aborted."""
+    """A lease's episodes as the robot's journal has them; one that did not end counts as aborted.
+
+    With them the robot signs how the scheduler's audit log stood when it last heard of it.
+    """
     results = [
-        {"episode_id": each.episode_id, "outcome": each.outcome or "aborted", "safety_events": each.safety_events}
+        {
+            "episode_id": each.episode_id,
+            "outcome": each.outcome or "aborted",
+            "safety_events": each.safety_events,
+            "recording": each.recording,
+        }
         for each in episodes
     ]
     content = {"robot": robot, "lease_id": lease_id, "end": end, "message": message[:2000], "episodes": results}
-    return to_text(sign_document(RESULT, content | {"signed_ns": now_ns}, signer))
+    content |= {"signed_ns": now_ns, "witness": dataclasses.asdict(witness)}
+    return to_text(sign_document(RESULT, content, signer))
 
 
 def open_session(envelope: str, robot: str, people: People) -> Session:
@@ -98,7 +114,8 @@ def open_result(envelope: str, robot: str, lease_id: str, people: People) -> Lea
     result: LeaseResult = _open(envelope, robot, people, RESULT, _ResultPayload)
     if result.lease_id != lease_id:
         raise DeploymentError(f"robot {robot}: its result is about another lease")
-    if len(result.episodes) > MOST_EPISODES or any(each.safety_events < 0 for each in result.episodes):
+    is_odd = any(each.safety_events < 0 or not DIGEST.fullmatch(each.recording) for each in result.episodes)
+    if len(result.episodes) > MOST_EPISODES or is_odd:
         raise DeploymentError(f"robot {robot}: its result makes no sense")
     return result
 

@@ -54,7 +54,7 @@ class Ladder:
 class LeaseRules:
     """For how long robot time is lent."""
 
-    heartbeat_s: float  # a robot unheard for this long is offline, and begins no further episode itself
+    heartbeat_s: float  # a robot silent for this long is offline, and begins no further episode itself
     grace_s: float  # the longest an episode may take; a lost robot's work waits as long before it is given out again
     length_s: float  # life of a lease and its permit
     losses: int = 3  # leases lost in a row after which a robot is halted until a person resumes it
@@ -79,6 +79,18 @@ class RestRules:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingRules:
+    """Whether an episode counts only once its recording is in the store."""
+
+    required: bool = True  # false: results count without one, and status and audit log say so
+    wait_s: float = 60.0  # a recording that is not committed by then is missing, and its episode counts as broken
+
+    def __post_init__(self) -> None:
+        if self.wait_s < 0.0:
+            raise ValueError(f"recording: wait_s is {self.wait_s}, expected 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
 class RobotRules:
     """One arm, real or simulated."""
 
@@ -97,7 +109,8 @@ class SchedulerRules:
     lease: LeaseRules
     rest: RestRules
     race: RaceRules = field(default_factory=RaceRules)
-    request_episodes: int = 300  # at full speed, where a request does not say
+    recording: RecordingRules = field(default_factory=RecordingRules)
+    request_episodes: int = 300  # at full speed, if a request names no number
     explore_unasked: bool = False  # on real arms, for a candidate that is only outranked; otherwise a person decides
     exploration_episodes: int = 20  # at reduced speed, for a candidate that is only outranked
     abort_confidence: float = 0.99  # of "provably below"

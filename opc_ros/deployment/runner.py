@@ -11,7 +11,7 @@ from opc_ros.arms.arm import Arm, Motion
 from opc_ros.deployment.journal import RobotJournal, RunEpisode
 from opc_ros.deployment.permit import Permit
 from opc_ros.deployment.verifier import EpisodeSlot, PermitVerifier
-from opc_ros.errors import ArmError, OpcError, PermitRefused, ThoughtTooLong, WorkerLost
+from opc_ros.errors import ArmError, CandidateError, OpcError, PermitRefused, WorkerLost
 from opc_ros.grasp import GraspAction, Observation
 from opc_ros.playing import Player, play_episode
 
@@ -33,11 +33,11 @@ class LeaseReport:
     episodes: tuple[RunEpisode, ...]
 
 
-class EpisodeSink(Protocol):
+class RunListener(Protocol):
     """Who is told of episodes: a recorder, over ROS or not."""
 
-    def begin(self, episode_id: str, permit: Permit, seed: int) -> None:
-        """An episode has begun; the arm is at its start."""
+    def begin(self, episode_id: str, permit: Permit, seed: int, began_ns: int) -> None:
+        """An episode has begun with the frame of this stamp; the arm is at its start."""
         ...
 
     def step(self, episode_id: str, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
@@ -55,7 +55,7 @@ class ListSink:
     def __init__(self) -> None:
         self.told: list[tuple[str, str, object]] = []
 
-    def begin(self, episode_id: str, permit: Permit, seed: int) -> None:
+    def begin(self, episode_id: str, permit: Permit, seed: int, began_ns: int) -> None:
         self.told.append(("begin", episode_id, permit.permit_id))
 
     def step(self, episode_id: str, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
@@ -75,15 +75,18 @@ class LeaseRunner:
         self,
         verifier: PermitVerifier,
         journal: RobotJournal,
-        sink: EpisodeSink,
+        sink: RunListener,
         *,
         why_not_begin: Callable[[], str | None],
         why_to_stop: Callable[[], str | None],
         tell_overrun: Callable[[str], None] = lambda reason: None,
+        await_recording: Callable[[str], str] = lambda episode_id: "",
     ) -> None:
         """`why_not_begin` is asked before every episode and may wait a while; `why_to_stop` before every step.
 
-        `tell_overrun` hears of candidates that missed their deadline or whose process died.
+        `tell_overrun` hears of candidates that missed their deadline, answered what is no action, or whose process
+        died. `await_recording` gives the digest of an episode's committed file, or nothing where the recorder does not
+        say in time.
         """
         self._verifier = verifier
         self._journal = journal
@@ -91,6 +94,7 @@ class LeaseRunner:
         self._why_not_begin = why_not_begin
         self._why_to_stop = why_to_stop
         self._tell_overrun = tell_overrun
+        self._await_recording = await_recording
 
     def known(self, lease_id: str) -> tuple[RunEpisode, ...]:
         """Episodes of a lease that this robot has begun, ever."""
@@ -123,13 +127,16 @@ class LeaseRunner:
         except ArmError:
             safety_events = 1
             raise
-        except (ThoughtTooLong, WorkerLost) as error:
+        except (CandidateError, WorkerLost) as error:
             # Between actions the arm stands still; the scheduler counts broken episodes and gives up the candidate.
             self._tell_overrun(str(error))
             raise
         finally:
             if attempt.slot is not None:
                 self._verifier.end_episode(permit, attempt.slot, attempt.outcome, safety_events)
+        # The outcome is in the journal before anybody waits: who dies here leaves the store to say what it has.
+        if attempt.slot is not None and (digest := self._await_recording(attempt.slot.episode_id)):
+            self._journal.note_recording(attempt.slot.episode_id, digest)
 
     def why_to_stop(self, permit: Permit) -> str | None:
         """Why an episode under this permit may not go on."""
@@ -142,17 +149,17 @@ class LeaseRunner:
 class _Attempt:
     """One episode under a permit: spent when it begins, told to the sink under its id."""
 
-    def __init__(self, verifier: PermitVerifier, sink: EpisodeSink, permit: Permit) -> None:
+    def __init__(self, verifier: PermitVerifier, sink: RunListener, permit: Permit) -> None:
         self._verifier = verifier
         self._sink = sink
         self._permit = permit
         self.slot: EpisodeSlot | None = None
         self.outcome = "aborted"
 
-    def begin(self, seed: int) -> None:
+    def begin(self, seed: int, seen: Observation) -> None:
         # Spent once the arm is ready: one that cannot begin is not held against the candidate.
         self.slot = self._verifier.begin_episode(self._permit)
-        self._sink.begin(self.slot.episode_id, self._permit, seed)
+        self._sink.begin(self.slot.episode_id, self._permit, seed, seen.stamp_ns)
 
     def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
         self._sink.step(self._episode_id, index, seen, chosen, motion)

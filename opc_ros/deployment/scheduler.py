@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from opc_ros.deployment.audit_check import check_audit_log, read_checkpoint, write_checkpoint
-from opc_ros.deployment.decision import Decision, RealResult, Verdict
-from opc_ros.deployment.dsse import Signed, to_text
-from opc_ros.deployment.gatekeeper import EvidencePending
+from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.halting import enlist_robot, obey_left_halts
 from opc_ros.deployment.keys import Signer, TrustedKeys
+from opc_ros.deployment.lending import SECOND_NS, Forecaster, Gate, Lending
 from opc_ros.deployment.losses import note_loss, settle_lease
-from opc_ros.deployment.outcomes import follow_up, serve_champion, settle_race
-from opc_ros.deployment.permit import Permit, Rung, sign_permit
+from opc_ros.deployment.outcomes import follow_up, serve_champion
 from opc_ros.deployment.queue import Queue
-from opc_ros.deployment.queue_rows import Lease, Request, RobotRow
+from opc_ros.deployment.queue_rows import Lease, RobotRow
+from opc_ros.deployment.recordings import Look, PendingRecordings, classify, look_nowhere, note_rule
 from opc_ros.deployment.revoking import Tell, revocation_list, revoke_permit
 from opc_ros.deployment.rules import SchedulerRules
-from opc_ros.deployment.work import Work, choose_work, judge_requests
-from opc_ros.errors import AuditLogDamaged, OpcError
-from opc_ros.ranking.forecast import Forecast
+from opc_ros.errors import AuditLogDamaged
 
-Gate = Callable[[Request, Mapping[str, RealResult], str], Decision]  # request, real results, champion's id or ""
-Forecaster = Callable[[Mapping[str, RealResult]], Forecast]  # predicted success of the whole field, given real results
-
-SECOND_NS = 1_000_000_000
 CLOCK_SKEW_NS = 5 * SECOND_NS
 
 
@@ -60,22 +52,28 @@ class Scheduler:
         trusted: TrustedKeys | None = None,
         forecaster: Forecaster | None = None,
         steady_s: Callable[[], float] = time.monotonic,
+        look: Look = look_nowhere,
+        race_patience_s: float | None = None,
+        lend_budget_s: float = math.inf,
     ) -> None:
         """`trusted` are the keys that may have signed the audit log; without them, the signer's alone.
 
         With a `forecaster` races start from what the whole field lets one expect. By `now` permits expire and entries
-        are stamped; who is heard and who is lost goes by `steady_s` alone.
+        are stamped; who is heard and who is lost goes by `steady_s` alone. `look` finds recordings that no robot has
+        confirmed. A tick waits for as long as `race_patience_s` to hear how a race stands, None: until it is known,
+        and lends further robots for as long as `lend_budget_s`.
         """
         queue.claim(now())
         _refuse_damaged_audit_log(queue, signer, trusted or {signer.key_id: signer.private_key.public_key()}, now())
+        queue.guard_rows(now())
         self._queue = queue
         self._rules = rules
         self._signer = signer
-        self._gate = gate
-        self._forecaster = forecaster
+        self._lending = Lending(queue, rules, signer, gate, forecaster, now, make_id, race_patience_s)
+        self._recordings = PendingRecordings(queue, rules.recording, look, steady_s)
         self._now = now
-        self._make_id = make_id
         self._steady_s = steady_s
+        self._lend_budget_s = lend_budget_s
         self._started_s = steady_s()
         self._heard: dict[str, tuple[float, bool]] = {}
         self._granted_s: dict[str, float] = {}  # robot -> when it was last lent
@@ -83,7 +81,12 @@ class Scheduler:
         with queue.change("robots", now()):
             for robot in rules.robots:
                 enlist_robot(queue, robot)
+        note_rule(queue, rules.recording, now())
         obey_left_halts(queue, now())
+
+    def close(self) -> None:
+        """Let go of what computes beside it; the queue is the caller's."""
+        self._lending.close()
 
     def hear(self, robot: str, *, is_ready: bool = True, session: str = "") -> bool:
         """A robot's heartbeat; not ready means that it lives but may not move. Tells whether it has become ready.
@@ -100,14 +103,14 @@ class Scheduler:
 
     def tick(self) -> Orders:
         """Do what time and news ask for: end lost leases, settle races, lend free robots."""
+        self._queue.check_rows(self._now())
         if self._is_clock_set_back():
             return Orders((), ())
         self._note_robots()
         self._end_lost_leases()
-        self._settle_races()
-        for name, robot in self._queue.robots().items():
-            if name in self._rules.robots and self._is_free(robot):
-                self._lend(name)
+        self._settle_recordings()
+        self._lending.settle_races()
+        self._lend_free_robots()
         leases, lost = self._queue.open_leases(), self._queue.lost_leases()
         online = {name for name, robot in self._queue.robots().items() if robot.state != "offline"}
         return Orders(
@@ -124,8 +127,13 @@ class Scheduler:
                 self._queue.set_lease(lease_id, "running")
                 tell("began", {"lease_id": lease_id, "robot": lease.robot})
 
-    def report(self, lease_id: str, episode_id: str, is_success: bool | None, safety_events: int) -> None:
-        """One episode has ended; None where it was broken off. Late and repeated reports are welcome."""
+    def report(
+        self, lease_id: str, episode_id: str, is_success: bool | None, safety_events: int, recording: str = ""
+    ) -> None:
+        """One episode has ended; None where it was broken off. Late and repeated reports are welcome.
+
+        `recording` is the digest of its committed file, as far as the robot knows.
+        """
         lease = self._queue.lease(lease_id)
         slot = episode_id.removeprefix(f"{lease_id}-")
         if lease is None or not slot.isdecimal() or int(slot) >= lease.episodes:
@@ -134,18 +142,26 @@ class Scheduler:
             return
         if self._queue.rows("SELECT 1 FROM results WHERE episode_id = ?", episode_id):
             return
-        with self._queue.change("report", self._now()) as tell:
+        now_ns = self._now()
+        with self._queue.change("report", now_ns) as tell:
             success = None if is_success is None else int(is_success)
+            state = classify(self._rules.recording, is_success, recording)
             key = (lease.id, lease.request_id, lease.candidate_id, lease.robot, lease.rung)
             self._queue.execute(
-                "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                *(episode_id, *key, success, safety_events, self._now()),
+                "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                *(episode_id, *key, success, safety_events, now_ns, state),
             )
             body = {"episode_id": episode_id, "candidate_id": lease.candidate_id, "robot": lease.robot}
-            tell("episode", body | {"rung": lease.rung, "success": is_success, "safety_events": safety_events})
+            body |= {"lease_id": lease.id, "rung": lease.rung, "recording": state, "sha256": recording}
+            tell("episode", body | {"success": is_success, "safety_events": safety_events})
             self._count_towards_rest(lease.robot)
-            request = self._admit_explorer(tell, self._queue.request(lease.request_id))
-            follow_up(self._queue, tell, request, self._rules)
+            self._follow(tell, lease.request_id)
+
+    def keep_result(self, lease: Lease, envelope: str) -> None:
+        """What the robot signed goes into the audit log before it counts, so that everybody can check the count."""
+        with self._queue.change("robot result", self._now()) as tell:
+            body = {"lease_id": lease.id, "request_id": lease.request_id, "robot": lease.robot}
+            tell("robot_result", body | {"result": json.loads(envelope)})
 
     def end(self, lease_id: str, message: str = "", *, is_refused: bool = False) -> None:
         """A robot is done with a lease, or would not have it; what it did not run is lent again."""
@@ -216,108 +232,33 @@ class Scheduler:
                 note_loss(self._queue, tell, lease, self._rules)
                 serve_champion(self._queue, lease.robot)
 
-    def _settle_races(self) -> None:
-        by_priority: dict[int, list[Request]] = defaultdict(list)
-        for request in self._queue.requests("queued"):
-            if request.rung is Rung.FULL:
-                by_priority[request.priority].append(request)
-        below = {request.priority for request in self._queue.requests("queued") if request.rung is not Rung.FULL}
-        for priority, requests in by_priority.items():
-            tallies = {request.id: self._queue.tally(request) for request in requests}
-            real, champion = self._queue.real_results(), self._queue.champion()
-            race = judge_requests(
-                requests,
-                tallies,
-                self._rules,
-                real,
-                champion,
-                self._forecast(real),
-                are_more_coming=priority in below,
-            )
-            if race.is_over or not race.standing.is_in_race[: len(requests)].all():
-                with self._queue.change("race", self._now()) as tell:
-                    settle_race(self._queue, tell, race, self._rules, self._now())
+    def _settle_recordings(self) -> None:
+        """Count results whose recording has turned up; call broken those whose recording never did."""
+        for pending, state in self._recordings.settle():
+            with self._queue.change("recording", self._now()) as tell:
+                self._queue.execute("UPDATE results SET recording = ? WHERE episode_id = ?", state, pending.episode_id)
+                tell("recording", {"episode_id": pending.episode_id, "robot": pending.robot, "recording": state})
+                self._follow(tell, pending.request_id)
 
-    def _forecast(self, real: Mapping[str, RealResult]) -> Forecast | None:
-        """What the field lets one expect; evidence that cannot be read leaves a race to its own results."""
-        try:
-            return self._forecaster(real) if self._forecaster else None
-        except OpcError:
-            return None
+    def _follow(self, tell: Tell, request_id: str) -> None:
+        request = self._lending.admit_explorer(tell, self._queue.request(request_id))
+        follow_up(self._queue, tell, request, self._rules)
 
-    def _admit_explorer(self, tell: Tell, request: Request) -> Request:
-        """An exploration slot whose results have convinced the gate goes on as any other request."""
-        if not request.is_exploration or request.state != "queued":
-            return request
-        champion = self._queue.champion()
-        try:
-            decision = self._gate(request, self._queue.real_results(), champion[0] if champion else "")
-        except EvidencePending:
-            return request  # asked again with its next result
-        if decision.verdict is not Verdict.PASS:
-            return request
-        reason = "passed the gate after exploration"
-        self._queue.set_request(request.id, is_exploration=False, reason=reason)
-        body = {"request_id": request.id, "candidate_id": request.candidate_id}
-        tell("admitted", body | {"reasons": decision.reasons})
-        return self._queue.request(request.id)
+    def _lend_free_robots(self) -> None:
+        """Whoever has waited longest first; what does not fit into the budget of a tick is lent in the next."""
+        began_s = time.perf_counter()
+        robots = self._queue.robots()
+        for name in sorted(robots, key=lambda name: self._granted_s.get(name, -math.inf)):
+            if name in self._rules.robots and self._is_free(robots[name]):
+                granted_s = self._steady_s()
+                if self._lending.lend(name, self._sessions.get(name, "")):
+                    self._granted_s[name] = granted_s
+                if time.perf_counter() - began_s > self._lend_budget_s:
+                    return
 
     def _is_free(self, robot: RobotRow) -> bool:
         is_able = robot.state == "ready" and not robot.halted_by and robot.rest_until_ns <= self._now()
         return is_able and all(lease.robot != robot.name for lease in self._queue.open_leases())
-
-    def _lend(self, robot: str) -> None:
-        """Lend a free robot to whoever's turn it is; a gate that has closed since sends the request to a person."""
-        while True:
-            requests = self._queue.requests("queued")
-            tallies = {request.id: self._queue.tally(request) for request in requests}
-            real = self._queue.real_results()
-            batches = self._queue.rows("SELECT count(*) FROM leases WHERE rung != ?", Rung.TWIN)[0][0]
-            work = choose_work(robot, requests, tallies, self._rules, real, batches, self._forecast(real))
-            if work is None:
-                return
-            champion = self._queue.champion()
-            try:
-                decision = self._gate(work.request, real, champion[0] if champion else "")
-            except EvidencePending:
-                return  # nothing is lent on evidence that is still being read
-            if _is_allowed(work.request, decision):
-                self._grant(robot, work)
-                return
-            with self._queue.change("gate closed", self._now()) as tell:
-                reason = "; ".join(decision.reasons)
-                self._queue.set_request(work.request.id, state="waiting", reason=reason, approval="")
-                body = {"request_id": work.request.id, "candidate_id": work.request.candidate_id}
-                tell("gate_closed", body | {"verdict": decision.verdict, "reasons": decision.reasons})
-
-    def _grant(self, robot: str, work: Work) -> None:
-        now_ns, request = self._now(), work.request
-        permit = Permit(
-            permit_id=self._make_id(),
-            lease_id=self._make_id(),
-            candidate_id=request.candidate_id,
-            robot=robot,
-            rung=request.rung,
-            episodes=work.episodes,
-            issued_ns=now_ns,
-            expires_ns=now_ns + round(self._rules.lease.length_s * SECOND_NS),
-            audit_head=self._queue.audit_log.head(),
-            session=self._sessions.get(robot, ""),
-        )
-        self._granted_s[robot] = self._steady_s()
-        text = to_text(sign_permit(permit, self._signer))
-        with self._queue.change("grant", now_ns) as tell:
-            self._queue.execute(
-                "INSERT INTO leases (id, request_id, candidate_id, robot, rung, episodes, state, permit_id, permit,"
-                " granted_ns, expires_ns) VALUES (?, ?, ?, ?, ?, ?, 'granted', ?, ?, ?, ?)",
-                *(permit.lease_id, request.id, request.candidate_id, robot, request.rung, work.episodes),
-                *(permit.permit_id, text, now_ns, permit.expires_ns),
-            )
-            self._queue.execute("UPDATE robots SET serving = ? WHERE name = ?", request.candidate_id, robot)
-            body = {"permit_id": permit.permit_id, "lease_id": permit.lease_id, "request_id": request.id}
-            body |= {"candidate_id": request.candidate_id, "robot": robot, "rung": request.rung, "why": work.why}
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            tell("permit", body | {"episodes": work.episodes, "expires_ns": permit.expires_ns, "sha256": digest})
 
     def _count_towards_rest(self, robot: str) -> None:
         self._queue.execute("UPDATE robots SET since_rest = since_rest + 1 WHERE name = ?", robot)
@@ -336,19 +277,7 @@ def _refuse_damaged_audit_log(queue: Queue, signer: Signer, trusted: TrustedKeys
         write_checkpoint(path, report, signer)
         return
     with queue.change("audit log damaged", now_ns) as tell:
-        tell("ledger_damaged", {"problems": report.problems[:5]})
+        tell("audit_log_damaged", {"problems": report.problems[:5]})
     raise AuditLogDamaged(
         f"{queue.audit_log.path}: {report.problems[0]}; nothing is lent until it is restored from a copy"
     )
-
-
-def _is_allowed(request: Request, decision: Decision) -> bool:
-    if not decision.is_signed:
-        return False
-    if decision.verdict is Verdict.PASS or request.approval == "override":
-        return True
-    if decision.verdict is Verdict.INCONCLUSIVE and request.approval == "approve":
-        return True
-    # Results may cast doubt on a candidate that once passed; the race, not a person, finds out.
-    is_in_doubt = decision.verdict is Verdict.INCONCLUSIVE or request.is_exploration
-    return is_in_doubt and decision.is_explorable

@@ -14,8 +14,16 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
-from opc_ros.deployment.keys import PEOPLE_NAME, Signer, TextSigner, key_id_of, write_private_key
-from opc_ros.deployment.people import PERSONS_ROLES, Role, add_person, load_people, parse_public_key, to_ssh_line
+from opc_ros.deployment.keys import PEOPLE_NAME, BoundSigner, Signer, TextSigner, key_id_of, write_private_key
+from opc_ros.deployment.people import (
+    PERSONS_ROLES,
+    Role,
+    add_person,
+    find_deployments,
+    load_people,
+    parse_public_key,
+    to_ssh_line,
+)
 from opc_ros.errors import DeploymentError
 
 PERSON_SUFFIX = ".person.pem"  # private key of whoever sits at this terminal, as `opc up twin` makes it
@@ -33,7 +41,16 @@ class SignsAs:
 
 
 def find_signer(keys: Path, key_file: Path | None = None, person: str = "") -> SignsAs:
-    """Who signs: by the file given, $OPC_KEY, a key made for this lab, the ssh agent, or ~/.ssh/id_ed25519."""
+    """Who signs: by the file given, $OPC_KEY, a key made for this lab, the ssh agent, or ~/.ssh/id_ed25519.
+
+    What they sign is for the deployment whose keys these are, and for no other.
+    """
+    found = _find_signer(keys, key_file, person)
+    deployments = find_deployments(keys)
+    return SignsAs(found.person, BoundSigner(found.signer, deployments[0])) if deployments else found
+
+
+def _find_signer(keys: Path, key_file: Path | None, person: str) -> SignsAs:
     people = load_people(keys)
     given = key_file or (Path(os.environ["OPC_KEY"]) if os.environ.get("OPC_KEY") else None)
     if given is not None:
@@ -99,6 +116,17 @@ def load_machine_key(folder: Path, name: str) -> Signer | None:
     """The key of a scorer or a robot; None where there is none yet."""
     path = folder / f"{name}{MACHINE_SUFFIX}"
     return load_person_key(path) if path.exists() else None
+
+
+def require_robot_key(keys: Path, robot: str) -> Signer:
+    """The key with which a robot signs what it did."""
+    signer = load_machine_key(keys, robot)
+    if signer is None:
+        raise DeploymentError(
+            f"{keys}: robot {robot} has no key of its own: `opc keys create {keys} --for {robot}`, and "
+            f"where the scheduler runs `opc people add {robot} --key {robot}.pub --role robot`"
+        )
+    return signer
 
 
 def load_person_key(path: Path) -> Signer:

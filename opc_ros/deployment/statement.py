@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from opc_ros.config import parse_config
 from opc_ros.deployment.dsse import Signed, from_text, is_authentic, payload_type, sign_payload, to_text
-from opc_ros.deployment.keys import TextSigner
+from opc_ros.deployment.keys import BoundSigner, TextSigner
 from opc_ros.deployment.people import People, Role
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import StatementRefused
@@ -58,7 +58,7 @@ class LabelBody:
     """Whether an episode succeeded."""
 
     episode_id: str
-    label: Literal["success", "failure", "none"]
+    label: Literal["success", "failure", "none", "excluded"]
     note: str = ""
 
 
@@ -98,6 +98,7 @@ class Statement:
     issued_ns: int
     expires_ns: int
     envelope: str = ""
+    deployment: str = ""  # id of the scheduler's key that it is meant for; empty: said before that was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +110,20 @@ class _Payload:
     nonce: str
     issued_ns: int
     expires_ns: int
+    deployment: str = ""
 
 
-def prepare_statement(kind: Kind, person: str, body: Body, now_ns: int) -> str:
-    """The text to be signed, as DSSE payload of type `TYPE`."""
-    content = _Payload(FORMAT, kind, person, asdict(body), secrets.token_hex(16), now_ns, now_ns + LIFE_NS)
+def prepare_statement(kind: Kind, person: str, body: Body, now_ns: int, deployment: str = "") -> str:
+    """The text to be signed, as DSSE payload of type `TYPE`, for one deployment."""
+    nonce = secrets.token_hex(16)
+    content = _Payload(FORMAT, kind, person, asdict(body), nonce, now_ns, now_ns + LIFE_NS, deployment)
     return canonical_json(asdict(content), is_ascii=True)
 
 
 def sign_statement(kind: Kind, person: str, body: Body, signer: TextSigner, now_ns: int) -> str:
-    """A signed statement as one line of text."""
-    return to_text(sign_payload(TYPE, prepare_statement(kind, person, body, now_ns), signer))
+    """A signed statement as one line of text, for the deployment that the signer is bound to."""
+    deployment = signer.deployment if isinstance(signer, BoundSigner) else ""
+    return to_text(sign_payload(TYPE, prepare_statement(kind, person, body, now_ns, deployment), signer))
 
 
 def read_statement(envelope: str, people: People) -> Statement:
@@ -150,6 +154,12 @@ def check_statement(
     if not now_ns < statement.expires_ns <= statement.issued_ns + LIFE_NS:
         age_s = (now_ns - statement.issued_ns) // SECOND_NS
         raise StatementRefused(f"{statement.kind} by {statement.person}: signed {age_s} s ago, too old: sign it again")
+    if people.deployments and statement.deployment not in people.deployments:
+        meant = f"for deployment {statement.deployment}" if statement.deployment else "for no deployment by name"
+        raise StatementRefused(
+            f"{statement.kind} by {statement.person}: signed {meant}, this is {people.deployments[0]}: "
+            "sign it again with the keys folder of this lab"
+        )
     if not spend_nonce(statement.nonce, statement.expires_ns):
         raise StatementRefused(f"{statement.kind} by {statement.person}: was acted on already: sign a new one")
     return statement
@@ -176,7 +186,8 @@ def _open(signed: Signed, envelope: str, people: People) -> Statement:
     if payload.format != FORMAT or len(payload.nonce) < 16 or len(payload.nonce) > 128:
         raise StatementRefused(f"{payload.kind}: format {payload.format}, expected {FORMAT} with a nonce")
     body = parse_config(payload.body, BODIES[payload.kind], where=f"{payload.kind}", error=StatementRefused)
-    return Statement(payload.kind, payload.person, body, payload.nonce, payload.issued_ns, payload.expires_ns, envelope)
+    times = (payload.issued_ns, payload.expires_ns)
+    return Statement(payload.kind, payload.person, body, payload.nonce, *times, envelope, payload.deployment)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.queue_reader import QueueReader
 from opc_ros.deployment.queue_rows import Lease, Request
+from opc_ros.deployment.recordings import Recording
 
 
 def describe_deployment(queue: QueueReader, now_ns: int, request_id: str = "") -> dict[str, Any]:
@@ -42,9 +43,24 @@ def describe_deployment(queue: QueueReader, now_ns: int, request_id: str = "") -
             }
             for robot in queue.robots().values()
         ],
+        "recordings": {"count_unrecorded": bool(queue.fact("counts_unrecorded")), "results": queue.recordings()},
         "revoked_permits": queue.rows("SELECT count(*) FROM revoked")[0][0],
         "audit_log": dataclasses.asdict(find_head(DeploymentFolder(queue.folder).audit_log)),
     }
+
+
+def describe_recordings(document: Mapping[str, Any]) -> list[str]:
+    """One line for each thing a person must know about results and their recordings; none where all is as it should."""
+    found, results = document["recordings"], document["recordings"]["results"]
+    lines = ["the rules let episodes count that nobody recorded"] if found["count_unrecorded"] else []
+    for state, says in (
+        (Recording.NOT_ASKED, "results counted without asking for their recording"),
+        (Recording.PENDING, "results wait until their recording is committed"),
+        (Recording.MISSING, "results do not count: their recording was never committed"),
+    ):
+        if results.get(state):
+            lines.append(f"{results[state]} {says}")
+    return lines
 
 
 def _describe_lease(lease: Lease, names: Mapping[str, str]) -> dict[str, Any]:
@@ -55,7 +71,8 @@ def _describe_request(queue: QueueReader, request: Request, real: dict[str, Real
     tally = queue.tally(request)
     result = real.get(request.candidate_id, RealResult(0, 0))
     low, high = success_interval(result.successes, result.trials)
-    return dataclasses.asdict(request) | {
+    told = {name: value for name, value in dataclasses.asdict(request).items() if name != "identity"}
+    return told | {
         "on_this_rung": dataclasses.asdict(tally),
         "real": {
             "successes": result.successes,

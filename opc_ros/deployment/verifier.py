@@ -141,7 +141,7 @@ class PermitVerifier:
             )
         if permit.session != self._session:
             raise PermitOutdated(
-                f"permit {permit.permit_id}: is for another start of this robot; the rest is lent anew"
+                f"permit {permit.permit_id}: is for another start of this robot; a new one covers the rest"
             )
 
     def _check_moment(self, permit: Permit) -> None:

@@ -33,7 +33,7 @@ class Robot:
 
     def restart(self) -> None:
         self.journal = RobotJournal(self.folder / "journal.db", self.clock())
-        self.audit_log = AuditLog(self.folder / "ledger.jsonl")
+        self.audit_log = AuditLog(self.folder / "audit.jsonl")
         self.verifier = PermitVerifier(
             "arm1",
             frozenset({Rung.REDUCED, Rung.FULL}),

@@ -19,7 +19,15 @@ from opc_ros.deployment.permit import Permit, Rung
 from opc_ros.deployment.queue import Queue, ignore_moment
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.race import RaceRules
-from opc_ros.deployment.rules import Ladder, LeaseRules, RestRules, RobotRules, RungRules, SchedulerRules
+from opc_ros.deployment.rules import (
+    Ladder,
+    LeaseRules,
+    RecordingRules,
+    RestRules,
+    RobotRules,
+    RungRules,
+    SchedulerRules,
+)
 from opc_ros.deployment.scheduler import Scheduler
 from opc_ros.deployment.verifier import PermitVerifier
 from opc_ros.errors import PermitRefused
@@ -36,6 +44,7 @@ def make_rules(**changes: object) -> SchedulerRules:
         "race": RaceRules(batch_episodes=2, budget_episodes=100, explore_every=0),
         "request_episodes": 4,
         "exploration_episodes": 2,
+        "recording": RecordingRules(required=False),
     }
     return SchedulerRules(**(values | changes))  # type: ignore[arg-type]
 
@@ -63,7 +72,7 @@ class FakeRobot:
             frozenset(Rung(rung) for rung in rungs),
             lambda: load_trusted_keys(keys),
             self.journal,
-            AuditLog(folder / name / "ledger.jsonl"),
+            AuditLog(folder / name / "audit.jsonl"),
             clock,
         )
         self.running: Permit | None = None
@@ -115,7 +124,7 @@ class Fleet:
     def open_queue(self) -> Queue:
         return Queue(
             self.folder / "state",
-            AuditLog(self.folder / "state" / "ledger.jsonl", self.signer),
+            AuditLog(self.folder / "state" / "audit.jsonl", self.signer),
             probe=lambda moment: self.probe(moment),
         )
 

@@ -35,7 +35,8 @@ GATE = {
 def shift(episode: Episode, start_ns: int) -> Episode:
     """The same episode, begun at another time."""
     steps = (
-        replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns)) for step in episode.steps
+        replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns))  # type: ignore[type-var]
+        for step in episode.steps
     )
     return replace(episode, steps=tuple(steps))
 
@@ -49,6 +50,8 @@ def make_lab(
     request_episodes: int = 4,
     batch_episodes: int = 2,
     heartbeat_s: float = 3.0,
+    must_be_recorded: bool = False,
+    recording_wait_s: float = 20.0,
 ) -> list[Candidate]:
     """Everything the scheduler and the runners need below `folder`; robots maps names to rungs."""
     create_keys(folder / "deployment" / "keys")
@@ -76,6 +79,7 @@ def make_lab(
         "lease": {"heartbeat_s": heartbeat_s, "grace_s": 5.0, "length_s": 600.0},
         "rest": {"after_episodes": 100_000, "pause_s": 0.0},
         "race": {"batch_episodes": batch_episodes, "budget_episodes": 100_000, "explore_every": 0},
+        "recording": {"required": must_be_recorded, "wait_s": recording_wait_s},
         "request_episodes": request_episodes,
     }
     (folder / "scheduler.yaml").write_text(yaml.safe_dump(rules))

@@ -18,7 +18,7 @@ from opc_ros.errors import AuditLogDamaged, DeploymentError
 @pytest.fixture
 def written(tmp_path: Path, signer: Signer) -> Path:
     """A signed audit log with five lines."""
-    path = tmp_path / "ledger.jsonl"
+    path = tmp_path / "audit.jsonl"
     audit_log = AuditLog(path, signer)
     for number in range(1, 6):
         audit_log.append("decision", {"number": number}, at_ns=number)
@@ -120,14 +120,14 @@ def test_a_crash_between_line_and_head_file_is_no_problem(written: Path, signer:
 
 
 def test_a_body_longer_than_a_block_is_read_back(tmp_path: Path) -> None:
-    audit_log = AuditLog(tmp_path / "ledger.jsonl")
+    audit_log = AuditLog(tmp_path / "audit.jsonl")
     audit_log.append("long", {"text": "x" * 300_000}, at_ns=1)
     assert audit_log.append("next", {}, at_ns=2).n == 2
     assert check_audit_log(audit_log.path, None).is_whole
 
 
 def test_two_writers_take_turns(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
+    path = tmp_path / "audit.jsonl"
     program = (
         "import sys; from pathlib import Path; from opc_ros.deployment.audit_log import AuditLog\n"
         "audit_log = AuditLog(Path(sys.argv[1]))\n"
@@ -140,7 +140,7 @@ def test_two_writers_take_turns(tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_loses_no_acknowledged_line(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
+    path = tmp_path / "audit.jsonl"
     program = (
         "import sys; from pathlib import Path; from opc_ros.deployment.audit_log import AuditLog\n"
         "audit_log = AuditLog(Path(sys.argv[1]))\n"

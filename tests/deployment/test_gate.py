@@ -245,3 +245,43 @@ def test_a_floor_that_no_result_can_trigger_is_refused_when_the_file_is_read(tmp
     (tmp_path / "scheduler.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"not even 0 successes in 20 episodes would show less than 20%; set .* 0.29"):
         load_scheduler_rules(tmp_path / "scheduler.yaml")
+
+
+@pytest.mark.parametrize("file", ["gate.yaml", "gate_demo.yaml"])
+@pytest.mark.parametrize("scores", [(0.3, 0.25, 0.2), (0.9, 0.0, 0.0), (0.001, 0.0, -0.001), (0.0, 0.0, 0.0)])
+def test_three_candidates_of_which_nothing_has_run_never_pass_whatever_their_scores(
+    file: str, scores: tuple[float, float, float]
+) -> None:
+    """First of three untrained networks is no evidence: with a rank alone, all three would be in the top three."""
+    rules = replace(load_config(CONFIG / file, GateRules), metric="soft_opc", resamples=100)
+    facts = replace(FACTS, episodes=1000, successes=400)
+    ranking = make_ranking(1.0, 1.0, 1.0, top_k=3, episodes=1000, successes=400)
+    placed = tuple(
+        replace(each, score=score, score_interval=(score - 0.1, score + 0.1))
+        for each, score in zip(ranking.candidates, scores, strict=True)
+    )
+    for name in "abc":
+        decision = decide(name, replace(ranking, candidates=placed), facts, rules, now_ns=NOW_NS)
+        assert decision.verdict is Verdict.INCONCLUSIVE
+        assert verdict_of(decision, "floor") is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("chance", "verdict", "words"),
+    [
+        (1.0, Verdict.PASS, "agrees with the rest"),
+        (0.005, Verdict.INCONCLUSIVE, "by luck with probability 0.005; does it recognise recorded frames? Below 0.01"),
+        (1e-9, Verdict.FAIL, "Below 0.0001 the rules say no"),
+    ],
+)
+def test_a_score_that_hidden_episodes_do_not_confirm_goes_to_a_person_or_fails(
+    chance: float, verdict: Verdict, words: str
+) -> None:
+    plain = make_ranking(1.0, 0.5, hidden_episodes=100)
+    first = replace(plain.candidates[0], hidden_chance=chance)
+    ranking = replace(plain, candidates=(first, *plain.candidates[1:]))
+    decision = decide(first.candidate_id, ranking, FACTS, RULES, now_ns=NOW_NS)
+    (finding,) = [each for each in decision.findings if each.rule == "hidden"]
+    assert finding.verdict is verdict
+    assert words in finding.sentence
+    assert f"the 100 of {ranking.episodes} episodes that nobody is told of" in finding.sentence

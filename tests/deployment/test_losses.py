@@ -77,7 +77,7 @@ def test_a_robot_that_loses_lease_after_lease_is_halted_until_a_person_resumes_i
 
 
 def test_an_audit_log_is_found_whole_while_it_is_written_to(folder: Path, signer: Signer) -> None:
-    log = AuditLog(folder / "ledger.jsonl", signer)
+    log = AuditLog(folder / "audit.jsonl", signer)
     log.append("first", {}, 1)
     keys = {signer.key_id: signer.private_key.public_key()}
     is_over = threading.Event()
@@ -96,7 +96,7 @@ def test_an_audit_log_is_found_whole_while_it_is_written_to(folder: Path, signer
 
 
 def test_a_checkpoint_spares_what_was_checked_and_finds_what_is_new(folder: Path, signer: Signer) -> None:
-    log = AuditLog(folder / "ledger.jsonl", signer)
+    log = AuditLog(folder / "audit.jsonl", signer)
     keys = {signer.key_id: signer.private_key.public_key()}
     for number in range(5):
         log.append("line", {"n": number}, number)
@@ -113,11 +113,11 @@ def test_a_checkpoint_spares_what_was_checked_and_finds_what_is_new(folder: Path
 
 @pytest.mark.parametrize("damage", ["longer", "empty", "other"])
 def test_a_checkpoint_that_was_tampered_with_does_not_count(folder: Path, signer: Signer, damage: str) -> None:
-    log = AuditLog(folder / "ledger.jsonl", signer)
+    log = AuditLog(folder / "audit.jsonl", signer)
     keys = {signer.key_id: signer.private_key.public_key()}
     log.append("line", {}, 1)
     write_checkpoint(log.path, check_audit_log(log.path, keys), signer)
-    path = folder / "ledger.jsonl.checked"
+    path = folder / "audit.jsonl.checked"
     text = path.read_text()
     path.write_text({"longer": text.replace("entries", "entries1"), "empty": "", "other": "{}"}[damage])
     assert read_checkpoint(log.path, keys) is None

@@ -14,7 +14,7 @@ from opc_ros.errors import DeploymentError, DiskFull, OpcError
 
 
 def open_queue(folder: Path) -> Queue:
-    return Queue(folder, AuditLog(folder / "ledger.jsonl"))
+    return Queue(folder, AuditLog(folder / "audit.jsonl"))
 
 
 def change_often(queue: Queue) -> None:
@@ -91,6 +91,6 @@ def test_a_full_disk_under_the_audit_log_loses_no_event(filled: Path, monkeypatc
             tell("decision", {"text": "while full"})
     with queue.change("test", 2) as tell:
         tell("decision", {"text": "after"})
-    lines = (filled / "ledger.jsonl").read_text().splitlines()
+    lines = (filled / "audit.jsonl").read_text().splitlines()
     assert sum("while full" in line for line in lines) == 1
     assert "after" in lines[-1]

@@ -106,6 +106,22 @@ def test_a_lease_sent_again_goes_on_where_it_was_and_repeats_nothing(
     assert len([1 for kind, _, _ in sink.told if kind == "begin"]) == 3
 
 
+def test_answers_that_are_no_numbers_end_the_lease_and_are_told_as_a_safety_event(
+    robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink
+) -> None:
+    told: list[str] = []
+
+    @ScriptedPlayer
+    def answer_nan(seen: Observation) -> GraspAction:
+        raise CandidateError("returned NaN or infinity for 3 of 64 actions")
+
+    asked = {"why_not_begin": lambda: None, "why_to_stop": lambda: None}
+    runner = LeaseRunner(robot.verifier, robot.journal, sink, **asked, tell_overrun=told.append)
+    report = runner.run(check(robot, issue), arm, answer_nan, seed=3)
+    assert (report.end, [episode.outcome for episode in report.episodes]) == (End.BROKEN_OFF, ["aborted"])
+    assert told == ["returned NaN or infinity for 3 of 64 actions"]
+
+
 def test_a_revocation_stops_within_the_episode(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink, signer: Signer
 ) -> None:

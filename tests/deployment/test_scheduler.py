@@ -43,7 +43,7 @@ def run_until_done(fleet: Fleet, most: int = 300) -> int:
 
 
 def kinds(fleet: Fleet) -> list[str]:
-    return [entry.kind for entry in read_audit_log(fleet.folder / "state" / "ledger.jsonl")]
+    return [entry.kind for entry in read_audit_log(fleet.folder / "state" / "audit.jsonl")]
 
 
 def test_a_candidate_climbs_the_ladder_and_becomes_champion(fleet: Fleet) -> None:
@@ -55,7 +55,7 @@ def test_a_candidate_climbs_the_ladder_and_becomes_champion(fleet: Fleet) -> Non
     assert fleet.queue.champion() == ("a", 0.1)
     told = [kind for kind in kinds(fleet) if kind in ("request", "permit", "climbed", "champion")]
     assert told == ["request", "permit", "climbed", "permit", "climbed", "permit", "permit", "champion"]
-    assert check_audit_log(fleet.folder / "state" / "ledger.jsonl", None).is_whole
+    assert check_audit_log(fleet.folder / "state" / "audit.jsonl", None).is_whole
 
 
 def test_nothing_moves_a_real_arm_before_the_twin_is_done(fleet: Fleet) -> None:
@@ -102,7 +102,7 @@ def test_a_refused_request_runs_only_with_an_override_that_names_person_and_reas
     decide_request(fleet.queue, "q-a", "override", "bob", "demo for visitors", fleet.clock())
     run_until_done(fleet)
     assert len(fleet.executed()) == 8
-    override = next(e for e in read_audit_log(fleet.folder / "state" / "ledger.jsonl") if e.kind == "override")
+    override = next(e for e in read_audit_log(fleet.folder / "state" / "audit.jsonl") if e.kind == "override")
     assert override.body["person"] == "bob"
     assert override.body["reason"] == "demo for visitors"
 
@@ -149,7 +149,7 @@ def test_a_request_for_one_episode_makes_no_champion(fleet: Fleet) -> None:
     run_until_done(fleet)
     assert fleet.queue is not None
     assert fleet.queue.champion() is None
-    told = next(e for e in read_audit_log(fleet.folder / "state" / "ledger.jsonl") if e.kind == "no_champion")
+    told = next(e for e in read_audit_log(fleet.folder / "state" / "audit.jsonl") if e.kind == "no_champion")
     assert told.body["why"] == "nobody has run the 4 episodes at full speed that a champion needs"
 
 
@@ -175,7 +175,7 @@ def test_a_champion_stays_when_its_challenger_is_hardly_better(folder: Path) -> 
         ask(fleet, name)
         run_until_done(fleet)
     assert fleet.queue.champion() == ("old", 0.1)
-    told = [e.body["why"] for e in read_audit_log(fleet.folder / "state" / "ledger.jsonl") if e.kind == "no_champion"]
+    told = [e.body["why"] for e in read_audit_log(fleet.folder / "state" / "audit.jsonl") if e.kind == "no_champion"]
     assert "the rules ask for 0.95" in told[0]
 
 
@@ -336,11 +336,11 @@ def test_an_older_scheduler_is_shut_out_where_file_locks_do_not_reach(fleet: Fle
 def test_an_edited_audit_log_stops_lending_and_is_told(fleet: Fleet) -> None:
     ask(fleet, "a")
     fleet.kill()
-    audit_log = fleet.folder / "state" / "ledger.jsonl"
+    audit_log = fleet.folder / "state" / "audit.jsonl"
     audit_log.write_text(audit_log.read_text().replace('"requested_by":"ada"', '"requested_by":"eve"'))
     with pytest.raises(AuditLogDamaged, match="was changed after it was written; nothing is lent"):
         fleet.start()
-    assert kinds(fleet)[-1] == "ledger_damaged"
+    assert kinds(fleet)[-1] == "audit_log_damaged"
     assert fleet.executed() == []
 
 

@@ -25,7 +25,7 @@ class Killed(BaseException):
 
 def assert_all_ran_once(folder: Path, queue: Queue) -> None:
     """One request: 1 episode on the twin, 1 at reduced and 2 at full speed, each once and each counted."""
-    audit_log = folder / "state" / "ledger.jsonl"
+    audit_log = folder / "state" / "audit.jsonl"
     rows = queue.rows("SELECT rung, count(*) FROM results GROUP BY rung")
     assert {row[0]: row[1] for row in rows} == {"twin": 1, "reduced": 1, "full": 2}
     assert queue.request("q-a").state == "done"
@@ -87,7 +87,7 @@ def play_through_troubles(folder: Path, die_at: set[int]) -> list[str]:
     assert sorted(counted) == sorted(executed)
     assert [request.state for request in fleet.queue.requests()] == ["done", "rejected"]
     assert not fleet.queue.open_leases()
-    audit_log = folder / "state" / "ledger.jsonl"
+    audit_log = folder / "state" / "audit.jsonl"
     assert check_audit_log(audit_log, load_trusted_keys(folder / "keys")).is_whole
     changes = [entry.body["change"] for entry in read_audit_log(audit_log)]
     assert changes == list(range(1, fleet.queue.rows("SELECT count(*) FROM events")[0][0] + 1))
@@ -120,7 +120,7 @@ def test_killed_by_the_system_until_it_gets_through(folder: Path) -> None:
         assert len(codes) < 15
     assert set(codes) == {0, -signal.SIGKILL}
     journals = [RobotJournal(folder / name / "journal.db", 0) for name in ("twin", "arm1")]
-    queue = Queue(folder / "state", AuditLog(folder / "state" / "ledger.jsonl"))
+    queue = Queue(folder / "state", AuditLog(folder / "state" / "audit.jsonl"))
     leases = [row[0] for row in queue.rows("SELECT id FROM leases")]
     assert sum(len(journal.episodes_of(lease)) for journal in journals for lease in leases) == 4
     assert_all_ran_once(folder, queue)

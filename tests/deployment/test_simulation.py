@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opc_ros.cli.deploy import published_table
+from opc_ros.cli.deploy_simulation import published_table
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.race_alternatives import choose_by_equal_allocation
 from opc_ros.deployment.simulation import SuccessTable, read_success_table, simulate_races, simulate_table

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from opc_ros.deployment.dsse import from_text, payload_type, sign_payload, to_text
-from opc_ros.deployment.keys import Signer, key_id_of
+from opc_ros.deployment.keys import Signer, create_keys, key_id_of
 from opc_ros.deployment.people import add_person, load_people, parse_public_key, read_public_key, remove_person
 from opc_ros.deployment.signing import find_signer, list_agent_keys, load_person_key, make_person_key
 from opc_ros.deployment.statement import (
@@ -28,6 +28,7 @@ from opc_ros.deployment.statement import (
     NonceMemory,
     RequestBody,
     check_statement,
+    read_statement,
     sign_statement,
 )
 from opc_ros.errors import ConfigError, DeploymentError, StatementRefused
@@ -177,3 +178,23 @@ def test_a_file_that_is_no_ed25519_key_is_one_line(text: str) -> None:
     with pytest.raises(DeploymentError) as refused:
         parse_public_key(text)
     assert "\n" not in str(refused.value)
+
+
+def test_what_was_said_to_one_deployment_counts_in_no_other(tmp_path: Path) -> None:
+    """Two labs that trust the same person: a statement overheard in one is worth nothing in the other."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    own = create_keys(here).key_id
+    other = create_keys(there).key_id
+    make_person_key(here, "ada")
+    key_file = here / "ada.person.pem"
+    add_person(there, "ada", load_person_key(key_file).private_key.public_key(), ("approver",))
+    signs = find_signer(here, key_file)
+    envelope = sign_statement("approve", signs.person, APPROVAL, signs.signer, NOW)
+    assert check(here, envelope).deployment == own
+    with pytest.raises(StatementRefused, match=f"signed for deployment {own}, this is {other}"):
+        check(there, envelope)
+    unbound = sign_statement("approve", "ada", APPROVAL, load_person_key(key_file), NOW)
+    with pytest.raises(StatementRefused, match="signed for no deployment by name"):
+        check(here, unbound)
+    # What was said and acted on before statements named a deployment stays evidence.
+    assert read_statement(unbound, load_people(here)).person == "ada"

@@ -25,7 +25,7 @@ def play_troubled(fleet: Fleet) -> None:
     scheduler = fleet.start()
     queue = fleet.queue
     assert queue is not None
-    troubles: tuple[tuple[str, Callable[[Fleet, Queue, Scheduler], None]], ...] = (
+    troubles: tuple[tuple[str, Callable[[Fleet, Queue, Scheduler], object]], ...] = (
         ("request", _ask),
         ("approve", lambda fleet, queue, _: _decide(fleet, queue, "q-a", "approve")),
         ("halt", _halt),

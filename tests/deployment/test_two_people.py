@@ -1,0 +1,29 @@
+"""Where the rules ask for two people to override the gate, one of them alone changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
+from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.statement import DecisionBody, Statement
+from tests.deployment.fleet import Fleet, make_rules, say
+
+
+def test_an_override_by_one_of_two_people_lends_nothing(folder: Path) -> None:
+    fleet = Fleet(folder, make_rules(override_people=2))
+    fleet.start()
+    queue = fleet.queue
+    assert queue is not None
+    asked = NewRequest(candidate_id="a", name="a", path="", score=0.1, requested_by="ada")
+    assert submit_request(queue, fleet.rules, asked, say(Verdict.FAIL), "q-a", fleet.clock()).state == "refused"
+
+    def override(person: str, nonce: str) -> str:
+        said = Statement("override", person, DecisionBody("q-a", "trust me"), nonce, 0, 1, "{}")
+        return decide_request(queue, "q-a", "override", person, "trust me", fleet.clock(), said, 2).state
+
+    assert override("ada", "n1") == "waiting"
+    assert override("ada", "n2") == "waiting"  # the same person twice is still one
+    fleet.round()
+    assert not queue.open_leases()
+    assert override("grace", "n3") == "queued"
