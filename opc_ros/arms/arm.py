@@ -47,11 +47,11 @@ class Arm(Protocol):
         ...
 
     def stop(self, reason: str) -> None:
-        """Hold at once; nothing moves until `release`."""
+        """Hold at once; nothing moves until the stop is lifted."""
         ...
 
     def release(self) -> None:
-        """Lift a stop."""
+        """Lift a stop; raises ArmStopped where only a person may, with a signed release."""
         ...
 
     def close(self) -> None:

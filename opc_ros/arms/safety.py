@@ -10,7 +10,8 @@ from opc_ros.errors import ArmStopped
 class StopSwitch:
     """A stop that stays until it is lifted.
 
-    Stopping always counts, whatever the clocks say; lifting counts only if it was said after the stop.
+    A stop is known by when it was said. Stopping always counts, whatever the clocks say; lifting counts only if it
+    names the newest stop.
     """
 
     def __init__(self, arm: str) -> None:
@@ -19,9 +20,18 @@ class StopSwitch:
         self._pressed_ns = 0
 
     @property
+    def arm(self) -> str:
+        return self._arm
+
+    @property
     def reason(self) -> str | None:
         """Why the arm is stopped; None while it is not."""
         return self._reason
+
+    @property
+    def pressed_ns(self) -> int:
+        """When the newest stop was said."""
+        return self._pressed_ns
 
     def press(self, reason: str, stamp_ns: int) -> bool:
         """Stop, and tell whether that is news."""
@@ -32,8 +42,8 @@ class StopSwitch:
         return is_news
 
     def lift(self, stamp_ns: int) -> bool:
-        """Allow motion again, and tell whether that is news."""
-        is_news = self._reason is not None and stamp_ns >= self._pressed_ns
+        """Allow motion again if this is the newest stop, and tell whether that is news."""
+        is_news = self._reason is not None and stamp_ns == self._pressed_ns
         if is_news:
             self._reason = None
         return is_news

@@ -22,21 +22,22 @@ def test_a_pressed_stop_refuses_until_it_is_lifted():
         switch.refuse_if_pressed()
     assert not switch.press("again", stamp_ns=11)
     assert switch.reason == "door opened"
-    assert switch.lift(stamp_ns=12)
+    assert switch.lift(stamp_ns=11)
     switch.refuse_if_pressed()
 
 
-def test_a_release_that_is_older_than_the_stop_is_ignored():
+def test_a_release_of_another_stop_than_the_newest_is_ignored():
     switch = StopSwitch("arm1")
     switch.press("door opened", stamp_ns=20)
     assert not switch.lift(stamp_ns=19)
+    assert not switch.lift(stamp_ns=21)
     assert switch.reason == "door opened"
 
 
 def test_a_stop_counts_even_if_its_clock_is_behind():
     switch = StopSwitch("arm1")
     switch.press("door opened", stamp_ns=20)
-    switch.lift(stamp_ns=30)
+    assert switch.lift(stamp_ns=20)
     assert switch.press("gate opened", stamp_ns=25)
     assert switch.reason == "gate opened"
 
