@@ -32,7 +32,10 @@ def main() -> int:
                 print(*log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
                 print(f"build_interfaces: {command[0]} failed; the whole log is {log}", file=sys.stderr)
                 return 1
-    print(f"  took {time.monotonic() - started:.0f} s")
+    seconds = time.monotonic() - started
+    print(f"  took {seconds:.0f} s")
+    with (prefix / ".phases").open("a") as file:
+        file.write(f"interfaces {seconds:.1f}\n")
     return 0
 
 

@@ -7,13 +7,15 @@ import importlib.metadata
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from opc_ros.bringup.domain import read_domain
 from opc_ros.bringup.key_checks import missing_keys
-from opc_ros.errors import SetupError
+from opc_ros.bringup.lab import commanded_topics, load_arm, load_lab
+from opc_ros.errors import OpcError, SetupError
 
 SMALLEST_FREE_GB = 5.0
 
@@ -28,8 +30,18 @@ class SystemCheck:
     remedy: str = ""
 
 
-def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_topic: str = "") -> Iterator[SystemCheck]:
-    """Look at everything, cheapest first; `find_cameras` gives the image topics somebody publishes now."""
+def check_machine(
+    store: Path,
+    find_cameras: Callable[[], list[str]],
+    camera_topic: str = "",
+    *,
+    lab: Path | str = "lab.yaml",
+    find_obeyed: Callable[[Iterable[str]], list[str]] = lambda topics: [],
+) -> Iterator[SystemCheck]:
+    """Look at everything, cheapest first; `find_cameras` gives the image topics somebody publishes now.
+
+    `find_obeyed` gives those of some topics that somebody other than a gateway listens to in the lab's domain.
+    """
     yield _check_python()
     ros = _check_ros()
     yield ros
@@ -41,6 +53,7 @@ def check_machine(store: Path, find_cameras: Callable[[], list[str]], camera_top
     yield _check_disk(store)
     for detail, remedy in missing_keys(Path("deployment"), Path("robots")):
         yield SystemCheck("keys", "missing", detail, remedy)
+    yield _check_arms(lab, find_obeyed if ros.status == "ok" else lambda topics: [])
     if ros.status == "ok":
         yield _check_camera(find_cameras, camera_topic)
 
@@ -126,6 +139,23 @@ def _check_disk(store: Path) -> SystemCheck:
         return SystemCheck("disk", "ok", f"{free_gb:.0f} GB free for {store}")
     detail = f"{free_gb:.1f} GB free for {store}, expected {SMALLEST_FREE_GB:.0f}"
     return SystemCheck("disk", "missing", detail, "free some room, or give --store a larger disk")
+
+
+def _check_arms(lab: Path | str, find_obeyed: Callable[[Iterable[str]], list[str]]) -> SystemCheck:
+    """In which ROS domain each arm's driver belongs, and that none is in the lab's, where everybody could move it."""
+    try:
+        found = load_lab(lab)
+        domains = found.arm_domains(read_domain(os.environ))
+        topics = {topic: name for name in found.robots for topic in commanded_topics(name, load_arm(lab, name))}
+    except OpcError as error:
+        return SystemCheck("arms", "missing", str(error), f"correct {lab}")
+    reached = find_obeyed(topics)
+    if reached:
+        robot = topics[reached[0]]
+        detail = f"{robot}: its driver is in the lab's ROS domain, where everybody could move it"
+        return SystemCheck("arms", "missing", detail, f"start that driver with ROS_DOMAIN_ID={domains[robot]}")
+    named = ", ".join(f"{robot} in ROS domain {domain}" for robot, domain in domains.items())
+    return SystemCheck("arms", "ok", f"drivers belong there: {named}")
 
 
 def _check_camera(find_cameras: Callable[[], list[str]], wanted: str) -> SystemCheck:

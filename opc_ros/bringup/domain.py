@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from opc_ros.errors import SetupError
 
 LARGEST_DOMAIN = 232  # above it, DDS has no port numbers left
 LARGEST_QUIET_DOMAIN = 101  # above it, ports may collide with those Linux hands out
+ARMS_OF_A_LAB = 8
 
 
 def read_domain(environment: Mapping[str, str]) -> int:
@@ -21,6 +23,29 @@ def read_domain(environment: Mapping[str, str]) -> int:
     if not text.isdecimal() or int(text) > LARGEST_DOMAIN:
         raise SetupError(f"ROS_DOMAIN_ID is {text!r}, expected a whole number from 0 to {LARGEST_DOMAIN}")
     return int(text)
+
+
+def share_out_domains(lab: int, given: Mapping[str, int | None]) -> dict[str, int]:
+    """A domain for each arm of a lab: the one given for it, or else the next one nobody has.
+
+    They are counted down from the last quiet one, eight further down for each lab, so that labs of one machine differ.
+    """
+    taken = {lab, *(domain for domain in given.values() if domain is not None)}
+    found: dict[str, int] = {}
+    candidates = ((LARGEST_QUIET_DOMAIN - (ARMS_OF_A_LAB * lab + n) % LARGEST_QUIET_DOMAIN) for n in itertools.count())
+    for robot, domain in given.items():
+        found[robot] = domain if domain is not None else next(each for each in candidates if each not in taken)
+        taken.add(found[robot])
+    return found
+
+
+@contextmanager
+def claim_domains(domains: Iterable[int], system: str) -> Iterator[None]:
+    """Hold several at once, or none."""
+    with ExitStack() as held:
+        for domain in sorted(set(domains)):
+            held.enter_context(claim_domain(domain, system))
+        yield
 
 
 @contextmanager
@@ -41,10 +66,11 @@ def claim_domain(domain: int, system: str) -> Iterator[None]:
 
 
 @contextmanager
-def claim_free_domain(system: str) -> Iterator[dict[str, str]]:
-    """Hold a domain no other system has; gives the environment that keeps nodes in it and on this machine."""
+def claim_free_domain(system: str, robots: Iterable[str] = ()) -> Iterator[dict[str, str]]:
+    """Hold a domain no other system has, and its arms'; gives the environment that keeps nodes in it and here."""
     for domain in range(LARGEST_QUIET_DOMAIN, 0, -1):
-        claim = claim_domain(domain, system)
+        arms = share_out_domains(domain, dict.fromkeys(robots))
+        claim = claim_domains([domain, *arms.values()], system)
         try:
             claim.__enter__()
         except SetupError:

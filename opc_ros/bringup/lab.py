@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.config_files import find_config
+from opc_ros.bringup.domain import LARGEST_DOMAIN, share_out_domains
 from opc_ros.config import load_config, parse_config
 from opc_ros.deployment.rules import RungName, SchedulerRules
 from opc_ros.documents import parse_yaml, read_bytes
@@ -26,6 +27,8 @@ class LabRobot:
     camera: str = ""  # image topic
     gripper: dict[str, float] = field(default_factory=dict)  # open_m, closed_m, held_from_m, held_to_m
     store: str = ""  # validation store its recorder writes to; empty: the lab's
+    arm_domain: int | None = None  # ROS domain of driver, guard and gateway; none: counted down from 101
+    arm_discovery: Literal["localhost", "subnet"] = "localhost"  # subnet: the driver runs on another machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,22 @@ class Lab:
     def __post_init__(self) -> None:
         if not self.robots:
             raise ValueError("robots: expected at least one")
-        for name in self.robots:
+        for name, robot in self.robots.items():
             if not (name.isidentifier() and name.isascii()):
                 raise ValueError(f"robot {name!r}: expected a name of letters, digits and underscores")
+            if robot.arm_domain is not None and not 0 <= robot.arm_domain <= LARGEST_DOMAIN:
+                raise ValueError(f"robot {name}: arm_domain {robot.arm_domain}, expected from 0 to {LARGEST_DOMAIN}")
+
+    def arm_domains(self, domain: int) -> dict[str, int]:
+        """The ROS domain of each arm, in a lab that talks in this one."""
+        domains = share_out_domains(domain, {name: robot.arm_domain for name, robot in self.robots.items()})
+        for robot, own in domains.items():
+            if own == domain:
+                raise SetupError(
+                    f"robot {robot}: arm_domain {own} is the lab's ROS_DOMAIN_ID, where everybody could move the arm: "
+                    "give it another"
+                )
+        return domains
 
 
 WIDTHS = ("open_m", "closed_m", "held_from_m", "held_to_m")

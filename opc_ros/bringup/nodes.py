@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 
 # Program name, as `ros2 run opc_ros <program>` and launch files use it -> module with a main().
 PROGRAMS: Mapping[str, str] = {
+    "arm_gateway": "opc_ros.ros.arm_gateway_node",
     "arm_guard": "opc_ros.ros.arm_guard_node",
     "behaviour": "sim_bridge.behaviour_node",
     "collector": "opc_ros.ros.collector_node",
     "console": "opc_ros.ros.console_node",
+    "notifier": "opc_ros.ros.notifier_node",
     "policy_runner": "opc_ros.ros.policy_runner_node",
     "recorder": "opc_ros.ros.recorder_node",
     "scheduler": "opc_ros.ros.scheduler_node",
@@ -22,11 +24,11 @@ PROGRAMS: Mapping[str, str] = {
 }
 
 # Started again when they die, for whatever waits for them is safe without them: a guard that is down holds its arm.
-# Nothing that moves an arm is among them.
-RESTARTED: frozenset[str] = frozenset({"arm_guard", "recorder", "scheduler", "scorer"})
+# Nothing that moves an arm by itself is among them: a gateway that comes back knows no lease.
+RESTARTED: frozenset[str] = frozenset({"arm_gateway", "arm_guard", "recorder", "scheduler", "scorer"})
 
 # They only serve whoever plays: once all others have played what they were told to, there is nothing left for them.
-SERVANTS: frozenset[str] = frozenset({"arm_guard", "recorder", "twin"})
+SERVANTS: frozenset[str] = frozenset({"arm_gateway", "arm_guard", "recorder", "twin"})
 
 Parameter = bool | int | float | str
 
@@ -39,6 +41,7 @@ class NodeSpec:
     namespace: str = ""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     remappings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)  # beside the caller's
 
     def __post_init__(self) -> None:
         if self.program not in PROGRAMS:

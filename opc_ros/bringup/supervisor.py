@@ -24,6 +24,7 @@ PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
 )
 
 
+SERVED_S = 1.0  # from those who play to those who serve them
 RESTART_AFTER_S = 5.0  # a node that ends with an error sooner cannot start at all
 RESTART_WINDOW_S = 600.0
 MOST_RESTARTS = 3  # in that time
@@ -34,6 +35,11 @@ class Startable(Protocol):
 
     @property
     def label(self) -> str: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What it has beside the caller's."""
+        ...
 
     def command(self) -> list[str]: ...
 
@@ -62,6 +68,7 @@ class Supervisor:
         self._is_servant = is_servant
         self._is_restarted = is_restarted
         self._restarts: dict[str, list[float]] = {}  # label -> when it was started again
+        self._asked: set[int] = set()  # processes that were told to end
         self._started_s: dict[int, float] = {}  # process -> when it was started
         self._environment = {**os.environ, **(environment or {})}
         self._nodes = tuple(nodes)
@@ -134,14 +141,20 @@ class Supervisor:
         return all(child.poll() is not None for _, child in self._children)
 
     def stop(self) -> None:
-        """Ask every node to end, then insist."""
+        """Ask every node to end, those first whom others serve, then insist."""
+        self._ask_served()
         for signum, patience_s in PATIENCE:
             running = [(node, child) for node, child in self._children if child.poll() is None]
             if not running:
                 break
             for node, child in running:
-                if signum is not signal.SIGINT:
-                    self._say(node, f"still running: sending {signum.name}")
+                if signum is signal.SIGINT:
+                    # Once, and to the node alone, which ends its own children: more would only startle them.
+                    if child.pid not in self._asked:
+                        self._asked.add(child.pid)
+                        child.send_signal(signum)
+                    continue
+                self._say(node, f"still running: sending {signum.name}")
                 _signal_group(child.pid, signum)
             deadline = time.monotonic() + patience_s
             for _, child in running:
@@ -152,11 +165,23 @@ class Supervisor:
         for reader in self._readers:
             reader.join(timeout=1.0)
 
+    def _ask_served(self) -> None:
+        """Whoever plays ends before its arm, gateway and recorder do, so that nobody misses anybody."""
+        served = [child for node, child in self._children if not self._is_servant(node) and child.poll() is None]
+        if len(served) == len(self._children):
+            return
+        for child in served:
+            self._asked.add(child.pid)
+            child.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + SERVED_S
+        for child in served:
+            _wait_until(child, deadline)
+
     def _start(self, node: Startable) -> None:
         with _signals_held_back():
             child = subprocess.Popen(
                 node.command(),
-                env=self._environment,
+                env={**self._environment, **node.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

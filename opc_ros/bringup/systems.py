@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from opc_ros.arms.settings import ArmSettings
+from opc_ros.bringup.domain import read_domain
 from opc_ros.bringup.lab import Lab, load_arm, load_lab, refuse_shared_arms
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
-from opc_ros.bringup.twin_lab import prepare_twin_lab
+from opc_ros.bringup.system_arguments import DEPLOYMENT, LAB_ROBOTS, LOOP, POLICY, ROBOTS, STORE, TWIN
+from opc_ros.bringup.twin_lab import prepare_people, prepare_twin_lab
 from opc_ros.config import load_config
 from opc_ros.errors import SetupError
 
@@ -17,6 +20,7 @@ SEEDS_APART = 1_000_000  # each twin has its own stretch of seeds
 # One machine that simulates arms, scores and schedules may leave a process waiting for seconds; a real arm's must not.
 COMMAND_TIMEOUT_S = 15.0
 PATIENCE_WITH_TWINS: Mapping[str, Parameter] = {"heartbeat_s": 15.0, "recorder_timeout_s": 60.0}
+GATEWAYS_PATIENCE_WITH_TWINS: Mapping[str, Parameter] = {"silence_s": COMMAND_TIMEOUT_S, "stale_s": 5.0}
 
 
 MODES = ("deploy", "collect")
@@ -50,8 +54,11 @@ def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = [] if is_collecting else [*_central_nodes(arguments, lab)]
     for robot in robots:
         nodes += _collecting_side(arguments, lab, robot) if is_collecting else _robot_side(arguments, lab, robot)
-        kept = str(Path(read_folder(arguments, "state")) / robot)
-        nodes.append(NodeSpec("arm_guard", robot, {"arm_config": _arm_file(arguments), "state": kept}))
+        kept = _state(arguments, robot)
+        guard: dict[str, Parameter] = {"state": str(kept), "keys": str(kept / "keys")}
+        guard["arm_config"] = _arm_file(arguments)
+        nodes.append(NodeSpec("arm_guard", robot, guard, environment=_arm_environment(lab, robot)))
+        nodes.append(_gateway(arguments, lab, robot))
     return tuple(nodes)
 
 
@@ -62,9 +69,14 @@ def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = [*_central_nodes(arguments, lab)]
     for number, robot in enumerate(robots):
         nodes += _robot_side(arguments, lab, robot, patience=PATIENCE_WITH_TWINS)
-        nodes.append(_twin_arm(arguments, robot, number))
+        nodes.append(_twin_arm(arguments, robot, number, _arm_environment(lab, robot)))
+        nodes.append(_gateway(arguments, lab, robot, GATEWAYS_PATIENCE_WITH_TWINS))
         if episodes:
-            nodes.append(_behaviour(arguments, robot, number, episodes))
+            signed: dict[str, Parameter] = {
+                "gateway": str(_socket_folder(arguments, robot)),
+                "keys": str(Path(read_folder(arguments, "deployment")) / "keys"),
+            }
+            nodes.append(_behaviour(arguments, robot, number, episodes, signed))
     return tuple(nodes)
 
 
@@ -146,9 +158,10 @@ def _robot_side(
     arguments: Mapping[str, str], lab: Lab, robot: str, patience: Mapping[str, Parameter] | None = None
 ) -> list[NodeSpec]:
     """What runs for each robot: who records, and who checks permits and runs candidates."""
-    state = Path(read_folder(arguments, "state")) / robot
+    state = _state(arguments, robot)
     runner: dict[str, Parameter] = {
         "arm_config": _arm_file(arguments),
+        "gateway": str(_socket_folder(arguments, robot)),
         "rungs": ",".join(lab.robots[robot].rungs),
         "keys": str(state / "keys"),
         "state": str(state),
@@ -160,9 +173,10 @@ def _robot_side(
 
 def _collecting_side(arguments: Mapping[str, str], lab: Lab, robot: str) -> list[NodeSpec]:
     """What runs for each robot before there is anything to rank: who records, and who plays what a person allows."""
-    state = Path(read_folder(arguments, "state")) / robot
+    state = _state(arguments, robot)
     collector: dict[str, Parameter] = {
         "arm_config": _arm_file(arguments),
+        "gateway": str(_socket_folder(arguments, robot)),
         "policy": arguments["policy"],
         "state": str(state),
         "keys": str(state / "keys"),
@@ -172,6 +186,38 @@ def _collecting_side(arguments: Mapping[str, str], lab: Lab, robot: str) -> list
         "seed": read_integer(arguments, "seed"),
     }
     return [_recorder(arguments, robot, _own_store(arguments, lab, robot)), NodeSpec("collector", robot, collector)]
+
+
+def _gateway(
+    arguments: Mapping[str, str], lab: Lab, robot: str, patience: Mapping[str, Parameter] | None = None
+) -> NodeSpec:
+    """The one way from the lab's domain to the arm's."""
+    state = _state(arguments, robot)
+    parameters: dict[str, Parameter] = {
+        "arm_config": _arm_file(arguments),
+        "arm_domain": lab.arm_domains(read_domain(os.environ))[robot],
+        "arm_discovery": lab.robots[robot].arm_discovery,
+        "rungs": ",".join(lab.robots[robot].rungs),
+        "keys": str(state / "keys"),
+        "state": str(state),
+        **(patience or {}),
+    }
+    return NodeSpec("arm_gateway", robot, parameters)
+
+
+def _arm_environment(lab: Lab, robot: str) -> dict[str, str]:
+    """What keeps a driver or guard in the arm's own domain."""
+    domain = lab.arm_domains(read_domain(os.environ))[robot]
+    discovery = lab.robots[robot].arm_discovery.upper()
+    return {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": discovery}
+
+
+def _socket_folder(arguments: Mapping[str, str], robot: str) -> Path:
+    return _state(arguments, robot) / "gateway"
+
+
+def _state(arguments: Mapping[str, str], robot: str) -> Path:
+    return Path(read_folder(arguments, "state")) / robot
 
 
 def _own_store(arguments: Mapping[str, str], lab: Lab, robot: str) -> str:
@@ -187,13 +233,23 @@ def _recorder(arguments: Mapping[str, str], robot: str, store: str, keys: str = 
         "keys": keys,
         "image_topic": arm.camera.topic,
         "image_kind": "compressed" if arm.camera.is_compressed else "raw",
+        "joint_topic": arm.joint_states,
         "held_from_m": arm.gripper.held_from_m,
         "held_to_m": arm.gripper.held_to_m,
     }
     return NodeSpec("recorder", robot, parameters)
 
 
-def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec:
+def _people(arguments: Mapping[str, str], robot: str) -> str:
+    """Where a twin and whoever drives it find the people who may release it: at the robot, or at the lab's keys."""
+    if "state" in arguments:
+        return str(_state(arguments, robot) / "keys")
+    return str(Path(read_folder(arguments, "deployment")) / "keys")
+
+
+def _twin_arm(
+    arguments: Mapping[str, str], robot: str, number: int, environment: Mapping[str, str] | None = None
+) -> NodeSpec:
     parameters: dict[str, Parameter] = {
         "arm_config": _arm_file(arguments),
         "world": arguments["world"],
@@ -203,11 +259,14 @@ def _twin_arm(arguments: Mapping[str, str], robot: str, number: int) -> NodeSpec
         "camera_hz": read_number(arguments, "camera_hz"),
         "joint_state_hz": read_number(arguments, "joint_state_hz"),
         "command_timeout_s": COMMAND_TIMEOUT_S,
+        "keys": _people(arguments, robot),
     }
-    return NodeSpec("twin", robot, parameters)
+    return NodeSpec("twin", robot, parameters, environment=environment or {})
 
 
-def _behaviour(arguments: Mapping[str, str], robot: str, number: int, episodes: int) -> NodeSpec:
+def _behaviour(
+    arguments: Mapping[str, str], robot: str, number: int, episodes: int, more: Mapping[str, Parameter] | None = None
+) -> NodeSpec:
     """Who drives an arm while there is no candidate to drive it."""
     parameters: dict[str, Parameter] = {
         "arm_config": _arm_file(arguments),
@@ -216,31 +275,11 @@ def _behaviour(arguments: Mapping[str, str], robot: str, number: int, episodes: 
         "seed": read_integer(arguments, "seed") + SEEDS_APART * number,
         "episodes": episodes,
         "recorder_timeout_s": PATIENCE_WITH_TWINS["recorder_timeout_s"],
+        "keys": _people(arguments, robot),
+        **(more or {}),
     }
     return NodeSpec("behaviour", robot, parameters)
 
-
-ROBOTS = Argument("robots", "arm1", "names of the robots, separated by commas; each gets a namespace")
-LAB_ROBOTS = Argument("robots", "", "names of the robots, separated by commas; empty: all of the lab file")
-STORE = Argument("store", "store", "folder of the validation store")
-TWIN = (
-    Argument("world", "pseudo_real", "world of the twins; sim_bridge/worlds.py names them"),
-    Argument("image_size", "472", "width and height of the images in pixels"),
-    Argument("real_time_factor", "1", "speed of the twin relative to real time"),
-    Argument("camera_hz", "10", "images each second"),
-    Argument("joint_state_hz", "100", "joint states each second; fewer spare a busy machine"),
-    Argument("seed", "0", "of the first layout of the first robot"),
-)
-LOOP = (
-    Argument("store", "", "folder of the validation store; empty: the lab file's"),
-    Argument("candidates", "candidates", "folder of registered candidates"),
-    Argument("scores", "scores", "folder of rankings and their reports"),
-    Argument("deployment", "deployment", "folder of keys, queue and audit log, where the scheduler runs"),
-    Argument("state", "robots", "folder with one folder for each robot: its public keys and journal"),
-    Argument("rescore_s", "0", "how often the scorer looks for new episodes and candidates; 0: only when asked"),
-    Argument("console", "8640", "port of the live page, or one of the next few if it is taken; 0: no page"),
-)
-POLICY = Argument("policy", "better", "behaviour policy that collects; sim_bridge/behaviour.py names them")
 
 SYSTEMS: tuple[System, ...] = (
     System(
@@ -249,7 +288,7 @@ SYSTEMS: tuple[System, ...] = (
         arguments=(
             ROBOTS,
             STORE,
-            Argument("seed", "0", "what the first robot does follows from it; the next ones count on"),
+            Argument("seed", "0", "seed of the first robot; the next ones count up from it"),
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
         ),
         build=_scripted,
@@ -260,12 +299,14 @@ SYSTEMS: tuple[System, ...] = (
         arguments=(
             ROBOTS,
             STORE,
+            DEPLOYMENT,
             *TWIN,
             POLICY,
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
             Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
         ),
         build=_collect,
+        make_files=prepare_people,
     ),
     System(
         name="hardware",
@@ -288,7 +329,7 @@ SYSTEMS: tuple[System, ...] = (
     ),
     System(
         name="twin",
-        summary="The same with a twin behind driver topics for each arm; what it needs on disk is made.",
+        summary="The same with a twin behind driver topics for each arm; folders and keys it needs are created.",
         arguments=(
             Argument("lab", "lab_twin.yaml", "robots, arms, cameras, rungs and stores: a path, or a file of config/"),
             LAB_ROBOTS,

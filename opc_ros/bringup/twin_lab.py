@@ -11,9 +11,8 @@ from opc_ros.bringup.system import read_folder
 def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store: Path) -> tuple[str, ...]:
     """Make the store, the registry and the keys that are not there yet; one line for each."""
     from opc_ros.deployment.keys import PRIVATE_NAME, create_keys, export_people, export_public_keys
-    from opc_ros.deployment.people import load_people
     from opc_ros.deployment.signed_ranking import SCORER
-    from opc_ros.deployment.signing import PERSON_SUFFIX, login_name, make_machine_key, make_person_key
+    from opc_ros.deployment.signing import make_machine_key
     from opc_ros.store import open_store
 
     candidates = Path(read_folder(arguments, "candidates"))
@@ -23,9 +22,7 @@ def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store:
     keys = Path(read_folder(arguments, "deployment")) / "keys"
     if not (keys / PRIVATE_NAME).is_file():
         made.append(f"made {keys}, key {create_keys(keys).key_id}, which twins trust")
-    if not load_people(keys).people:
-        signs = make_person_key(keys, login_name())
-        made.append(f"made {keys / (signs.person + PERSON_SUFFIX)}, with which `opc` signs what you say here")
+    made += prepare_people(arguments)
     make_machine_key(keys, SCORER, "scorer", keys)
     for robot in robots:
         trusted = Path(read_folder(arguments, "state")) / robot / "keys"
@@ -35,3 +32,15 @@ def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store:
             export_public_keys(keys, trusted)
         export_people(keys, trusted)
     return tuple(made)
+
+
+def prepare_people(arguments: Mapping[str, str]) -> tuple[str, ...]:
+    """Make a key for whoever sits at this terminal where the lab knows nobody yet, for instance to release a stop."""
+    from opc_ros.deployment.people import load_people
+    from opc_ros.deployment.signing import PERSON_SUFFIX, login_name, make_person_key
+
+    keys = Path(read_folder(arguments, "deployment")) / "keys"
+    if load_people(keys).people:
+        return ()
+    signs = make_person_key(keys, login_name())
+    return (f"made {keys / (signs.person + PERSON_SUFFIX)}, with which `opc` signs what you say here",)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 from opc_ros.arms.arm import Arm, ScriptedArm
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.lab import load_arm
+from opc_ros.deployment.arm_lease import LeaseRequest
+from opc_ros.deployment.keys import TextSigner
 from opc_ros.deployment.permit import Rung
+from opc_ros.ros.arm_link import WayMaker
+from opc_ros.ros.arm_way import DirectWay
+from opc_ros.ros.gateway_way import make_gateway_way
 from opc_ros.ros.ros_arm import RosArm
 
 ArmKind = Literal["ros", "scripted"]
@@ -28,7 +35,11 @@ class ArmConnection:
         now: Callable[[], int],
         episode: Callable[[], str],
         why_to_stop: Callable[[], str | None],
+        keys: Path,
+        gateway: str = "",
+        signer: TextSigner | None = None,
     ) -> None:
+        """`gateway` is the folder of its socket, if the arm has one; `signer` has the robot's key."""
         self._robot = robot
         self._kind = kind
         self._config = config
@@ -37,9 +48,23 @@ class ArmConnection:
         self._now = now
         self._episode = episode
         self._why_to_stop = why_to_stop
+        self._keys = keys
+        self._gateway, self._signer = gateway, signer
+        self._shown = LeaseRequest(robot, "permit")
         self._taken: tuple[Rung, Arm] | None = None
 
-    def take(self, rung: Rung) -> Arm:
+    @contextmanager
+    def lent(self, rung: Rung, shown: LeaseRequest) -> Iterator[Arm]:
+        """The arm for as long as a permit is used, which the gateway is shown before every episode."""
+        self._shown = shown
+        arm = self._take(rung)
+        try:
+            yield arm
+        finally:
+            if isinstance(arm, RosArm):
+                arm.rest()
+
+    def _take(self, rung: Rung) -> Arm:
         if self._taken is not None and self._taken[0] is rung:
             return self._taken[1]
         self.close()
@@ -47,7 +72,13 @@ class ArmConnection:
             made: Arm = ScriptedArm(self._robot, image_size=self._image_size, now=self._now)
         else:
             settings = scale_speed(load_arm(self._config, self._robot), self._share(rung))
-            made = RosArm(settings, episode=self._episode, why_to_stop=self._why_to_stop)
+            made = RosArm(
+                settings,
+                episode=self._episode,
+                why_to_stop=self._why_to_stop,
+                make_way=self._choose_way(),
+                keys=self._keys,
+            )
         self._taken = (rung, made)
         return made
 
@@ -55,6 +86,9 @@ class ArmConnection:
         if self._taken is not None:
             self._taken[1].close()
             self._taken = None
+
+    def _choose_way(self) -> WayMaker:
+        return make_gateway_way(self._gateway, lambda: self._shown, self._signer) if self._gateway else DirectWay
 
     def _share(self, rung: Rung) -> float:
         return self._reduced_speed if rung is Rung.REDUCED else 1.0

@@ -54,24 +54,27 @@ class GuardSettings:
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
     arm_config: str = described(
-        "", "arm or lab file that says how the arm is reached; if given, it goes for the next three"
+        "", "arm or lab file that says how the arm is reached; if given, it replaces the next three"
     )
     joint_names: tuple[str, str, str, str, str, str, str] = described(
         ("A1", "A2", "A3", "A4", "A5", "A6", "A7"), "as the driver calls them"
     )
-    joint_states: str = described("joint_states", "where the driver tells them")
+    joint_states: str = described("joint_states", "topic on which the driver publishes them")
     controller: str = described("joint_trajectory_controller", "takes trajectories on <controller>/joint_trajectory")
-    heartbeat_timeout_s: float = described(0.3, "without heartbeats the arm is held", low=0.05, high=60)
-    measurement_timeout_s: float = described(0.5, "without joint states the guard is blind", low=0.02, high=60)
-    hold_unheard: bool = described(True, "hold an arm that moves though no heartbeats are heard; false: only report it")
+    heartbeat_timeout_s: float = described(0.3, "the arm is held after this long without heartbeats", low=0.05, high=60)
+    measurement_timeout_s: float = described(
+        0.5, "without joint states for this long the guard cannot hold the arm", low=0.02, high=60
+    )
+    hold_unheard: bool = described(True, "hold an arm that moves although no heartbeats arrive; false: only report it")
     rest_rad_s: float = described(0.02, "a joint slower than this is at rest", low=1e-4, high=0.5)
     state: str = described("", "folder in which a stop is kept until it is released; empty: it ends with this node")
+    keys: str = described("", "folder with the people whose signed releases lift a stop; empty: nobody's do")
     hold_age_s: float = described(0.1, "an arm is told to stay only where it was measured this recently", low=0.01)
-    stamp_tolerance_s: float = described(1.0, "joint states older than this by their stamp are not believed", low=0.01)
+    stamp_tolerance_s: float = described(1.0, "joint states with an older timestamp are ignored", low=0.01)
 
 
 class ArmGuardNode(OpcNode[GuardSettings]):
-    """Holds a real arm when its commander falls silent or a stop is told, from a process of its own."""
+    """Holds a real arm when its commander falls silent or a stop arrives, from a process of its own."""
 
     NAME = "arm_guard"
     SETTINGS = GuardSettings
@@ -116,7 +119,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
 
     def start(self) -> None:
         memory = StopMemory(Path(self._settings.state)) if self._settings.state else None
-        self._stop = StopChannel(self, self._switch, self._reporter, self._hold, memory)
+        self._stop = StopChannel(self, self._switch, self._reporter, self._hold, self._settings.keys, memory)
         self._started_s = time.monotonic()
         self._timer = create_steady_timer(self, 1.0 / CHECK_HZ, self._on_timer)
 

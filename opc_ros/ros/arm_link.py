@@ -1,57 +1,40 @@
-"""The ROS side of an arm: what was measured last, what is sent, and who may move it now."""
+"""The ROS side of an arm: what is heard of it, what is sent, and who may move it now."""
 
 from __future__ import annotations
 
 import atexit
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from pathlib import Path
 
-import numpy as np
 import rclpy
 from opc_interfaces.msg import SafetyEvent
-from opc_interfaces.srv import LayOutBin
 from rclpy.context import Context
-from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
-from std_msgs.msg import Header
 
 from opc_ros.arms.frozen_camera import FrozenCamera
 from opc_ros.arms.safety import StopSwitch, Watchdog
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory, plan_hold
 from opc_ros.episode import Frame
-from opc_ros.errors import ArmError, ArmLost, EpisodeError, EpisodeStopped, OutOfReach, SetupError
+from opc_ros.errors import ArmError, ArmLost, EpisodeError, EpisodeStopped, OpcError, OutOfReach
 from opc_ros.ros import convert, topics
-from opc_ros.ros.gripper import make_gripper
+from opc_ros.ros.arm_measurements import ArmMeasurements
+from opc_ros.ros.arm_way import ArmWay, DirectWay
 from opc_ros.ros.guard_word import GuardWord
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
 from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
-from opc_ros.ros.trajectory_outlet import make_outlet
 
-T = TypeVar("T")
-
-HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when an image was taken
-FAREWELL = Duration(seconds=0.5)  # what was said last must not die with this process
-FEWEST = 3  # measurements by which stillness is told
 PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
 
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """An image, with the monotonic time at which it came in."""
-
-    at_s: float
-    frame: Frame
+WayMaker = Callable[[Node, ArmSettings, Callable[[str], None]], ArmWay]
 
 
 class ArmLink:
@@ -62,15 +45,19 @@ class ArmLink:
         settings: ArmSettings,
         episode: Callable[[], str] | None = None,
         why_to_stop: Callable[[], str | None] | None = None,
+        make_way: WayMaker = DirectWay,
+        keys: Path | None = None,
     ) -> None:
-        """`why_to_stop` is asked all through every motion: with a reason the arm holds and the motion is broken off."""
+        """`why_to_stop` is asked all through every motion: with a reason the arm holds and the motion is broken off.
+
+        `make_way` makes the way that commands take; what is measured always comes over ROS. `keys` has the people whose
+        releases lift a stop; without it none does.
+        """
         settings = self.settings = settings.with_full_names()
         self.switch = StopSwitch(settings.robot)
         self._limits = settings.joint_limits()
-        self._changed = threading.Condition()
-        self._readings: deque[tuple[float, JointReading]] = deque(maxlen=HISTORY)
-        self._apertures: deque[tuple[float, float]] = deque(maxlen=HISTORY)
-        self._newest: Received | None = None
+        self.measured = ArmMeasurements()
+        self._changed = self.measured.changed
         self._watchdog = Watchdog("joint states", settings.measurement_timeout_s, time.monotonic)
         self._why_to_stop = why_to_stop or (lambda: None)
         self._eye = FrozenCamera()
@@ -86,11 +73,10 @@ class ArmLink:
             start_parameter_services=False,
         )
         self.safety = SafetyReporter(self._node, settings.robot, episode)
-        self.stop = StopChannel(self._node, self.switch, self.safety, self.hold)
+        self.stop = StopChannel(self._node, self.switch, self.safety, self.hold, keys)
         try:
-            self.gripper = make_gripper(self._node, settings.gripper)
-            self._commands = make_outlet(self._node, settings, self._note_fault)
-        except SetupError:
+            self._way = make_way(self._node, settings, self._note_fault)
+        except OpcError:
             self._node.destroy_node()
             rclpy.try_shutdown(context=self._context)
             raise
@@ -111,10 +97,7 @@ class ArmLink:
         self._is_closing.set()
         self._thread.join(timeout=2.0)
         self.hold()
-        self._commands.flush(FAREWELL)
-        # A heartbeat without stamp: the driver need not worry that no more come.
-        self._heartbeats.publish(Header(frame_id=self.settings.robot))
-        self._heartbeats.wait_for_all_acked(FAREWELL)
+        self._way.close()
         self._executor.shutdown()
         self._node.destroy_node()
         rclpy.try_shutdown(context=self._context)
@@ -122,12 +105,22 @@ class ArmLink:
     def now_ns(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)
 
+    def begin(self) -> None:
+        """Ask for leave to move through one episode, and wait until everybody is there."""
+        self._way.begin()
+        self.connect()
+
+    def rest(self) -> None:
+        """No episode runs: hold, and give the leave back."""
+        self.hold()
+        self._way.rest()
+
     def connect(self) -> None:
         """Wait for driver, gripper and camera, and forget an earlier loss."""
         with self._changed:
             deadline = time.monotonic() + self.settings.connect_timeout_s
             while missing := self._find_missing():
-                if self._fault and not self._readings:
+                if self._fault and not self.measured.has_joints:
                     raise ArmError(f"arm {self.settings.robot}: {self._fault}")
                 if time.monotonic() >= deadline:
                     raise ArmLost(
@@ -171,53 +164,18 @@ class ArmLink:
 
     def reading(self) -> JointReading:
         """Joints as measured last."""
-        if not self._readings:
+        if not self.measured.has_joints:
             raise ArmLost(f"arm {self.settings.robot}: {self._fault or self._watchdog.describe()}")
-        return self._readings[-1][1]
+        return self.measured.reading()
 
     def reading_at(self, stamp_ns: int) -> JointReading:
         """Joints as measured nearest to a time."""
-        with self._changed:
-            self.reading()
-            return min((reading for _, reading in self._readings), key=lambda r: abs(r.stamp_ns - stamp_ns))
-
-    def joint_travel_rad(self, seconds: float, since_s: float) -> float:
-        """How far the joint that moved most has moved within the last seconds; infinite if they were not watched.
-
-        Only what came in since a moment (monotonic) counts, such as when a motion was sent.
-        """
-        recent = self._last_positions(seconds, since_s)
-        return float(max(abs(positions - recent[-1]).max() for positions in recent)) if recent else float("inf")
-
-    def joint_drift_rad(self, seconds: float, since_s: float) -> float:
-        """How far the joint that drifted most has got on average, between two halves of the last seconds."""
-        recent = self._last_positions(seconds, since_s)
-        if not recent:
-            return float("inf")
-        older, newer = recent[: len(recent) // 2], recent[len(recent) // 2 :]
-        return float(abs(np.mean(newer, axis=0) - np.mean(older, axis=0)).max())
-
-    def _last_positions(self, seconds: float, since_s: float) -> list[np.ndarray]:
-        with self._changed:
-            return [reading.positions_rad for _, reading in _last(self._readings, seconds, since_s)]
-
-    def aperture_m(self) -> float:
-        """The gripper's opening as measured last."""
-        return self._apertures[-1][1]
-
-    def aperture_travel_m(self, seconds: float, since_s: float) -> float:
-        """How far the opening has changed within the last seconds; infinite if it was not watched."""
-        with self._changed:
-            recent = [aperture for _, aperture in _last(self._apertures, seconds, since_s)]
-        return max(recent) - min(recent) if recent else float("inf")
+        self.reading()
+        return self.measured.reading_at(stamp_ns)
 
     def frame_after(self, stamp_ns: int) -> Frame | None:
         """The newest image, if it was stamped later and has not lain here for too long."""
-        newest = self._newest
-        if newest is None:
-            return None
-        is_fresh = time.monotonic() - newest.at_s <= self.settings.camera.timeout_s
-        return newest.frame if is_fresh and newest.frame.stamp_ns > stamp_ns else None
+        return self.measured.frame_after(stamp_ns, self.settings.camera.timeout_s)
 
     def send(self, trajectory: Trajectory) -> None:
         """The one place from which the arm is moved: what its limits do not allow is refused, never sent."""
@@ -228,15 +186,20 @@ class ArmLink:
         with self._changed:
             # Under the lock, so that no trajectory follows the hold of a stop.
             self.refuse_if_unfit()
-            self._beat()
-            self._commands.send(trajectory_to_msg(trajectory, self.settings.joint_names))
+            self._way.beat()
+            self._way.send(trajectory_to_msg(trajectory, self.settings.joint_names))
+
+    def grip(self, aperture_m: float) -> None:
+        """Send the fingers to an opening, without waiting."""
+        self.refuse_if_unfit()
+        self._way.grip(aperture_m)
 
     def hold(self) -> None:
         """Stay where the arm was measured last, unless that is too long ago to be true."""
         with self._changed:
-            if self._readings and not self._watchdog.is_expired:
-                hold = plan_hold(self._readings[-1][1].positions_rad)
-                self._commands.send(trajectory_to_msg(hold, self.settings.joint_names))
+            if self.measured.has_joints and not self._watchdog.is_expired:
+                hold = plan_hold(self.measured.reading().positions_rad)
+                self._way.send(trajectory_to_msg(hold, self.settings.joint_names))
             self._changed.notify_all()
 
     def report(self, kind: int, detail: str) -> None:
@@ -244,20 +207,10 @@ class ArmLink:
 
     def lay_out(self, seed: int) -> None:
         """Have a simulated bin filled."""
-        name = self.settings.lay_out
-        timeout_s = self.settings.connect_timeout_s
-        if not self._lay_out.wait_for_service(timeout_sec=timeout_s):
-            raise ArmLost(f"arm {self.settings.robot}: no service {name} within {timeout_s:g} s: is this a twin?")
+        name, timeout_s = self.settings.lay_out, self.settings.connect_timeout_s
         # While it fills its bin, a twin measures nothing.
         self._watchdog.rest()
-        done = threading.Event()
-        future = self._lay_out.call_async(LayOutBin.Request(seed=seed))
-        future.add_done_callback(lambda _: done.set())
-        if not done.wait(timeout_s):
-            raise ArmLost(f"arm {self.settings.robot}: service {name} gave no answer within {timeout_s:g} s")
-        answer = future.result()
-        if not answer.success:
-            raise ArmError(f"arm {self.settings.robot}: {name}: {answer.message}")
+        self._way.lay_out(seed, timeout_s)
         laid_out_ns = self.now_ns()
         is_back = self.wait_for(
             lambda: self.reading().stamp_ns > laid_out_ns, timeout_s=timeout_s, may_be_unguarded=True
@@ -268,30 +221,26 @@ class ArmLink:
 
     def _connect_topics(self) -> None:
         node, settings = self._node, self.settings
-        self._heartbeats = node.create_publisher(Header, "heartbeat", 10)
         node.create_subscription(JointState, settings.joint_states, self._on_joints, qos_profile_sensor_data)
         node.create_subscription(JointState, settings.gripper.state, self._on_gripper, qos_profile_sensor_data)
-        picture = CompressedImage if settings.camera.is_compressed else Image
-        quality = topics.pictures(is_reliable=settings.camera.is_reliable)
-        node.create_subscription(picture, settings.camera.topic, self._on_frame, quality)
+        image_class = CompressedImage if settings.camera.is_compressed else Image
+        quality = topics.images(is_reliable=settings.camera.is_reliable)
+        node.create_subscription(image_class, settings.camera.topic, self._on_frame, quality)
         self._guard = GuardWord(node, settings.guard, settings.guard_timeout_s, self._wake)
-        self._lay_out = node.create_client(LayOutBin, settings.lay_out or "lay_out")
         create_steady_timer(node, 1.0 / settings.heartbeat_hz, self._on_timer)
 
     def _find_missing(self) -> list[str]:
-        settings = self.settings
+        settings, measured = self.settings, self.measured
         wanted = (
-            (bool(self._readings) and not self._watchdog.is_expired, f"no joint states on {settings.joint_states}"),
-            (self._commands.is_connected, f"nobody listens on {self._commands.name}"),
-            (bool(self._apertures), f"no {settings.gripper.joint} on {settings.gripper.state}"),
-            (self.gripper.is_connected, f"nobody listens on {settings.gripper.command}"),
-            (self._newest is not None, f"no images on {settings.camera.topic}"),
+            (measured.has_joints and not self._watchdog.is_expired, f"no joint states on {settings.joint_states}"),
+            (measured.has_aperture, f"no {settings.gripper.joint} on {settings.gripper.state}"),
+            (measured.has_frame, f"no images on {settings.camera.topic}"),
             (
                 self._guard.allows_motion,
                 f"no guard on {settings.guard} that hears us{self._guard.reason}",
             ),
         )
-        return [line for is_there, line in wanted if not is_there]
+        return [*(line for is_there, line in wanted if not is_there), *self._way.find_missing()]
 
     def _wake(self) -> None:
         with self._changed:
@@ -308,9 +257,12 @@ class ArmLink:
         if complaint := self._stale(reading.stamp_ns, self.settings.measurement_timeout_s):
             self._note_fault(f"joint states {complaint}")
             return
+        if (rivals := self._node.count_publishers(self.settings.joint_states)) > 1:
+            self._lose_once(f"{rivals} publishers of {self.settings.joint_states}, expected one")
+            return
         with self._changed:
             self._watchdog.feed()
-            self._readings.append((time.monotonic(), reading))
+            self.measured.keep_joints(reading)
             self._changed.notify_all()
 
     def _on_gripper(self, msg: JointState) -> None:
@@ -318,7 +270,7 @@ class ArmLink:
         if gripper.joint in msg.name and len(msg.position) == len(msg.name):
             aperture = msg.position[list(msg.name).index(gripper.joint)] * gripper.metres_per_unit
             with self._changed:
-                self._apertures.append((time.monotonic(), float(aperture)))
+                self.measured.keep_aperture(float(aperture))
                 self._changed.notify_all()
 
     def _on_frame(self, msg: CompressedImage | Image) -> None:
@@ -331,8 +283,10 @@ class ArmLink:
             self._note_fault(f"images {complaint}")
             return
         with self._changed:
-            self._newest = Received(time.monotonic(), frame)
-            if self._readings and (line := self._eye.see(frame.data, self.reading_at(frame.stamp_ns).positions_rad)):
+            self.measured.keep_frame(frame)
+            if self.measured.has_joints and (
+                line := self._eye.see(frame.data, self.reading_at(frame.stamp_ns).positions_rad)
+            ):
                 self._lose(line)
             self._changed.notify_all()
 
@@ -342,22 +296,26 @@ class ArmLink:
         return f"stamped {age_s:.2f} s ago, allowed {allowed_s:.2f}" if abs(age_s) > allowed_s else ""
 
     def _on_timer(self) -> None:
-        self._beat()
+        self._way.beat()
         self._look_after_driver()
-
-    def _beat(self) -> None:
-        self._heartbeats.publish(convert.header(self.now_ns(), self.settings.robot))
 
     def _look_after_driver(self) -> None:
         with self._changed:
             if silence := self._watchdog.bark():
                 self._lose(silence)
+            if ended := self._way.why_lost():
+                self._lose_once(ended)
 
     def _look_after_guard(self) -> None:
         """The arm goes on only while its guard says that it watches: one that is blind, holds or is gone ends it."""
         with self._changed:
             if not self._lost and not self._guard.allows_motion:
                 self._lose(self._guard.complaint)
+
+    def _lose_once(self, why: str) -> None:
+        with self._changed:
+            if not self._lost:
+                self._lose(why)
 
     def _lose(self, why: str) -> None:
         self._lost = why
@@ -369,16 +327,3 @@ class ArmLink:
         if line != self._fault:
             self._fault = line
             self.report(SafetyEvent.FAULT, line)
-
-
-def _last(measured: Sequence[tuple[float, T]], seconds: float, since_s: float) -> list[tuple[float, T]]:
-    """What was measured in the last seconds, or the last few times if a busy driver measures seldom.
-
-    Empty where there is too little since the moment given.
-    """
-    from_s = time.monotonic() - seconds
-    since = [each for each in measured if each[0] >= since_s]
-    if len(since) < FEWEST or from_s < since_s:
-        return []
-    recent = [each for each in since if each[0] >= from_s]
-    return recent if len(recent) >= FEWEST else since[-FEWEST:]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from opc_interfaces.msg import RobotStatus
@@ -29,9 +29,9 @@ class Performance:
     arm: Arm
     player: Player
     listener: BehaviourEpisodes
-    seed: int  # of the first episode; the next ones count on
+    seed: int  # seed of the first episode; the next ones count up from it
     episodes: int  # 0: until stopped
-    attempts: int  # after so many broken episodes in a row the program ends
+    attempts: int  # this many broken episodes in a row end the program
     recorder_timeout_s: float
     # Called before each episode; what it raises ends the program in peace: the permit is spent or has ended.
     ask_leave: Callable[[], None] = lambda: None
@@ -57,7 +57,7 @@ class BehaviourRunner(OpcNode[S]):
 
     def start(self) -> None:
         self._stopping.clear()
-        self._thread = threading.Thread(target=self._play_or_tell)
+        self._thread = threading.Thread(target=partial(self.end_on_error, self._play_all))
         self._thread.start()
 
     def pause(self) -> None:
@@ -70,14 +70,6 @@ class BehaviourRunner(OpcNode[S]):
         if self._stopping.is_set():
             return "the behaviour policy was stopped"
         return "a candidate with a permit drives this arm" if self._is_candidate_running() else None
-
-    def _play_or_tell(self) -> None:
-        """A mistake in here must end the program, not only its thread."""
-        try:
-            self._play_all()
-        except Exception:
-            self.get_logger().fatal(traceback.format_exc())
-            self.finish(1)
 
     def _play_all(self) -> None:
         """Until all are played or it is stopped; an arm that fails again and again ends the program."""

@@ -15,6 +15,7 @@ from opc_ros.behaviour.judging import JudgedArm
 from opc_ros.behaviour.teleoperation import StickLayout, TeleoperationSettings
 from opc_ros.bringup.lab import load_arm
 from opc_ros.config import described
+from opc_ros.deployment.arm_lease import LeaseRequest
 from opc_ros.deployment.behaviour_permit import (
     FILE_NAME,
     BehaviourPermit,
@@ -22,13 +23,18 @@ from opc_ros.deployment.behaviour_permit import (
     open_behaviour_permit,
     read_signed,
 )
+from opc_ros.deployment.dsse import to_text
 from opc_ros.deployment.people import load_people
+from opc_ros.deployment.signing import load_machine_key
 from opc_ros.errors import ConfigError
 from opc_ros.playing import Player
 from opc_ros.recording.episode_id import make_episode_id
 from opc_ros.ros.arm_connection import scale_speed
+from opc_ros.ros.arm_link import WayMaker
+from opc_ros.ros.arm_way import DirectWay
 from opc_ros.ros.behaviour_runner import BehaviourRunner, Performance
 from opc_ros.ros.episode_topics import BehaviourEpisodes, EpisodeTopics
+from opc_ros.ros.gateway_way import make_gateway_way
 from opc_ros.ros.players import ServicePlayer, connect_person
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.ros_arm import RosArm
@@ -44,6 +50,9 @@ class CollectorSettings:
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
     arm_config: str = described("config/arm.yaml", "arm or lab file that says how the arm is reached")
+    gateway: str = described(
+        "", "folder of the arm gateway's socket; empty: straight to a driver in this ROS domain, for arms without one"
+    )
     policy: str = described("blind_grasps", "blind_grasps, teleoperation, or service:NAME for one of your own")
     state: str = described("runner", "folder with behaviour.permit, in which played episodes are counted too")
     keys: str = described("keys", "folder with people.yaml: an operator's permits count")
@@ -51,15 +60,15 @@ class CollectorSettings:
         "images", "who labels: gripper and images, and a person where they disagree; the gripper alone; a person"
     )
     object_set: str = described("", "what lies in the bin, in your own words")
-    seed: int = described(0, "of the first episode; the next ones count on", low=0)
+    seed: int = described(0, "seed of the first episode; the next ones count up from it", low=0)
     episodes: int = described(0, "how many to play before the program ends; 0: as many as the permit allows", low=0)
-    attempts: int = described(3, "after so many broken episodes in a row the program ends", low=1)
+    attempts: int = described(3, "this many broken episodes in a row end the program", low=1)
     recorder_timeout_s: float = described(30.0, "how long to wait for a recorder before an episode", low=0.1)
     margin_m: float = described(0.04, "blind_grasps: kept from the sides of the workspace", low=0.0, high=0.5)
     depth_m: float = described(0.03, "blind_grasps: fingers close up to this far above its floor", low=0.0, high=0.5)
     joy_topic: str = described("joy", "teleoperation: sensor_msgs/Joy")
     twist_topic: str = described("twist", "teleoperation: geometry_msgs/TwistStamped of a 3D mouse, in the base frame")
-    sticks: tuple[int, ...] = described((2, 1, 5, 4), "axes, from 1, for forward, left, up, turn; -2: turned round")
+    sticks: tuple[int, ...] = described((2, 1, 5, 4), "axes, from 1, for forward, left, up, turn; -2: inverted")
     buttons: tuple[int, ...] = described((0, 1, 3), "buttons, from 0, for close, open, done")
     stick_speed_m_s: float = described(0.12, "teleoperation: at full deflection", low=0.005, high=1.0)
     service_timeout_s: float = described(5.0, "service: how long its answer may take", low=0.05)
@@ -89,7 +98,12 @@ class CollectorNode(BehaviourRunner[CollectorSettings]):
         told = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
         self.held.callback(told.close)
         player = self._make_player(settings, arm_settings, lambda: told.episode_id)
-        driven = RosArm(arm_settings, episode=lambda: told.episode_id)
+        driven = RosArm(
+            arm_settings,
+            episode=lambda: told.episode_id,
+            make_way=self._choose_way(settings.gateway),
+            keys=self._keys,
+        )
         self.held.callback(driven.close)
         arm: Arm = JudgedArm(driven) if settings.judge == "images" else driven
 
@@ -129,8 +143,18 @@ class CollectorNode(BehaviourRunner[CollectorSettings]):
             ask_leave=ask_leave,
         )
 
+    def _choose_way(self, gateway: str) -> WayMaker:
+        if not gateway:
+            return DirectWay
+
+        def show_permit() -> LeaseRequest:
+            envelope = to_text(read_signed(self._state / FILE_NAME))
+            return LeaseRequest(self._robot, "behaviour", envelope, policy=self._policy)
+
+        return make_gateway_way(gateway, show_permit, load_machine_key(self._keys, self._robot))
+
     def _check_permit(self) -> BehaviourPermit:
-        """Read anew each time, so that a permit taken away or replaced counts before the next episode."""
+        """Read anew each time, so that a permit that was withdrawn or replaced takes effect before the next episode."""
         people = load_people(self._keys)
         signed = read_signed(self._state / FILE_NAME)
         return open_behaviour_permit(signed, people, robot=self._robot, policy=self._policy, now_ns=self.now_ns())

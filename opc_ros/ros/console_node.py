@@ -22,7 +22,7 @@ from sensor_msgs.msg import CompressedImage
 from opc_ros.config import described
 from opc_ros.console.app import Console
 from opc_ros.console.lab import ConsoleLab, LabPaths
-from opc_ros.console.live import LiveView, RecorderView
+from opc_ros.console.live import LiveView, RecorderState
 from opc_ros.console.server import ConsoleServer
 from opc_ros.deployment.permit import Rung
 from opc_ros.ros import convert, topics
@@ -167,7 +167,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         )
 
     def _on_recorder(self, topic: str, msg: RecorderStatus) -> None:
-        view = RecorderView(
+        view = RecorderState(
             state=RECORDER_STATES.get(msg.state, "unknown"),
             reason=msg.reason,
             frame_rate_hz=round(msg.frame_rate_hz, 1),
@@ -181,6 +181,8 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
     def _on_safety(self, topic: str, msg: SafetyEvent) -> None:
         stamp_ns = convert.stamp_to_ns(msg.header.stamp)
         self._live.add_event(stamp_ns, msg.robot, KINDS.get(msg.kind, "event"), msg.detail)
+        if msg.kind == SafetyEvent.RELEASED:
+            self._commands.note_released(msg.robot)
 
     def _on_summary(self, topic: str, msg: EpisodeSummary) -> None:
         label = LABELS.get(msg.label.value, "unlabelled")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from array import array
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,14 @@ def stamp_to_ns(stamp: Time) -> int:
 
 def stamp_from_ns(stamp_ns: int) -> Time:
     return Time(sec=stamp_ns // 1_000_000_000, nanosec=stamp_ns % 1_000_000_000)
+
+
+def stamp_of_raw(data: bytes) -> int:
+    """The stamp of a message that begins with a header, without taking the rest apart."""
+    if len(data) < 12 or data[:2] != b"\x00\x01":
+        raise EpisodeError(f"message of {len(data)} bytes begins with {data[:2].hex()}, expected little-endian CDR")
+    seconds, nanoseconds = struct.unpack_from("<iI", data, 4)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
 
 def header(stamp_ns: int, frame_id: str = BASE_FRAME) -> Header:

@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 import rclpy
 from rclpy.context import Context
 from rclpy.node import Node
 
+GATEWAY = "arm_gateway"
 IMAGE_TYPES = {"sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"}
+
+
+def find_obeyed(names: Iterable[str], *, timeout_s: float = 1.0) -> list[str]:
+    """Those of the names below which a program other than a gateway takes trajectories, commands or goals."""
+    wanted = tuple(names)
+    context = Context()
+    rclpy.init(context=context)
+    try:
+        node = Node("opc_discovery", context=context, enable_rosout=False, start_parameter_services=False)
+        time.sleep(timeout_s)
+        found = {name for name in wanted if _is_obeyed(node, name)}
+        node.destroy_node()
+        return [name for name in wanted if name in found]
+    finally:
+        rclpy.shutdown(context=context)
+
+
+def _is_obeyed(node: Node, name: str) -> bool:
+    for suffix in ("", "/joint_trajectory", "/follow_joint_trajectory/_action/send_goal", "/_action/send_goal"):
+        if any(info.node_name != GATEWAY for info in node.get_subscriptions_info_by_topic(name + suffix)):
+            return True
+        if node.count_services(name + suffix):
+            return True
+    return False
 
 
 def find_image_topics(*, timeout_s: float = 2.0) -> list[str]:

@@ -42,7 +42,7 @@ class BehaviourEpisodes:
         self._judge = judge
         self.last_id = ""  # of the present or the last episode
 
-    def begin(self, seed: int) -> None:
+    def begin(self, seed: int, seen: Observation) -> None:
         self.last_id = self._make_id()
         self._told.announce(
             self.last_id,
@@ -50,6 +50,7 @@ class BehaviourEpisodes:
             object_set=self._object_set,
             permit_id=self._permit_id,
             seed=seed,
+            began_ns=seen.stamp_ns,
         )
 
     def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
@@ -63,7 +64,7 @@ class BehaviourEpisodes:
 
 
 class EpisodeTopics:
-    """An EpisodeSink on `episode/event`, `grasp/action` and `grasp/step`."""
+    """An RunListener on `episode/event`, `grasp/action` and `grasp/step`."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class EpisodeTopics:
         self._actions = node.create_publisher(GraspActionMsg, "grasp/action", topics.RECORDED)
         self._steps = node.create_publisher(GraspStepMsg, "grasp/step", topics.RECORDED)
         self._frames = (
-            None if has_camera else node.create_publisher(CompressedImage, "camera/image/compressed", topics.pictures())
+            None if has_camera else node.create_publisher(CompressedImage, "camera/image/compressed", topics.images())
         )
 
     def close(self) -> None:
@@ -100,22 +101,30 @@ class EpisodeTopics:
             self._frames.publish(convert.frame_to_msg(frame))
         return frame
 
-    def begin(self, episode_id: str, permit: Permit, seed: int) -> None:
-        self.announce(episode_id, behaviour_policy=permit.candidate_id, permit_id=permit.permit_id, seed=seed)
+    def begin(self, episode_id: str, permit: Permit, seed: int, began_ns: int) -> None:
+        self.announce(
+            episode_id,
+            behaviour_policy=permit.candidate_id,
+            permit_id=permit.permit_id,
+            seed=seed,
+            began_ns=began_ns,
+        )
 
     def announce(
         self,
         episode_id: str,
         *,
         behaviour_policy: str,
+        began_ns: int,
         object_set: str = "",
         permit_id: str = "",
         seed: int | None = None,
     ) -> None:
-        """An episode begins, under a permit or not."""
+        """An episode begins, under a permit or not, with the frame of this stamp."""
         self._tell(
             EpisodeEvent.BEGIN,
             episode_id,
+            began_ns,
             behaviour_policy=behaviour_policy,
             object_set=object_set,
             permit_id=permit_id,
@@ -138,6 +147,7 @@ class EpisodeTopics:
         self._tell(
             EpisodeEvent.END,
             episode_id,
+            self._now(),
             label=convert.label_value(label),
             label_source=convert.label_source_number(label.source),
             labeller=label.labeller,
@@ -145,9 +155,9 @@ class EpisodeTopics:
         )
 
     def abort(self, episode_id: str, reason: str) -> None:
-        self._tell(EpisodeEvent.ABORT, episode_id, reason=reason)
+        self._tell(EpisodeEvent.ABORT, episode_id, self._now(), reason=reason)
 
-    def _tell(self, kind: int, episode_id: str, **fields: object) -> None:
+    def _tell(self, kind: int, episode_id: str, stamp_ns: int, **fields: object) -> None:
         self.episode_id = episode_id if kind == EpisodeEvent.BEGIN else ""
-        header = convert.header(self._now())
+        header = convert.header(stamp_ns)
         self._events.publish(EpisodeEvent(header=header, robot=self._robot, episode_id=episode_id, kind=kind, **fields))

@@ -15,7 +15,7 @@ from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 
 from opc_ros.ros import topics
-from opc_ros.ros.halt_desk import REVOCATIONS
+from opc_ros.ros.halt_service import REVOCATIONS
 
 PULSE_S = 0.05
 

@@ -37,6 +37,7 @@ def _node(spec: NodeSpec) -> Node:
         namespace=spec.namespace,
         parameters=[dict(spec.parameters)],
         remappings=list(spec.remappings.items()),
+        additional_env=dict(spec.environment),
         output="screen",
     )
 

@@ -80,6 +80,14 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
     def is_active(self) -> bool:
         return bool(self._state_machine.current_state[1] == "active")
 
+    def end_on_error(self, work: Callable[[], None]) -> None:
+        """Run what has a thread of its own: a mistake in it must end the program, not only the thread."""
+        try:
+            work()
+        except Exception:
+            self.get_logger().fatal(traceback.format_exc())
+            self.finish(1)
+
     def finish(self, exit_code: int = 0) -> None:
         """Let the program end after the current callback."""
         self.exit_code = exit_code

@@ -36,11 +36,6 @@ class NodeHealth:
     def failures(self) -> int:
         return self._failures
 
-    @property
-    def longest_pause_s(self) -> float:
-        """Since the node started."""
-        return self._longest_s
-
     def note_failure(self, error: BaseException) -> None:
         """A callback raised: no message may end a node, but nobody may miss it either."""
         self._failures += 1

@@ -7,33 +7,28 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from opc_interfaces.action import RunEpisodes
-from opc_interfaces.msg import Label as LabelMsg
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
-from std_msgs.msg import Bool, String
+from std_msgs.msg import String
 
-from opc_ros.config import described
-from opc_ros.deployment.audit_log import AuditLog
-from opc_ros.deployment.dsse import from_text
-from opc_ros.deployment.journal import RobotJournal, RunEpisode
+from opc_ros.deployment.arm_lease import LeaseRequest
+from opc_ros.deployment.audit_log import AuditLog, find_audit_log
+from opc_ros.deployment.dsse import from_text, to_text
+from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.deployment.permit import Permit, Rung
+from opc_ros.deployment.permit import Permit, parse_rungs
 from opc_ros.deployment.robot_results import begin_session, sign_result
 from opc_ros.deployment.runner import End, LeaseReport, LeaseRunner
-from opc_ros.deployment.signing import load_machine_key
+from opc_ros.deployment.signing import require_robot_key
 from opc_ros.deployment.verifier import PermitVerifier
 from opc_ros.errors import (
     ArmError,
     ArmStopped,
-    ConfigError,
-    DeploymentError,
     EpisodeStopped,
     OpcError,
     PermitOutdated,
@@ -46,36 +41,16 @@ from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_connection import ArmConnection
 from opc_ros.ros.episode_topics import EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.only_one import only_one
 from opc_ros.ros.permit_messages import permit_from_msg, rung_of
+from opc_ros.ros.policy_runner_settings import PolicyRunnerSettings
 from opc_ros.ros.recorder_watch import RecorderWatch
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
+from opc_ros.ros.run_messages import ENDS, feedback_to_msg, result_to_msg
+from opc_ros.ros.runner_stop import RunnerStop
 from opc_ros.ros.steady import create_steady_timer
-
-ENDS = {
-    End.DONE: RunEpisodes.Result.DONE,
-    End.REFUSED: RunEpisodes.Result.REFUSED,
-    End.BROKEN_OFF: RunEpisodes.Result.BROKEN_OFF,
-}
-OUTCOMES = {"success": LabelMsg.SUCCESS, "failure": LabelMsg.FAILURE}
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyRunnerSettings:
-    """Parameters of the policy runner."""
-
-    robot: str = described("", "name of the robot; empty: the node's namespace")
-    arm: Literal["ros", "scripted"] = described("ros", "ros: through the arm's driver; scripted: a fake")
-    arm_config: str = described("config/arm.yaml", "arm or lab file that says how the arm is reached; for arm ros")
-    rungs: str = described("reduced,full", "what this robot may serve of twin, reduced and full, separated by commas")
-    reduced_speed: float = described(0.3, "share of the arm's speeds on rung reduced", low=0.01, high=1.0)
-    keys: str = described("keys", "folder with the public keys this robot trusts")
-    state: str = described("runner", "folder of the robot's journal and audit log")
-    heartbeat_s: float = described(5.0, "begin no episode if the scheduler was unheard for this long", low=0.1)
-    wait_for_recorder: bool = described(True, "begin an episode only while a recorder says it is ready for one")
-    recorder_timeout_s: float = described(20.0, "how long to wait for it", low=0.1)
-    allow_code: bool = described(False, "load candidates in formats that can run code of their own")
-    image_size: int = described(472, "of the scripted arm's images", low=16, high=4096)
+from opc_ros.ros.stop_channel import SafetyReporter
 
 
 class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
@@ -90,18 +65,13 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._robot = robot_name(self, settings.robot)
         keys, state = Path(settings.keys), Path(settings.state)
         load_trusted_keys(keys)
+        self.held.enter_context(only_one(self.NAME, self._robot, state))
         self._journal = RobotJournal(state / "journal.db", self.now_ns())
         self.held.callback(self._journal.close)
         self._journal.break_off_unfinished()
-        signer = load_machine_key(keys, self._robot)
-        if signer is None:
-            raise DeploymentError(
-                f"{keys}: robot {self._robot} has no key of its own: `opc keys create {keys} --for {self._robot}`, and "
-                f"where the scheduler runs `opc people add {self._robot} --key {self._robot}.pub --role robot`"
-            )
-        self._signer = signer
-        session, self._session_envelope = begin_session(self._robot, signer, self.now_ns())
-        audit_log = AuditLog(state / "ledger.jsonl", signer)
+        self._signer = require_robot_key(keys, self._robot)
+        self._session, self._session_envelope = begin_session(self._robot, self._signer, self.now_ns())
+        self._audit_log = audit_log = AuditLog(find_audit_log(state), self._signer)
         self._verifier = PermitVerifier(
             self._robot,
             parse_rungs(settings.rungs),
@@ -109,7 +79,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._journal,
             audit_log,
             self.now_ns,
-            session.session,
+            self._session.session,
         )
         has_camera = settings.arm == "ros"
         self._sink = EpisodeTopics(self, self._robot, self.now_ns, self._on_step, has_camera=has_camera)
@@ -120,7 +90,8 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._sink,
             why_not_begin=self._why_not_begin,
             why_to_stop=self._why_to_stop,
-            tell_overrun=lambda reason: self._tell_safety(SafetyEvent.WATCHDOG, reason),
+            tell_overrun=lambda reason: self._reporter.report(SafetyEvent.WATCHDOG, reason),
+            await_recording=self._await_recording,
         )
         self._busy = threading.Lock()
         self._arm = ArmConnection(
@@ -132,6 +103,9 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self.now_ns,
             lambda: self._sink.episode_id,
             lambda: self._runner.why_to_stop(self._permit) if self._permit else self._why_to_stop(),
+            keys,
+            settings.gateway,
+            self._signer,
         )
         self.held.callback(self._arm.close)
         self._goal: ServerGoalHandle | None = None
@@ -139,7 +113,6 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._progress = ("", 0)
         self._is_stopping = False
         self._heard_s = 0.0
-        self._is_arm_stopped = False
         self._refused = 0
         # It takes seconds to start: better now than with a permit in hand.
         self._host = WorkerHost(allow_code=settings.allow_code)
@@ -161,21 +134,33 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         if self._busy.acquire(timeout=30.0):
             self._busy.release()
 
+    def hurry(self) -> None:
+        self._is_stopping = True
+
     def _connect(self) -> None:
         self._group = ReentrantCallbackGroup()
         self._status = self.create_publisher(RobotStatus, "robot/status", topics.LATEST)
         self.held.callback(self.destroy_publisher, self._status)
-        self._safety = self.create_publisher(SafetyEvent, "safety/event", topics.RECORDED)
-        self.held.callback(self.destroy_publisher, self._safety)
+        self._reporter = SafetyReporter(self, self._robot, lambda: self._sink.episode_id)
+        self.held.callback(self._reporter.close)
         for kind, topic, act, qos in (
             (String, "/deployment/heartbeat", self._on_heartbeat, topics.RECORDED),
             (String, "/deployment/revocations", self._on_revocations, topics.LATEST),
-            (Bool, "stop", self._on_stop, topics.LATEST),
         ):
             watch = self.create_subscription(kind, topic, act, qos, callback_group=self._group)
             self.held.callback(self.destroy_subscription, watch)
+        self._stop = RunnerStop(
+            self,
+            self._robot,
+            Path(self._settings.keys),
+            self._audit_log,
+            on_change=self._publish_status,
+            on_refusal=self._refuse_release,
+            now=self.now_ns,
+        )
+        self.held.callback(self._stop.close)
         is_ros = self._settings.arm == "ros"
-        self._recorder = RecorderWatch(self, needs_pictures=is_ros, callback_group=self._group)
+        self._recorder = RecorderWatch(self, needs_images=is_ros, callback_group=self._group)
         self.held.callback(self._recorder.close)
         server = ActionServer(
             self,
@@ -224,8 +209,17 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             permit = self._verifier.check(signed, digest, rung, request.lease_id)
             assert candidate is not None  # no permit is for files without a digest
             self._permit = permit
-            with closing(self._load(candidate, permit)) as policy:
-                return self._runner.run(permit, self._arm.take(permit.rung), policy, int(request.seed))
+            shown = LeaseRequest(
+                robot=self._robot,
+                leave="permit",
+                envelope=to_text(signed),
+                candidate_id=candidate.id,
+                rung=permit.rung.value,
+                session=self._session.session,
+                started_ns=self._session.started_ns,
+            )
+            with closing(self._load(candidate, permit)) as policy, self._arm.lent(permit.rung, shown) as arm:
+                return self._runner.run(permit, arm, policy, int(request.seed))
         except (EpisodeStopped, ArmError, PermitOutdated) as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)
         except OpcError as error:
@@ -250,7 +244,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         )
 
     def _why_to_stop_thinking(self, permit: Permit) -> str | None:
-        if self._is_arm_stopped:
+        if self._stop.is_in_force:
             raise ArmStopped(f"arm {self._robot}: stopped while the candidate was thinking")
         return self._runner.why_to_stop(permit)
 
@@ -271,26 +265,25 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             return None
         return self._recorder.wait(self._settings.recorder_timeout_s, self._why_to_stop)
 
+    def _await_recording(self, episode_id: str) -> str:
+        if not self._settings.wait_for_recorder:
+            return ""
+        return self._recorder.wait_for_recording(episode_id, self._settings.recorder_timeout_s)
+
     def _on_step(self, episode_id: str, index: int) -> None:
         self._progress = (episode_id, index)
         goal = self._goal
         if goal is not None and self._permit is not None:
             episodes = self._runner.known(self._permit.lease_id)
             with suppress(RuntimeError):  # a client that went away must not stop the arm in mid-air
-                goal.publish_feedback(
-                    RunEpisodes.Feedback(
-                        episode=len(episodes) - 1,
-                        step=index,
-                        successes=sum(episode.outcome == "success" for episode in episodes),
-                        episode_id=episode_id,
-                    )
-                )
+                goal.publish_feedback(feedback_to_msg(episodes, episode_id, index))
 
     def _on_heartbeat(self, msg: String) -> None:
         self._heard_s = time.monotonic()
 
-    def _on_stop(self, msg: Bool) -> None:
-        self._is_arm_stopped = msg.data
+    def _refuse_release(self, reason: str) -> None:
+        self._verifier.note_refusal(f"release refused: {reason}")
+        self._tell_refusal(f"release: {reason}")
 
     def _on_revocations(self, msg: String) -> None:
         try:
@@ -301,26 +294,14 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
 
     def _tell_refusal(self, reason: str) -> None:
         self._refused += 1
-        self._tell_safety(SafetyEvent.REFUSED, f"refused: {reason}")
-
-    def _tell_safety(self, kind: int, detail: str) -> None:
-        self.get_logger().error(detail)
-        self._safety.publish(
-            SafetyEvent(
-                header=convert.header(self.now_ns()),
-                robot=self._robot,
-                episode_id=self._sink.episode_id,
-                kind=kind,
-                detail=detail,
-            )
-        )
+        self._reporter.report(SafetyEvent.REFUSED, reason)
 
     def _publish_status(self) -> None:
         if self._is_stopping:
             return
         permit = self._permit
         state, reason = RobotStatus.RUNNING if permit else RobotStatus.IDLE, ""
-        if self._is_arm_stopped:
+        if self._stop.is_in_force:
             state, reason = RobotStatus.STOPPED, "a stop is in force"
         elif not permit and self.count_publishers(topics.BEHAVIOUR_STATUS):
             state, reason = RobotStatus.HOLDING, "a behaviour policy drives this arm"
@@ -343,26 +324,18 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         )
 
     def _result(self, end: int, message: str, lease_id: str) -> RunEpisodes.Result:
-        episodes: Sequence[RunEpisode] = self._runner.known(lease_id)
-        return RunEpisodes.Result(
-            success=end == RunEpisodes.Result.DONE,
-            message=message,
-            end=end,
-            episodes_run=len(episodes),
-            successes=sum(episode.outcome == "success" for episode in episodes),
-            safety_events=sum(episode.safety_events for episode in episodes),
-            episode_ids=[episode.episode_id for episode in episodes],
-            outcomes=[OUTCOMES.get(episode.outcome or "", LabelMsg.UNLABELLED) for episode in episodes],
-            episode_safety_events=[episode.safety_events for episode in episodes],
-            envelope=sign_result(self._robot, lease_id, end, message, episodes, self._signer, self.now_ns()),
+        episodes = self._runner.known(lease_id)
+        envelope = sign_result(
+            self._robot,
+            lease_id,
+            end,
+            message,
+            episodes,
+            self._signer,
+            self.now_ns(),
+            self._journal.audit_witness(),
         )
-
-
-def parse_rungs(text: str) -> frozenset[Rung]:
-    names = [name.strip() for name in text.split(",")]
-    if not all(name in [rung.value for rung in Rung] for name in names):
-        raise ConfigError(f"rungs is {text!r}, expected some of {', '.join(Rung)}, separated by commas")
-    return frozenset(Rung(name) for name in names)
+        return result_to_msg(end, message, episodes, envelope)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from opc_interfaces.msg import EpisodeSummary, RecorderStatus
 
-from opc_ros.recording.episode_file import Outcome
-from opc_ros.recording.health import WATCHES, Finding
+from opc_ros.recording.episode_file import RecordingOutcome
+from opc_ros.recording.health import WATCHES, HealthFinding
 from opc_ros.recording.view import RecorderView
 from opc_ros.ros import convert
 
@@ -47,7 +47,9 @@ def status_to_msg(view: RecorderView, robot: str, stamp_ns: int, *, is_active: b
     )
 
 
-def diagnostics_to_msg(findings: Sequence[Finding], view: RecorderView, robot: str, stamp_ns: int) -> DiagnosticArray:
+def diagnostics_to_msg(
+    findings: Sequence[HealthFinding], view: RecorderView, robot: str, stamp_ns: int
+) -> DiagnosticArray:
     """One status for each watch, and one for the recorder with its figures."""
     found = {finding.watch: finding for finding in findings}
     figures = {
@@ -72,7 +74,7 @@ def diagnostics_to_msg(findings: Sequence[Finding], view: RecorderView, robot: s
     return DiagnosticArray(header=convert.header(stamp_ns, ""), status=[whole, *watches])
 
 
-def _watch_to_msg(watch: str, finding: Finding | None, robot: str) -> DiagnosticStatus:
+def _watch_to_msg(watch: str, finding: HealthFinding | None, robot: str) -> DiagnosticStatus:
     level = DiagnosticStatus.OK
     if finding is not None:
         level = DiagnosticStatus.ERROR if finding.spoils else DiagnosticStatus.WARN
@@ -84,7 +86,7 @@ def _watch_to_msg(watch: str, finding: Finding | None, robot: str) -> Diagnostic
     )
 
 
-def summary_to_msg(outcome: Outcome, stamp_ns: int) -> EpisodeSummary:
+def summary_to_msg(outcome: RecordingOutcome, stamp_ns: int) -> EpisodeSummary:
     start = outcome.start
     return EpisodeSummary(
         header=convert.header(stamp_ns),

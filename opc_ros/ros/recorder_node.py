@@ -28,15 +28,15 @@ from rclpy.task import Future
 from sensor_msgs.msg import CompressedImage, Image
 
 from opc_ros.errors import OpcError, RecordingError, StoreError
-from opc_ros.recording.episode_file import Outcome
+from opc_ros.recording.episode_file import RecordingOutcome
 from opc_ros.recording.free_space import FreeSpace
-from opc_ros.recording.health import Finding
-from opc_ros.recording.recorder import Recorder, Surroundings
+from opc_ros.recording.health import HealthFinding
+from opc_ros.recording.recorder import Recorder, RecorderEnvironment
+from opc_ros.recording.running_episode import StepReport
 from opc_ros.recording.settings import RecorderSettings
 from opc_ros.recording.step_joiner import BareAction, StepJoiner
-from opc_ros.recording.take import StepReport
 from opc_ros.recording.view import RecorderView
-from opc_ros.ros import convert, topics
+from opc_ros.ros import convert, topics, wire_streams
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.recorder_messages import diagnostics_to_msg, status_to_msg, summary_to_msg
 from opc_ros.ros.recorder_services import RecorderServices
@@ -98,6 +98,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         else:
             self._listen(ToolStateMsg, settings.tool_topic, "steps", self._on_tool)
             self._listen(GraspActionMsg, settings.action_topic, "steps", self._on_action)
+        self._subscriptions_held += wire_streams.listen(self, settings, self._recorder.add_wire_message)
         self._started_s = time.monotonic()
         self.get_logger().info(f"recording {self._robot} into {self._store_path}")
 
@@ -113,10 +114,10 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._store_path = store.path
         if not os.access(store.path, os.W_OK):
             raise StoreError(f"{store.path}: cannot be written to; make it writable or name another store")
-        sink = StoreSink(store)
+        sink = StoreSink(store, wire_streams.find_topics(self, self._settings))
         space = FreeSpace(store.path)
         self.held.callback(space.close)
-        surroundings = Surroundings(
+        surroundings = RecorderEnvironment(
             stamp_ns=self.now_ns,
             wall_ns=time.time_ns,
             mono_ns=time.monotonic_ns,
@@ -162,7 +163,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
             CompressedImage if settings.image_kind == "compressed" else Image,
             settings.image_topic,
             partial(self._guard, "missing frames", self._on_frame),
-            topics.pictures(is_reliable=self._is_camera_reliable),
+            topics.images(is_reliable=self._is_camera_reliable),
             event_callbacks=SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible_camera),
         )
         self._subscriptions_held.append(subscription)
@@ -179,7 +180,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
             callback(msg)
         except OpcError as error:
             self.get_logger().warning(str(error))
-            self._recorder.note(Finding(watch, str(error)))
+            self._recorder.note(HealthFinding(watch, str(error)))
 
     def _on_frame(self, msg: CompressedImage | Image) -> None:
         self._recorder.add_frame(convert.frame_from_msg(msg))
@@ -208,7 +209,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
 
     def _join_steps(self) -> None:
         for item in self._joiner.join(time.monotonic_ns()):
-            if isinstance(item, Finding):
+            if isinstance(item, HealthFinding):
                 self._recorder.note(item)
             else:
                 self._recorder.add_step(item)
@@ -225,6 +226,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
                 msg.permit_id,
                 task=msg.task,
                 seed=msg.seed if msg.seed >= 0 else None,
+                stamp_ns=convert.stamp_to_ns(msg.header.stamp),
             )
         elif msg.kind == EpisodeEvent.END:
             source = msg.label_source or LabelMsg.SOURCE_EPISODE_END
@@ -240,7 +242,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
     def _on_label(self, msg: LabelMsg) -> None:
         def done(result: int | Exception) -> None:
             if isinstance(result, Exception):
-                self._soon(partial(self._recorder.note, Finding("labels", f"not kept: {result}")))
+                self._soon(partial(self._recorder.note, HealthFinding("labels", f"not kept: {result}")))
 
         if self._signed_labels is not None:
             raise RecordingError(f"label of {msg.episode_id[:64]!r}: nobody has signed it: {HOW_TO_LABEL}")
@@ -257,7 +259,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
                 self._calls.get_nowait()()
         self._show_changes()
 
-    def _publish_outcome(self, outcome: Outcome) -> None:
+    def _publish_outcome(self, outcome: RecordingOutcome) -> None:
         if outcome.kind == "quarantined":
             self.get_logger().warning(str(outcome))
         else:

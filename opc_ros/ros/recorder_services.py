@@ -24,7 +24,7 @@ from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecorderAnswer:
     """What a service has done."""
 
     message: str
@@ -32,7 +32,7 @@ class Answer:
     revision: int = 0
 
 
-Work = Coroutine[Any, Any, Answer]
+Work = Coroutine[Any, Any, RecorderAnswer]
 
 
 class RecorderServices:
@@ -97,39 +97,43 @@ class RecorderServices:
                 setattr(response, field, getattr(answer, field))
         return response
 
-    async def _begin(self, episode_id: str, behaviour_policy: str, object_set: str) -> Answer:
+    async def _begin(self, episode_id: str, behaviour_policy: str, object_set: str) -> RecorderAnswer:
         begun = self._recorder.begin(episode_id, behaviour_policy, object_set, is_by_hand=True)
-        return Answer(f"recording {begun}", begun)
+        return RecorderAnswer(f"recording {begun}", begun)
 
-    async def _end(self, label: Label) -> Answer:
+    async def _end(self, label: Label) -> RecorderAnswer:
         return await self._await_outcome(self._recorder.end(label=label), "saved")
 
-    async def _discard(self, reason: str) -> Answer:
+    async def _discard(self, reason: str) -> RecorderAnswer:
         return await self._await_outcome(self._recorder.discard(reason=reason), "discarded")
 
-    async def _await_outcome(self, episode_id: str, wanted: str) -> Answer:
+    async def _await_outcome(self, episode_id: str, wanted: str) -> RecorderAnswer:
         outcome = await self._outcome_of(episode_id)
         if outcome.kind != wanted:
             raise RecordingError(str(outcome))
-        return Answer(str(outcome), episode_id)
+        return RecorderAnswer(str(outcome), episode_id)
 
-    async def _label(self, episode_id: str, label: Label, note: str) -> Answer:
+    async def _label(self, episode_id: str, label: Label, note: str, signature: str = "") -> RecorderAnswer:
         future = Future(executor=self._node.executor)
-        self._recorder.label(episode_id, label, note, lambda answer: self._soon(partial(future.set_result, answer)))
+
+        def tell(answer: int | Exception) -> None:
+            self._soon(partial(future.set_result, answer))
+
+        self._recorder.label(episode_id, label, note, tell, signature)
         result = await future
         if isinstance(result, Exception):
             raise result if isinstance(result, OpcError) else RecordingError(f"episode {episode_id}: {result!r}")
         verdict = {True: "success", False: "failure", None: "nothing"}[label.is_success]
-        return Answer(f"episode {episode_id}: labelled {verdict} by {label.labeller}", episode_id, result)
+        return RecorderAnswer(f"episode {episode_id}: labelled {verdict} by {label.labeller}", episode_id, result)
 
-    async def _label_stored(self, request: LabelEpisode.Request) -> Answer:
+    async def _label_stored(self, request: LabelEpisode.Request) -> RecorderAnswer:
         if self._signed_labels is None:
             label = _label_of_person(request.label, request.labeller, is_needed=True)
             return await self._label(request.episode_id, label, request.note)
         said = self._signed_labels.check(request.statement)
-        return await self._label(said.episode_id, said.label, said.note)
+        return await self._label(said.episode_id, said.label, said.note, said.signature)
 
-    async def _label_last(self, *, is_success: bool) -> Answer:
+    async def _label_last(self, *, is_success: bool) -> RecorderAnswer:
         if self._signed_labels is not None:
             raise RecordingError(f"an episode that was saved is labelled with a signature: {HOW_TO_LABEL}")
         if not self._recorder.last_saved_id:

@@ -17,13 +17,13 @@ SILENT_S = 5.0  # a recorder tells its state every second
 class RecorderWatch:
     """Listens to `recorder/status`; whoever drives an arm begins no episode that nobody would keep."""
 
-    def __init__(self, node: Node, *, needs_pictures: bool = True, callback_group: CallbackGroup | None = None) -> None:
+    def __init__(self, node: Node, *, needs_images: bool = True, callback_group: CallbackGroup | None = None) -> None:
         """Images that came in show that it is connected, not only there; a fake arm has none to show before."""
         self._node = node
-        self._needs_pictures = needs_pictures
+        self._needs_images = needs_images
         self._status: RecorderStatus | None = None
         self._heard_s = 0.0
-        self._kept_id = ""  # the last episode whose outcome the recorder has told
+        self._kept: EpisodeSummary | None = None  # the last episode of which the recorder has told
         self._subscription = node.create_subscription(
             RecorderStatus, "recorder/status", self._on_status, topics.LATEST, callback_group=callback_group
         )
@@ -40,7 +40,7 @@ class RecorderWatch:
         status = self._status
         if status is None or self._is_silent or status.state != RecorderStatus.WAITING:
             return False
-        return status.frames_received > 0 or not self._needs_pictures
+        return status.frames_received > 0 or not self._needs_images
 
     @property
     def complaint(self) -> str:
@@ -66,10 +66,24 @@ class RecorderWatch:
 
     def wait_until_kept(self, episode_id: str, timeout_s: float, is_stopping: Callable[[], bool]) -> bool:
         """Whether the recorder has told what became of an episode: whoever ends after it may then take it down."""
+        return self._wait_for_summary(episode_id, timeout_s, is_stopping) is not None
+
+    def wait_for_recording(self, episode_id: str, timeout_s: float) -> str:
+        """The digest of an episode's committed file; empty where it was not kept, or nobody says in time."""
+        told = self._wait_for_summary(episode_id, timeout_s, lambda: self._is_silent)
+        return str(told.file_sha256) if told is not None and told.outcome == EpisodeSummary.SAVED else ""
+
+    def _wait_for_summary(
+        self, episode_id: str, timeout_s: float, is_stopping: Callable[[], bool]
+    ) -> EpisodeSummary | None:
         deadline_s = time.monotonic() + timeout_s
-        while self._kept_id != episode_id and time.monotonic() < deadline_s and not is_stopping():
-            time.sleep(0.02)
-        return self._kept_id == episode_id
+        while True:
+            told = self._kept
+            if told is not None and told.episode_id == episode_id:
+                return told
+            if time.monotonic() >= deadline_s or is_stopping():
+                return None
+            time.sleep(0.005)
 
     @property
     def _is_silent(self) -> bool:
@@ -80,4 +94,4 @@ class RecorderWatch:
         self._status, self._heard_s = msg, time.monotonic()
 
     def _on_summary(self, msg: EpisodeSummary) -> None:
-        self._kept_id = msg.episode_id
+        self._kept = msg

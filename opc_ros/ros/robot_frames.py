@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from geometry_msgs.msg import Quaternion, Transform, TransformStamped, Vector3
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from opc_ros.arms.link_tree import LinkTree, Placement, place
 from opc_ros.ros import convert, topics
 
 WORLD = "world"
-_STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class RobotFrames:
@@ -37,7 +35,7 @@ class RobotFrames:
             return
         self._kind = TFMessage
         self._moving = node.create_publisher(TFMessage, "/tf", 100)
-        still = node.create_publisher(TFMessage, "/tf_static", _STATIC)
+        still = node.create_publisher(TFMessage, "/tf_static", topics.STATIC)
         self._publishers += [self._moving, still]
         fixed = [
             place(WORLD, f"{robot}/base", np.eye(4)),

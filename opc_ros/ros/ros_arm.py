@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from opc_interfaces.msg import SafetyEvent
@@ -16,7 +17,8 @@ from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory, find_reachable, plan_joints, plan_line
 from opc_ros.errors import ArmError, ArmLost, ArmStopped, OutOfReach
 from opc_ros.grasp import GraspAction, Observation, ToolState
-from opc_ros.ros.arm_link import ArmLink
+from opc_ros.ros.arm_link import ArmLink, WayMaker
+from opc_ros.ros.arm_way import DirectWay
 from opc_ros.ros.joint_messages import JointReading
 
 STILL_S = 0.25  # an arm or a gripper that has not moved for so long does not go on
@@ -42,16 +44,20 @@ class RosArm:
         *,
         episode: Callable[[], str] | None = None,
         why_to_stop: Callable[[], str | None] | None = None,
+        make_way: WayMaker = DirectWay,
+        keys: Path | None = None,
     ) -> None:
         """`episode` names the running one in safety events; without it, what `episode/event` tells does.
 
         `why_to_stop` is asked all through every motion; a reason holds the arm at once and raises EpisodeStopped.
+        `make_way` makes the way that commands take: straight to a driver in this ROS domain, or through a gateway.
+        `keys` is a folder with the people whose signed releases lift a stop.
         """
         self._settings = settings
         self._kinematics = settings.kinematics()
         self._limits = settings.joint_limits()
         self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
-        self._link = ArmLink(settings, episode, why_to_stop)
+        self._link = ArmLink(settings, episode, why_to_stop, make_way, keys)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
         self._has_closed = False  # the gripper, since it was last opened
         self._looked_ns = 0  # images up to here show what was before
@@ -64,7 +70,7 @@ class RosArm:
     def begin(self, seed: int) -> Observation:
         self._refuse_if_closed()
         self._link.switch.refuse_if_pressed()
-        self._link.connect()
+        self._link.begin()
         self._goal_rad = None
         if self._settings.lay_out:
             self._link.lay_out(seed)
@@ -111,7 +117,7 @@ class RosArm:
         self._refuse_if_closed()
         self._refuse_if_unfit()
         self._lift(self._standpoint())
-        return self._has_closed and self._settings.gripper.holds(self._link.aperture_m())
+        return self._has_closed and self._settings.gripper.holds(self._link.measured.aperture_m())
 
     def drop(self) -> tuple[Observation, Observation]:
         """At the start pose: an image with the gripper as it is, and one after it has opened."""
@@ -129,9 +135,13 @@ class RosArm:
             self._link.stop.press(reason)
 
     def release(self) -> None:
+        """Not for a program to decide: raises while a stop is in force."""
+        self._link.switch.refuse_if_pressed()
+
+    def rest(self) -> None:
+        """No episode runs: hold still, and give back the leave to move."""
         if not self.is_closed:
-            self._link.stop.lift("released by its owner")
-            self._goal_rad = None
+            self._link.rest()
 
     def close(self) -> None:
         if not self.is_closed:
@@ -191,7 +201,7 @@ class RosArm:
         self._link.hold()
         short = np.abs(reading.positions_rad - trajectory.goal_rad)
         line = f"joint {int(short.argmax()) + 1} stopped {math.degrees(short.max()):.2f} deg short of its goal"
-        is_creeping = min(short.max(), self._link.joint_travel_rad(TREMBLE_S, sent_s)) < TREMBLE_RAD
+        is_creeping = min(short.max(), self._link.measured.joint_travel_rad(TREMBLE_S, sent_s)) < TREMBLE_RAD
         if must_arrive or not (has_ended or is_creeping):
             self._link.report(SafetyEvent.FAULT, line)
             raise ArmError(f"arm {self.name}: {line}: is something in the way, or the controller not active?")
@@ -201,42 +211,43 @@ class RosArm:
         if self._goal_rad is None or not self._is_near(reading.positions_rad, self._goal_rad):
             return False
         if reading.velocities_rad_s is None:
-            return self._link.joint_travel_rad(STILL_S, sent_s) < STILL_RAD
+            return self._link.measured.joint_travel_rad(STILL_S, sent_s) < STILL_RAD
         return bool(np.abs(reading.velocities_rad_s).max() < self._settings.motion.rest_rad_s)
 
     def _is_stuck(self, sent_s: float, duration_s: float) -> bool:
         is_due = time.monotonic() - sent_s > duration_s + STILL_S
-        return is_due and self._link.joint_travel_rad(STILL_S, sent_s) < STILL_RAD
+        return is_due and self._link.measured.joint_travel_rad(STILL_S, sent_s) < STILL_RAD
 
     def _is_trembling(self, sent_s: float, duration_s: float) -> bool:
         is_due = time.monotonic() - sent_s > duration_s + TREMBLE_S
-        if not is_due or self._link.joint_travel_rad(TREMBLE_S, sent_s) >= TREMBLE_RAD:
+        if not is_due or self._link.measured.joint_travel_rad(TREMBLE_S, sent_s) >= TREMBLE_RAD:
             return False
-        return self._link.joint_drift_rad(TREMBLE_S, sent_s) < STILL_RAD
+        return self._link.measured.joint_drift_rad(TREMBLE_S, sent_s) < STILL_RAD
 
     def _is_near(self, joints_rad: np.ndarray, goal_rad: np.ndarray) -> bool:
         return bool(np.abs(joints_rad - goal_rad).max() < self._settings.motion.arrival_rad)
 
     def _set_gripper(self, aperture_m: float) -> None:
         """Send the fingers, and wait until they are there or closed on something."""
-        self._link.refuse_if_unfit()
         self._has_closed = aperture_m == self._settings.gripper.closed_m
-        self._link.gripper.command(aperture_m)
+        self._link.grip(aperture_m)
         sent_s = time.monotonic()
 
         def has_ended() -> bool:
-            if abs(self._link.aperture_m() - aperture_m) < STILL_M:
+            if abs(self._link.measured.aperture_m() - aperture_m) < STILL_M:
                 return True
             is_due = time.monotonic() - sent_s > 2 * STILL_S
-            return is_due and self._link.aperture_travel_m(STILL_S, sent_s) < STILL_M
+            return is_due and self._link.measured.aperture_travel_m(STILL_S, sent_s) < STILL_M
 
         if not self._link.wait_for(has_ended, timeout_s=self._settings.connect_timeout_s):
-            raise ArmError(f"arm {self.name}: gripper does not come to rest, last at {self._link.aperture_m():.4f} m")
+            raise ArmError(
+                f"arm {self.name}: gripper does not come to rest, last at {self._link.measured.aperture_m():.4f} m"
+            )
         self._look_from(self._link.reading().stamp_ns)
 
     def _locate(self, reading: JointReading) -> ToolState:
         pose = self._kinematics.locate_tool(reading.positions_rad)
-        return ToolState(pose.x_m, pose.y_m, pose.z_m, pose.yaw_rad, self._link.aperture_m())
+        return ToolState(pose.x_m, pose.y_m, pose.z_m, pose.yaw_rad, self._link.measured.aperture_m())
 
     def _look_from(self, stamp_ns: int) -> None:
         self._looked_ns = max(self._looked_ns, stamp_ns)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -31,6 +34,8 @@ from opc_ros.ros.node_health import spin_some
 
 # How long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run.
 _PATIENCE_S = 0.1
+_LAST_CALLBACKS_S = 1.5
+_LOOK_S = 0.01
 
 _WRONG_USAGE = (
     _rclpy.RCLInvalidROSArgsError,
@@ -44,7 +49,22 @@ _WRONG_USAGE = (
 
 
 def run_node(kind: type[OpcNode[Any]], argv: Sequence[str] | None = None, *, threads: int = 1) -> int:
-    """Exit 0 done or stopped by a signal, 1 refused or failed, 2 wrong usage."""
+    """Exit 0 done or stopped by a signal, 1 refused or failed, 2 wrong usage; without `argv` the process ends here."""
+    code = _run_program(kind, argv, threads)
+    if argv is None:
+        _end_process(code)
+    return code
+
+
+def _end_process(code: int) -> None:
+    """At once: Python would take torch and ROS down object by object, for seconds on a busy machine."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run_program(kind: type[OpcNode[Any]], argv: Sequence[str] | None, threads: int) -> int:
     words = list(sys.argv if argv is None else [kind.NAME, *argv])
     with _caught_signals() as stopping:
         try:
@@ -72,8 +92,22 @@ def _run(kind: type[OpcNode[Any]], threads: int, stopping: threading.Event) -> i
         return node.exit_code or 0
     finally:
         node.hurry()
+        _let_callbacks_end(executor)
         executor.shutdown()
         node.close()
+
+
+def _let_callbacks_end(executor: Executor) -> None:
+    """Wait for what runs in threads: rclpy's shutdown does not, and they would meet what is destroyed after it."""
+    if not isinstance(executor, MultiThreadedExecutor):
+        return
+    executor._executor.shutdown(wait=False)
+    deadline_s = time.monotonic() + _LAST_CALLBACKS_S
+    for task in executor._futures:
+        while not task.done() and time.monotonic() < deadline_s:
+            time.sleep(_LOOK_S)
+        with suppress(Exception):  # told by now, or nobody's business any more
+            task.result()
 
 
 def _parse_usage(kind: type[OpcNode[Any]], words: Sequence[str]) -> None:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ from rclpy.task import Future
 from std_msgs.msg import String
 
 from opc_ros.bringup.config_files import find_config
-from opc_ros.bringup.lab import load_scheduler_rules
-from opc_ros.config import described, load_config
+from opc_ros.bringup.lab import load_lab, load_scheduler_rules
+from opc_ros.config import load_config
 from opc_ros.deployment.decision import Decision, RealResult
 from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.folder import DeploymentFolder
@@ -36,41 +35,24 @@ from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.robot_results import Session, open_result, open_session
 from opc_ros.deployment.scheduler import Orders, Scheduler
 from opc_ros.deployment.status import describe_deployment
-from opc_ros.errors import DeploymentError, DiskFull, OpcError
+from opc_ros.errors import DeploymentError, DiskFull, OpcError, QueueEdited
 from opc_ros.ranking import Ranking
 from opc_ros.ros import topics
-from opc_ros.ros.halt_desk import HaltDesk
+from opc_ros.ros.halt_service import HaltService
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.permit_messages import decision_to_msg, permit_to_msg
 from opc_ros.ros.run import run_node
+from opc_ros.ros.scheduler_settings import SchedulerSettings
 from opc_ros.ros.services import create_service
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.store import open_store
+from opc_ros.workflows.recording_look import RecordingLook
 from opc_ros.workflows.statements import StatementHandler
 
 READY = (RobotStatus.IDLE, RobotStatus.RUNNING)
+NEWS_S = 0.05  # how often to look whether another program has written into the queue
+LEND_BUDGET_S = 0.03  # of a tick: heartbeats must go out
 SUCCESSES = {"success": True, "failure": False}
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerSettings:
-    """Parameters of the scheduler."""
-
-    state: str = described("deployment", "folder of keys, queue and audit log")
-    rules: str = described("config/scheduler.yaml", "rules of the scheduler")
-    lab: str = described("", "lab file that names the robots; empty: the rules name them")
-    gate: str = described("config/gate.yaml", "rules of the gate")
-    ranking: str = described(
-        "scores/published/ranking.json", "ranking that the gate goes by; read anew when it changes"
-    )
-    store: str = described("store", "validation store that the ranking rests on")
-    candidates: str = described("candidates", "folder of registered candidates")
-    tick_s: float = described(
-        0.5,
-        "how often to look around; results, requests and robots that come are acted on at once",
-        low=0.01,
-        high=60.0,
-    )
 
 
 class SchedulerNode(OpcNode[SchedulerSettings]):
@@ -83,6 +65,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
     def setup(self, settings: SchedulerSettings) -> None:
         self._settings = settings
         self._rules = load_scheduler_rules(settings.rules, settings.lab)
+        robots = load_lab(settings.lab).robots if settings.lab else {}
+        self._own_stores = {name: Path(robot.store) for name, robot in robots.items() if robot.store}
         folder = self._folder = DeploymentFolder(Path(settings.state))
         gate_rules = load_config(find_config(settings.gate), GateRules)
         self._gatekeeper = Gatekeeper(
@@ -97,6 +81,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         with suppress(OpcError):
             self._gatekeeper.evidence()  # before anybody waits for heartbeats
         self._queue, signer = self.held.enter_context(folder.open())
+        self._deployment_id = signer.key_id
         self._statements = StatementHandler(
             self._queue,
             folder.keys,
@@ -106,6 +91,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             Path(settings.store),
             self.now_ns,
         )
+        look = RecordingLook(self._store_of)
+        self.held.callback(look.close)
         self._scheduler = Scheduler(
             self._queue,
             self._rules,
@@ -115,7 +102,11 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             lambda: secrets.token_hex(8),
             load_trusted_keys(folder.keys),
             partial(self._gatekeeper.forecast, patience_s=0.0),
+            look=look,
+            race_patience_s=0.0,
+            lend_budget_s=LEND_BUDGET_S,
         )
+        self.held.callback(self._scheduler.close)
         self._goals: dict[str, Any] = {}  # lease id -> goal handle; None while the goal is on its way
         self._sent_s: dict[str, float] = {}  # lease id -> when its goal was sent last
         self._running: dict[str, str] = {}  # robot -> permit it says it is running
@@ -123,8 +114,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._sessions: dict[str, tuple[str, Session]] = {}  # robot -> its newest start, as it signed it
         self._complaints: dict[str, str] = {}  # robot -> why what it said last does not count
         self._arms = {name: self._connect_robot(name) for name in self._rules.robots}
-        desk = HaltDesk(folder, self.now_ns)
-        self.held.callback(desk.close)
+        halting = HaltService(folder, self.now_ns)
+        self.held.callback(halting.close)
         self._heartbeat = self._publish_on("/deployment/heartbeat", topics.RECORDED)
         ranking = self.create_subscription(RankingMsg, "/ranking", self._on_ranking, topics.LATEST)
         self.held.callback(self.destroy_subscription, ranking)
@@ -135,6 +126,9 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             service = create_service(self, kind, name, partial(self._answer, act))
             self.held.callback(self.destroy_service, service)
 
+    def _store_of(self, robot: str) -> Path:
+        return self._own_stores.get(robot, Path(self._settings.store))
+
     def note_refused(self, what: str) -> None:
         super().note_refused(what)
         self._statements.note_refusal(what)
@@ -142,9 +136,16 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
     def start(self) -> None:
         self._ticked_s = time.monotonic()
         self._timer = create_steady_timer(self, self._settings.tick_s, self._tick)
+        self._news_timer = create_steady_timer(self, NEWS_S, self._look_for_news)
 
     def pause(self) -> None:
         self.destroy_timer(self._timer)
+        self.destroy_timer(self._news_timer)
+
+    def _look_for_news(self) -> None:
+        """A decision that `opc deploy` wrote into the queue is acted on at once."""
+        if self._queue.has_news():
+            self._tick()
 
     def _publish_on(self, topic: str, qos: Any) -> Any:
         publisher = self.create_publisher(String, topic, qos)
@@ -175,7 +176,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._ticked_s = now_s
         try:
             self._follow(self._scheduler.tick())
-        except DiskFull as error:
+        except (DiskFull, QueueEdited) as error:
             # Nothing new is lent, and robots hold by themselves; the next tick tries again.
             self.get_logger().error(str(error), throttle_duration_sec=30.0)
         except DeploymentError as error:
@@ -245,14 +246,18 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self._goals[lease_id] = None
             self._statements.note_refusal(f"lease {lease_id}: {error}", "result_refused")
             return
+        self._scheduler.keep_result(lease, result.envelope)
         for episode in signed.episodes:
-            self._scheduler.report(lease_id, episode.episode_id, SUCCESSES.get(episode.outcome), episode.safety_events)
+            is_success = SUCCESSES.get(episode.outcome)
+            self._scheduler.report(lease_id, episode.episode_id, is_success, episode.safety_events, episode.recording)
         self._scheduler.end(lease_id, signed.message, is_refused=signed.end == RunEpisodes.Result.REFUSED)
 
     def _note(self, act: Callable[[], None]) -> None:
         """Write down what a robot said; where that fails, the robot is asked again after a restart."""
         try:
             act()
+        except QueueEdited as error:
+            self.get_logger().error(str(error), throttle_duration_sec=30.0)
         except DeploymentError as error:
             self.get_logger().fatal(str(error))
             self.finish(1)
@@ -316,7 +321,8 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         return response
 
     def _on_status(self, request: Any, response: Any) -> None:
-        response.status_json = json.dumps(describe_deployment(self._queue, self.now_ns(), request.request_id))
+        status = describe_deployment(self._queue, self.now_ns(), request.request_id)
+        response.status_json = json.dumps(status | {"deployment_id": self._deployment_id})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

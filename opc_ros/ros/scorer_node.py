@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from rclpy.duration import Duration
 from opc_ros.errors import OpcError
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.policies.compute import choose_device, give_way
+from opc_ros.policies.freed_memory import release_freed_memory
 from opc_ros.policies.loading import try_candidate
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
@@ -55,12 +57,14 @@ class ScorerNode(OpcNode[ScorerSettings]):
     def setup(self, settings: ScorerSettings) -> None:
         self._settings = settings
         self._work = threading.Lock()  # one scoring at a time
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scoring", initializer=give_way)
+        self.held.callback(self._thread.shutdown)
         self._is_serving = False
         self._goal_waits = threading.Event()  # a request goes before what the node does by itself
         self._seen: tuple[object, ...] = ()
         self._complaint = ""
         if not Path(settings.store).is_dir():
-            self.get_logger().warning(f"{settings.store}: no store there yet; a recorder makes it")
+            self.get_logger().warning(f"{settings.store}: no store there yet; a recorder creates it")
         # Also loads torch, which takes seconds: better now than in the first request.
         choose_device()
         self._rankings = self.create_publisher(RankingMsg, "ranking", topics.LATEST)
@@ -148,6 +152,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
             registry=Path(settings.candidates),
             scores=Path(settings.scores),
             keys=Path(settings.keys) if settings.keys else None,
+            deployment=Path(settings.keys).parent if settings.keys else None,
             is_published=settings.publish,
             options=self._options(),
         )
@@ -170,15 +175,17 @@ class ScorerNode(OpcNode[ScorerSettings]):
         report_scoring: Report = ignore_progress,
         report_ranking: Report = ignore_progress,
     ) -> ScoringRun:
-        give_way()
-        run = score_store(
+        # Always in the same thread: each of the executor's would keep what scoring freed for itself.
+        run = self._thread.submit(
+            score_store,
             request,
             LocalEngine(workers=self._settings.workers or None, allow_code=self._settings.allow_code),
             now=lambda: datetime.datetime.now(datetime.UTC),
             is_cancelled=is_cancelled,
             report_scoring=report_scoring,
             report_ranking=report_ranking,
-        )
+        ).result()
+        release_freed_memory()
         if run.is_published:
             self._rankings.publish(run_to_msg(run, self.now_ns()))
         elif run.why_not_published:
@@ -197,7 +204,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
         if not self.is_active or not self._work.acquire(blocking=False):
             return
         try:
-            seen = self._fingerprint()
+            seen = self._thread.submit(self._fingerprint).result()
             if seen != self._seen:
                 self._score(self._everything(), lambda: self._stopping.is_set() or self._goal_waits.is_set())
                 self._seen, self._complaint = seen, ""

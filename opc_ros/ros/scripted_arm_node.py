@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from rclpy.duration import Duration
@@ -37,8 +37,8 @@ class ScriptedArmSettings:
     """Parameters of the scripted arm."""
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
-    seed: int = described(0, "what the arm does follows from it", low=0)
-    rate_hz: float = described(10.0, "frames, and within an episode steps, each second", low=0.1, high=200)
+    seed: int = described(0, "seed of everything the arm does", low=0)
+    rate_hz: float = described(10.0, "frames per second, and steps per second within an episode", low=0.1, high=200)
     image_size: int = described(472, "width and height of the frames in pixels", low=16, high=4096)
     jpeg_quality: int = described(95, "of the frames", low=1, high=100)
     episodes: int = described(0, "how many to play before the program ends; 0: until stopped", low=0)
@@ -168,7 +168,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         self._arm = _WatchedArm(inner, sensor_rng)
         self.held.callback(self._arm.close)
         self._script = _Script(self._arm, self._rng, settings.aim_noise_m)
-        self._frames = self.create_publisher(CompressedImage, "camera/image/compressed", topics.pictures())
+        self._frames = self.create_publisher(CompressedImage, "camera/image/compressed", topics.images())
         self.held.callback(self.destroy_publisher, self._frames)
         # What was said last must not die with this process.
         self.held.callback(self._frames.wait_for_all_acked, Duration(seconds=1))
@@ -190,7 +190,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         self._stopping.clear()
         self._arm.release()
         self._timer = create_steady_timer(self, 1.0 / self._settings.rate_hz, self._tick)
-        self._thread = threading.Thread(target=self._work)
+        self._thread = threading.Thread(target=partial(self.end_on_error, self._play_all))
         self._thread.start()
 
     def pause(self) -> None:
@@ -203,14 +203,6 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         seen = self._arm.take_frame()
         frame = Frame.from_image(seen.image, seen.stamp_ns, quality=self._settings.jpeg_quality)
         self._frames.publish(convert.frame_to_msg(frame))
-
-    def _work(self) -> None:
-        """A mistake in here must end the program, not only its thread."""
-        try:
-            self._play_all()
-        except Exception:
-            self.get_logger().fatal(traceback.format_exc())
-            self.finish(1)
 
     def _play_all(self) -> None:
         while self._wait_for_recorder():

@@ -11,13 +11,20 @@ from opc_interfaces.msg import RobotStatus
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.signals import SignalHandlerOptions
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 
+from opc_ros.deployment.signing import SignsAs
+from opc_ros.deployment.stop_release import sign_release
 from opc_ros.ros import topics
-from opc_ros.ros.stop_channel import TOPIC
+from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID
 
 PULSE_S = 0.05
+UNHEARD = -1  # state of somebody who has said nothing yet
+DISCOVERED_S = 1.0  # once nobody new has been found for this long, everybody who holds an arm is known
+AGAIN_S = 1.0  # a release that came before its stop was heard counts for nothing, so it is signed again
+MOST_RELEASES = 16  # there are no more nodes than this that obey a robot's stops
 STATUS = "opc_interfaces/msg/RobotStatus"
 
 
@@ -34,6 +41,9 @@ class StopCall:
         self._executor.add_node(self._node)
         self._states: dict[str, dict[str, int]] = {}  # robot -> topic -> state last said there
         self._switches: dict[str, object] = {}
+        self._stops: dict[str, set[int]] = {}  # robot -> stops that somebody obeys
+        self._signed: dict[str, dict[int, float]] = {}  # robot -> those that a release was signed for, and when
+        self._releases: dict[str, Publisher] = {}
 
     def __enter__(self) -> StopCall:
         return self
@@ -43,23 +53,74 @@ class StopCall:
         self._node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
-    def tell(self, robots: Iterable[str], *, is_stopped: bool, timeout_s: float) -> tuple[list[str], list[str]]:
+    def stop(self, robots: Iterable[str], *, timeout_s: float) -> tuple[list[str], list[str]]:
         """Who has confirmed and who has not; without names, every robot that is heard meanwhile."""
         named = tuple(robots)
-        deadline = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + timeout_s
         for robot in named:
-            self._press(robot, is_stopped)
-        while time.monotonic() < deadline:
+            self._press(robot)
+        while time.monotonic() < deadline_s:
             self._look(named)
             for robot in self._states:
-                self._press(robot, is_stopped)
+                self._press(robot)
             self._executor.spin_once(timeout_sec=PULSE_S)
-            known = set(named) or set(self._states)
             # Without names, whoever is slow to be discovered must still be stopped: the whole time is used.
-            if named and all(self._has_obeyed(robot, is_stopped) for robot in known):
+            if named and all(self._has_obeyed(robot, is_stopped=True) for robot in named):
                 break
-        known = set(named) or set(self._states)
-        confirmed = sorted(robot for robot in known if self._has_obeyed(robot, is_stopped))
+        return self._split(named or self._states, is_stopped=True)
+
+    def release(self, robots: Iterable[str], signs: SignsAs, *, timeout_s: float) -> tuple[list[str], list[str]]:
+        """Sign for each robot the release of the stops that are heard; tells whom nobody stops now, and who is left."""
+        named = tuple(robots)
+        began_ns, began_s = time.time_ns(), time.monotonic()
+        for robot in named:
+            self._node.create_subscription(String, f"/{robot}/{STOP_ID}", partial(self._hear_id, robot), topics.STOPS)
+            self._releases[robot] = self._node.create_publisher(String, f"/{robot}/{RELEASE}", topics.RELEASES)
+            self._stops[robot], self._signed[robot] = set(), {}
+        found, found_s = self._found(named), began_s
+        while time.monotonic() - began_s < timeout_s:
+            self._look(named)
+            self._executor.spin_once(timeout_sec=PULSE_S)
+            for robot in named:
+                self._sign(robot, signs, began_ns)
+            if (now_found := self._found(named)) != found:
+                found, found_s = now_found, time.monotonic()
+            is_settled = time.monotonic() - found_s > DISCOVERED_S
+            if is_settled and all(self._has_obeyed(robot, is_stopped=False) for robot in named):
+                break
+        return self._split(named, is_stopped=False)
+
+    def _found(self, named: tuple[str, ...]) -> list[tuple[int, ...]]:
+        """How many are known so far who say that a robot is stopped, which stop they obey, and hear its releases."""
+        return [
+            (
+                len(self._states.get(robot, {})),
+                self._node.count_publishers(f"/{robot}/{STOP_ID}"),
+                self._node.count_subscribers(f"/{robot}/{RELEASE}"),
+            )
+            for robot in named
+        ]
+
+    def _hear_id(self, robot: str, msg: String) -> None:
+        if msg.data.isascii() and msg.data.isdigit():
+            self._stops[robot].add(int(msg.data))
+
+    def _sign(self, robot: str, signs: SignsAs, began_ns: int) -> None:
+        """A release for each stop that somebody obeys; what is pressed after this call began stays."""
+        signed, now_s = self._signed[robot], time.monotonic()
+        for stop_ns in sorted(self._stops[robot], reverse=True):
+            is_new = began_ns < stop_ns <= time.time_ns()  # one from the future has a wrong clock, not a new stop
+            if stop_ns in signed:
+                is_due = now_s - signed[stop_ns] > AGAIN_S and not self._has_obeyed(robot, is_stopped=False)
+            else:
+                is_due = not is_new and len(signed) < MOST_RELEASES
+            if is_due:
+                signed[stop_ns] = now_s
+                self._releases[robot].publish(String(data=sign_release(signs, robot, stop_ns, time.time_ns())))
+
+    def _split(self, robots: Iterable[str], *, is_stopped: bool) -> tuple[list[str], list[str]]:
+        known = set(robots)
+        confirmed = sorted(robot for robot in known if self._has_obeyed(robot, is_stopped=is_stopped))
         return confirmed, sorted(known - set(confirmed))
 
     def _look(self, named: tuple[str, ...]) -> None:
@@ -67,19 +128,23 @@ class StopCall:
             robot = topic.split("/")[1]
             if types[0] != STATUS or (named and robot not in named) or topic in self._states.get(robot, {}):
                 continue
-            self._states.setdefault(robot, {})[topic] = -1
+            self._states.setdefault(robot, {})[topic] = UNHEARD
             self._node.create_subscription(RobotStatus, topic, partial(self._hear, robot, topic), topics.LATEST)
 
     def _hear(self, robot: str, topic: str, status: RobotStatus) -> None:
         self._states[robot][topic] = int(status.state)
 
-    def _press(self, robot: str, is_stopped: bool) -> None:
+    def _press(self, robot: str) -> None:
         if robot not in self._switches:
-            publisher = self._node.create_publisher(Bool, f"/{robot}/{TOPIC}", topics.LATEST)
-            publisher.publish(Bool(data=is_stopped))
+            publisher = self._node.create_publisher(Bool, f"/{robot}/{STOP}", topics.LATEST)
+            publisher.publish(Bool(data=True))
             self._switches[robot] = publisher
 
-    def _has_obeyed(self, robot: str, is_stopped: bool) -> bool:
-        """Everyone who speaks for the robot says the same."""
-        said = [state for state in self._states.get(robot, {}).values() if state != -1]
-        return bool(said) and all((state == RobotStatus.STOPPED) == is_stopped for state in said)
+    def _has_obeyed(self, robot: str, *, is_stopped: bool) -> bool:
+        """Everyone who speaks for the robot says the same; who is there and has not been heard yet is waited for."""
+        said = [
+            state
+            for topic, state in self._states.get(robot, {}).items()
+            if state != UNHEARD or self._node.count_publishers(topic)
+        ]
+        return bool(said) and all(state != UNHEARD and (state == RobotStatus.STOPPED) == is_stopped for state in said)

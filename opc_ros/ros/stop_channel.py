@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
 from opc_interfaces.msg import EpisodeEvent, SafetyEvent
-from rclpy.duration import Duration
 from rclpy.node import Node
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from opc_ros.arms.safety import StopSwitch
 from opc_ros.arms.stop_memory import StopMemory
+from opc_ros.deployment.statement import Statement
+from opc_ros.deployment.stop_release import HOW_TO_RELEASE, StopReleases
 from opc_ros.ros import convert, topics
 from opc_ros.ros.services import create_service
+from opc_ros.ros.stop_listener import STOP, StopListener
 
-TOPIC = "stop"
 KINDS = {
     SafetyEvent.CLAMPED: "clamped",
     SafetyEvent.REFUSED: "refused",
@@ -65,9 +67,10 @@ class SafetyReporter:
 
 
 class StopChannel:
-    """Presses and lifts one switch from the topic `stop`, the service `~/stop` and from inside, and tells everybody.
+    """Presses one switch from the topic `stop`, the service `~/stop` and from inside, and tells everybody.
 
-    The topic is std_msgs/Bool, kept for late comers: true stops, false releases.
+    A stop needs no signature. It is lifted by a release on the topic `release` that an operator signed, and by nothing
+    else.
     """
 
     def __init__(
@@ -76,11 +79,14 @@ class StopChannel:
         switch: StopSwitch,
         reporter: SafetyReporter,
         on_press: Callable[[], None],
+        keys: str | Path | None,
         memory: StopMemory | None = None,
     ) -> None:
         """`on_press` holds the arm; it is called before anything is published.
 
-        With a memory a stop outlives whoever pressed it: it is kept on disk, and told again to all who come later.
+        `keys` is a folder with the people whose releases count; without one nobody's do.
+
+        With a memory a stop also outlives this node: it is kept on disk.
         """
         self._node = node
         self._switch = switch
@@ -88,19 +94,27 @@ class StopChannel:
         self._on_press = on_press
         self._memory = memory
         self._said: deque[tuple[int, int]] = deque(maxlen=32)  # when this channel itself was publishing, from and to
-        self._publisher = node.create_publisher(Bool, TOPIC, topics.LATEST)
-        self._subscription = node.create_subscription(Bool, TOPIC, self._on_topic, topics.LATEST)
+        self._publisher = node.create_publisher(Bool, STOP, topics.LATEST)
+        self._listener = StopListener(
+            node,
+            switch,
+            StopReleases(Path(keys) if keys else None, switch.arm),
+            on_press=self._on_told,
+            on_lift=self._on_lift,
+            on_refusal=lambda reason: reporter.report(SafetyEvent.REFUSED, f"release refused: {reason}"),
+            is_own=lambda stamp_ns: any(start <= stamp_ns <= end for start, end in self._said),
+        )
         self._service = create_service(node, SetBool, "~/stop", self._on_service)
         # After the stop, for what came at the same time is dealt with in this order: a stop belongs to what it ends.
         self._episodes = node.create_subscription(EpisodeEvent, "episode/event", reporter.hear_episode, topics.RECORDED)
         kept = memory.recall() if memory is not None else None
         if kept is not None and switch.press(*kept):
-            self._say(True)
+            self._say_stopped()
 
     def close(self) -> None:
         self._node.destroy_service(self._service)
         self._node.destroy_subscription(self._episodes)
-        self._node.destroy_subscription(self._subscription)
+        self._listener.close()
         self._node.destroy_publisher(self._publisher)
 
     def press(self, reason: str) -> None:
@@ -110,41 +124,28 @@ class StopChannel:
             self._on_press()
             self._remember(stamp_ns)
             self._reporter.report(SafetyEvent.STOP, reason)
-        self._say(True)
+        self._say_stopped()
 
-    def lift(self, detail: str) -> None:
-        """Release this arm and tell everybody."""
-        if self._switch.lift(time.time_ns()):
-            self._remember(0)
-            self._reporter.report(SafetyEvent.RELEASED, detail)
-        self._say(False)
-        # A command that follows must not overtake the release.
-        self._publisher.wait_for_all_acked(Duration(seconds=0.5))
+    def _on_told(self, stamp_ns: int) -> None:
+        self._on_press()
+        self._remember(stamp_ns)
+        self._say_stopped()  # for a presser that may be gone by the time somebody joins
+        self._reporter.report(SafetyEvent.STOP, "told on the topic stop")
 
-    def _on_topic(self, msg: Bool, info: dict[str, int]) -> None:
-        stamp_ns = int(info["source_timestamp"])
-        if any(start <= stamp_ns <= end for start, end in self._said):
-            return
-        if msg.data:
-            if self._switch.press("told on the topic stop", stamp_ns):
-                self._on_press()
-                self._remember(stamp_ns)
-                self._retell(True)
-                self._reporter.report(SafetyEvent.STOP, "told on the topic stop")
-        elif self._switch.lift(stamp_ns):
-            self._remember(0)
-            self._retell(False)
-            self._reporter.report(SafetyEvent.RELEASED, "told on the topic stop")
-        elif self._switch.reason is not None:
-            self._node.get_logger().warning("a release from before the stop is ignored; do the clocks differ?")
+    def _on_lift(self, statement: Statement) -> None:
+        self._remember(0)
+        # What a publisher said last is told to whoever comes later, so the stop goes with its publisher.
+        self._node.destroy_publisher(self._publisher)
+        self._publisher = self._node.create_publisher(Bool, STOP, topics.LATEST)
+        self._reporter.report(SafetyEvent.RELEASED, f"{statement.person} signed the release")
 
     def _on_service(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         if request.data:
             self.press("told by the service stop")
+            response.success, response.message = True, "stopped"
         else:
-            self.lift("told by the service stop")
-        response.success = True
-        response.message = "stopped" if self._switch.reason is not None else "released"
+            response.message = f"a stop is lifted by a signed release: {HOW_TO_RELEASE.format(robot=self._switch.arm)}"
+            self._listener.refuse(response.message)
         return response
 
     def _remember(self, stamp_ns: int) -> None:
@@ -157,16 +158,12 @@ class StopChannel:
             else:
                 self._memory.keep(self._switch.reason, stamp_ns)
         except OSError as error:  # the arm is held all the same, but a restart would forget it
-            self._node.get_logger().error(f"the stop cannot be kept on disk: {error}")
+            self._node.get_logger().error(f"the stop cannot be saved to disk: {error}")
 
-    def _retell(self, is_stopped: bool) -> None:
-        """Whoever remembers speaks for a presser that may be gone by the time somebody joins."""
-        if self._memory is not None:
-            self._say(is_stopped)
-
-    def _say(self, is_stopped: bool) -> None:
+    def _say_stopped(self) -> None:
         start_ns = time.time_ns()
         # The end is open until the call returns, and the message may come back before that.
         self._said.append((start_ns, start_ns + 1_000_000_000))
-        self._publisher.publish(Bool(data=is_stopped))
+        self._publisher.publish(Bool(data=True))
         self._said[-1] = (start_ns, time.time_ns())
+        self._listener.tell_id()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from opc_ros.episode import EpisodeHeader, Label
+from opc_ros.episode import EpisodeHeader, Label, WireMessage
 from opc_ros.grasp import GraspStep
 from opc_ros.recording.sink import Saved
 from opc_ros.store import EpisodeWriter, Store
@@ -13,18 +13,20 @@ from opc_ros.store import EpisodeWriter, Store
 class StoreSink:
     """An EpisodeSink in front of a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, topics: Mapping[str, str] | None = None) -> None:
+        """`topics` says under which name each message type comes."""
         self._store = store
+        self._topics = topics
 
     def begin(self, start: EpisodeHeader) -> StoreWriter:
-        return StoreWriter(self._store.begin(start))
+        return StoreWriter(self._store.begin(start, self._topics))
 
-    def label(self, episode_id: str, label: Label, note: str) -> int:
-        return self._store.label(episode_id, label, note=note)
+    def label(self, episode_id: str, label: Label, note: str, signature: str = "") -> int:
+        return self._store.label(episode_id, label, note=note, signature=signature)
 
     def unlabelled(self) -> Iterator[str]:
         for episode in self._store.episodes(on_damage=lambda error: None):
-            if not episode.is_labelled:
+            if not episode.is_labelled and not episode.label.is_excluded:
                 yield episode.id
 
 
@@ -36,6 +38,9 @@ class StoreWriter:
 
     def add_step(self, step: GraspStep) -> None:
         self._writer.add_step(step)
+
+    def add_wire_message(self, message: WireMessage) -> None:
+        self._writer.add_wire_message(message)
 
     def commit(self, label: Label, health: Sequence[str]) -> Saved:
         committed = self._writer.commit(label, health=tuple(health))

@@ -20,7 +20,19 @@ def test_this_machine_has_what_the_tests_need(tmp_path: Path) -> None:
     assert {name: f.status for name, f in found.items()} == dict.fromkeys(found, "ok")
     assert set(found) == {
         *("python", "ros", "interfaces", "torch", "opencv", "pybullet", "sandbox", "mcap", "store", "disk", "camera"),
+        "arms",
     }
+
+
+def test_a_driver_in_the_labs_domain_is_named_with_the_domain_it_belongs_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
+    found = {each.name: each for each in check_machine(tmp_path, list)}
+    assert found["arms"].detail == "drivers belong there: arm1 in ROS domain 101, twin in ROS domain 100"
+    obeyed = ["/arm1/joint_trajectory_controller"]
+    found = {each.name: each for each in check_machine(tmp_path, list, find_obeyed=lambda names: obeyed)}
+    assert (found["arms"].status, found["arms"].remedy) == ("missing", "start that driver with ROS_DOMAIN_ID=101")
 
 
 def test_missing_camera_is_optional_unless_asked_for(tmp_path: Path) -> None:

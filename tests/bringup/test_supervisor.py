@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class Script:
     label: str
     code: str
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def command(self) -> list[str]:
         return [sys.executable, "-u", "-c", self.code]

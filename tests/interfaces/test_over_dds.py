@@ -100,7 +100,7 @@ def test_every_message_service_and_action_crosses_unchanged(node: Any) -> None:
         peer.wait()
 
 
-def test_472_pixel_pictures_at_50_hz_all_arrive(node: Any) -> None:
+def test_472_pixel_images_at_50_hz_all_arrive(node: Any) -> None:
     from rclpy.qos import QoSProfile, ReliabilityPolicy
     from sensor_msgs.msg import Image
 

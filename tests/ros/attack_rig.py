@@ -1,4 +1,4 @@
-"""A twin, its policy runner and their scheduler as real processes, and an attacker on the same network."""
+"""A twin behind its gateway, its policy runner and their scheduler as real processes, and an attacker beside them."""
 
 from __future__ import annotations
 
@@ -41,18 +41,21 @@ STILL_RAD = 1e-3
 class Rig:
     """One arm, attacked again and again; all that its processes know lies below `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, arm_domain: int) -> None:
         self.folder = folder
         (self.candidate,) = make_lab(folder, {ROBOT: RUNGS, FAKE: RUNGS}, rung_episodes=(0, 2, 2))
         self.signer = load_signer(folder / "deployment" / "keys")
         self.clock_offset_ns = 0
         self.audit_head = AuditHead()
         self._processes: list[subprocess.Popen[str]] = []
-        self._twin = TwinProcess(real_time_factor=1.0, command_timeout_s=20.0)
+        self.arm_domain = arm_domain
+        self._twin = TwinProcess(
+            domain=arm_domain, real_time_factor=1.0, command_timeout_s=20.0, keys=folder / ROBOT / "keys"
+        )
         write_patient_arm(folder / "arm.yaml", PATIENCE_S)
-        # So slow that whatever moves is seen to move, and a stop comes in mid motion.
-        runner = runner_parameters(folder, ROBOT, RUNGS, arm="ros", arm_config=folder / "arm.yaml", reduced_speed=0.02)
-        self.start("policy_runner", f"/{ROBOT}", runner | {"use_sim_time": True})
+        self.socket_folder = folder / ROBOT / "gateway"
+        self.gateway = self.start("arm_gateway", f"/{ROBOT}", self.gateway_parameters())
+        self.start("policy_runner", f"/{ROBOT}", self.runner_parameters())
         self.watcher = Watcher()
         self.statuses: list[RobotStatus] = []
         self.episode_events: list[EpisodeEvent] = []
@@ -81,15 +84,42 @@ class Rig:
         self.watcher.wait_until(lambda: bool(self.watcher.joints))
         self.wait_for_robots_clock()
 
-    def start(self, program: str, namespace: str, parameters: dict[str, Any]) -> subprocess.Popen[str]:
+    def runner_parameters(self) -> dict[str, Any]:
+        """So slow that whatever moves is seen to move, and a stop comes in mid motion."""
+        slow = {"arm": "ros", "arm_config": self.folder / "arm.yaml", "reduced_speed": 0.02}
+        given = runner_parameters(self.folder, ROBOT, RUNGS, **slow)
+        return given | {"gateway": self.socket_folder, "use_sim_time": True}
+
+    def gateway_parameters(self) -> dict[str, Any]:
+        return {
+            "arm_config": self.folder / "arm.yaml",
+            "arm_domain": self.arm_domain,
+            "rungs": ",".join(RUNGS),
+            "reduced_speed": 0.02,
+            "keys": self.folder / ROBOT / "keys",
+            "state": self.folder / ROBOT,
+            "silence_s": 20.0,
+            "stale_s": 20.0,
+        }
+
+    def start(
+        self, program: str, namespace: str, parameters: dict[str, Any], domain: int | None = None
+    ) -> subprocess.Popen[str]:
+        """In the lab's ROS domain, or in the one given."""
         words = ["--ros-args", "-r", f"__ns:={namespace}"]
         for name, value in parameters.items():
             words += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
         command = [sys.executable, "-m", f"opc_ros.ros.{program}_node", *words]
-        log = (self.folder / f"{program}-{len(self._processes)}.log").open("w")
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, text=True)
+        self._newest_log = self.folder / f"{program}-{len(self._processes)}.log"
+        log = self._newest_log.open("w")
+        environment = os.environ if domain is None else {**os.environ, "ROS_DOMAIN_ID": str(domain)}
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, text=True, env=environment)
         self._processes.append(process)
         return process
+
+    def newest_log(self) -> str:
+        """What the process that was started last has said."""
+        return self._newest_log.read_text()
 
     def start_scheduler(self) -> subprocess.Popen[str]:
         return self.start("scheduler", "/", scheduler_parameters(self.folder))
@@ -104,6 +134,9 @@ class Rig:
             return abs(behind_ns) < 2 * SECOND
 
         self.watcher.wait_until(follows)
+
+    def wait_for_runner(self, state: int) -> None:
+        self.watcher.wait_until(lambda: bool(self.statuses) and self.statuses[-1].state == state)
 
     def issue(self, signer: Signer | None = None, **changes: Any) -> Signed:
         """A permit for one episode that is in order, but for the changes."""
@@ -150,12 +183,17 @@ class Rig:
     def copy_candidate(self, name: str) -> Path:
         return Path(shutil.copytree(self.candidate.folder, self.folder / "copies" / name))
 
+    def publishers(self, topic: str) -> set[str]:
+        """Names of the nodes that publish one of the robot's topics in the lab's domain."""
+        found = self.watcher.node.get_publishers_info_by_topic(f"/{ROBOT}/{topic}")
+        return {str(info.node_name) for info in found}
+
     def robots_lines(self) -> list[Entry]:
         """The robot's own audit log."""
-        return _read_lines(self.folder / ROBOT / "ledger.jsonl")
+        return _read_lines(self.folder / ROBOT / "audit.jsonl")
 
     def schedulers_lines(self) -> list[Entry]:
-        return _read_lines(self.folder / "deployment" / "ledger.jsonl")
+        return _read_lines(self.folder / "deployment" / "audit.jsonl")
 
     @contextmanager
     def still(self) -> Iterator[None]:

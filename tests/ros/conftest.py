@@ -81,6 +81,10 @@ class Probe:
         self.until(future.done, f"no answer from {name}")
         return future.result()
 
+    def spin(self, timeout_s: float) -> None:
+        """Hear what has come, or the next that comes in time."""
+        self._executor.spin_once(timeout_sec=timeout_s)
+
     def until(self, holds: Callable[[], object], otherwise: str) -> None:
         """Spin until something holds, within a deadline."""
         deadline = time.monotonic() + DEADLINE_S

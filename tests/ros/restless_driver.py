@@ -41,11 +41,11 @@ class RestlessDriver:
         node = self._node
         self._joints = node.create_publisher(JointState, "joint_states", 10)
         self._fingers = node.create_publisher(JointState, "gripper/joint_states", 10)
-        self._pictures = node.create_publisher(CompressedImage, "camera/image/compressed", topics.pictures())
+        self._images = node.create_publisher(CompressedImage, "camera/image/compressed", topics.images())
         node.create_subscription(JointTrajectory, f"{LEANING.controller}/joint_trajectory", self._follow, 10)
         node.create_subscription(Float64, "gripper/command", lambda msg: None, 10)
         node.create_timer(0.01, self._measure)
-        node.create_timer(0.1, self._picture)
+        node.create_timer(0.1, self._image)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(node)
         self._is_closing = threading.Event()
@@ -82,6 +82,6 @@ class RestlessDriver:
         self._joints.publish(reading_to_msg(NAMES, joints.tolist(), [], self._now_ns()))
         self._fingers.publish(reading_to_msg([LEANING.gripper.joint], [LEANING.gripper.open_m], [], self._now_ns()))
 
-    def _picture(self) -> None:
+    def _image(self) -> None:
         self._frame = Frame.from_image(np.full((16, 16, 3), time.monotonic_ns() >> 24 & 255, np.uint8), 1)
-        self._pictures.publish(convert.frame_to_msg(dataclasses.replace(self._frame, stamp_ns=self._now_ns())))
+        self._images.publish(convert.frame_to_msg(dataclasses.replace(self._frame, stamp_ns=self._now_ns())))

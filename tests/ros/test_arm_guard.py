@@ -109,7 +109,7 @@ def test_an_arm_that_moves_though_nobody_is_heard_is_held(guard: GuardProcess, w
 
 def test_an_arm_that_is_to_be_guarded_moves_only_while_its_guard_hears_it(watcher: Watcher):
     arm = RosArm(dataclasses.replace(GUARDED, connect_timeout_s=2.0))
-    with pytest.raises(ArmLost, match="no guard on arm_guard/status that hears us, in 2 s"):
+    with pytest.raises(ArmLost, match="no guard on arm_guard/status that hears us"):
         arm.begin(seed=1)
     arm.close()
     guard = GuardProcess()

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from domain_coordinator import domain_id
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from opc_interfaces.action import RunEpisodes
@@ -25,7 +26,7 @@ from opc_interfaces.srv import HaltDeployment, SubmitStatement
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionServer
 from rclpy.parameter import Parameter
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 
 from opc_ros.deployment.audit_check import check_audit_log
 from opc_ros.deployment.audit_log import AuditHead
@@ -36,12 +37,15 @@ from opc_ros.deployment.people import add_person
 from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.robot_results import begin_session, sign_result
 from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
+from opc_ros.deployment.signing import find_signer, make_person_key
 from opc_ros.deployment.statement import DecisionBody, RequestBody, RobotBody, sign_statement
+from opc_ros.deployment.stop_release import sign_release
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.ranking import Ranking
 from opc_ros.ros import topics
 from tests.deployment.lab import SECOND, publish_ranking, say
 from tests.ros.attack_rig import FAKE, Rig, rewrite_ranking, spoil
+from tests.ros.releasing import Releaser
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, own_domain
 
 pytestmark = pytest.mark.ros
@@ -50,8 +54,8 @@ HOUR_NS = 3600 * SECOND
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with own_domain():
-        rig = Rig(tmp_path_factory.mktemp("attacked"))
+    with own_domain(), domain_id() as arm_domain:
+        rig = Rig(tmp_path_factory.mktemp("attacked"), int(arm_domain))
         yield rig
         rig.close()
 
@@ -383,10 +387,12 @@ def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_e
     rig: Rig, scheduler: subprocess.Popen[str]
 ) -> None:
     permit = rig.issue(lease_id="spent")
+    releaser = Releaser(rig.watcher.node, ROBOT, rig.folder / "deployment" / "keys")
     stop = rig.watcher.node.create_publisher(Bool, "stop", topics.LATEST)
     running = rig.send(permit, lease_id="spent")
     rig.watcher.wait_until(lambda: any(event.kind == EpisodeEvent.BEGIN for event in rig.episode_events))
     rig.watcher.wait_until(lambda: max(map(abs, rig.watcher.joints[-1].velocity)) > 1e-3)
+    rig.watcher.wait_until(lambda: {"arm", "arm_gateway"} <= rig.publishers("safety/event"))
     stop.publish(Bool(data=True))
     rig.watcher.wait_until(running.done)
     result = running.result().result
@@ -398,8 +404,14 @@ def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_e
 
     rig.watcher.wait_until(lambda: len(told()) == 2)
     assert told() == ["spent-000"] * 2
-    stop.publish(Bool(data=False))
-    rig.watcher.wait_for_event(SafetyEvent.RELEASED)
+
+    def is_released() -> bool:
+        releaser.release()
+        return any(line.kind == "stop_released" for line in rig.robots_lines())
+
+    rig.watcher.wait_until(is_released)
+    rig.wait_for_runner(RobotStatus.IDLE)
+    rig.watcher.wait_for_event(SafetyEvent.RELEASED, "ada signed the release")
     rig.watcher.wait_for_rest()
 
     count = len(rig.robots_lines())
@@ -410,17 +422,66 @@ def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_e
     content = json.loads(permit.payload)["content"]
     reissued = rig.issue(permit_id=content["permit_id"], lease_id="fresh")
     assert_refused(rig, reissued, "all 1 episodes are spent", lease_id="fresh")
-    assert check_audit_log(rig.folder / ROBOT / "ledger.jsonl", None).is_whole
+    assert check_audit_log(rig.folder / ROBOT / "audit.jsonl", None).is_whole
+
+
+def test_a_stop_stays_whatever_strangers_say_and_overheard_releases_lift_nothing_twice(rig: Rig) -> None:
+    watcher, keys = rig.watcher, rig.folder / "deployment" / "keys"
+    ada = find_signer(keys, keys / "ada.person.pem")
+    signed: dict[str, str] = {}  # stop -> release of it
+    watcher.node.create_subscription(String, "stop_id", lambda msg: signed.setdefault(msg.data, ""), topics.STOPS)
+    stop = watcher.node.create_publisher(Bool, "stop", topics.LATEST)
+    releases = watcher.node.create_publisher(String, "release", topics.RELEASES)
+    stop.publish(Bool(data=True))
+    watcher.wait_for_state(RobotStatus.STOPPED)
+    rig.wait_for_runner(RobotStatus.STOPPED)
+    stranger = make_person_key(rig.folder / "strangers", "ada")
+
+    def is_refused(say: Callable[[], object], words: str) -> None:
+        count = len(watcher.events)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not any(e.kind == SafetyEvent.REFUSED and words in e.detail for e in watcher.events[count:]):
+            assert time.monotonic() < deadline_s, f"nobody refused it: {words}"
+            say()
+            with suppress(AssertionError):
+                watcher.wait_until(lambda: len(watcher.events) > count, deadline_s=0.5)
+        assert watcher.statuses[-1].state == rig.statuses[-1].state == RobotStatus.STOPPED
+
+    is_refused(lambda: stop.publish(Bool(data=False)), "`false` on the topic stop lifts nothing")
+    is_refused(lambda: releases.publish(String(data="please")), "statement cannot be read")
+    forged = sign_release(stranger, ROBOT, 2**63, time.time_ns())
+    is_refused(lambda: releases.publish(String(data=forged)), "is not signed by ada")
+
+    def release_all() -> bool:
+        for stop_id in [each for each in signed if each and not signed[each]]:
+            signed[stop_id] = sign_release(ada, ROBOT, int(stop_id), time.time_ns())
+            releases.publish(String(data=signed[stop_id]))
+        return watcher.statuses[-1].state == RobotStatus.IDLE
+
+    watcher.wait_until(release_all)
+    rig.wait_for_runner(RobotStatus.IDLE)
+    overheard = list(filter(None, signed.values()))
+    stop.publish(Bool(data=True))
+    watcher.wait_for_state(RobotStatus.STOPPED)
+
+    def replay() -> None:
+        for each in overheard:
+            releases.publish(String(data=each))
+
+    is_refused(replay, "was acted on already")
+    watcher.wait_until(release_all)
+    watcher.node.destroy_publisher(stop)
+    assert any("release refused" in line.body.get("reason", "") for line in rig.robots_lines())
 
 
 def test_an_edited_audit_log_ends_all_lending(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
     scheduler.terminate()
     assert scheduler.wait(PATIENCE_S) == 0
-    audit_log = rig.folder / "deployment" / "ledger.jsonl"
+    audit_log = rig.folder / "deployment" / "audit.jsonl"
     assert check_audit_log(audit_log, load_trusted_keys(rig.folder / "deployment" / "keys")).is_whole
     text = audit_log.read_text()
     assert '"epoch":1' in text
     audit_log.write_text(text.replace('"epoch":1', '"epoch":7'))
     with rig.still():
         assert rig.start_scheduler().wait(PATIENCE_S) == 1
-    assert rig.schedulers_lines()[-1].kind == "ledger_damaged"
+    assert rig.schedulers_lines()[-1].kind == "audit_log_damaged"

@@ -42,7 +42,7 @@ def test_tools_come_back_as_they_were(tool: ToolState) -> None:
 def test_steps_come_back_as_they_were_up_to_the_rounding_of_an_angle(
     tool: ToolState, action: GraspAction, sent: GraspAction | None
 ) -> None:
-    frame = Frame(stamp_ns=STAMP_NS, encoding="jpeg", data=b"picture")
+    frame = Frame(stamp_ns=STAMP_NS, encoding="jpeg", data=b"image")
     step = GraspStep(frame=frame, tool=tool, action=action, sent=sent)
     msg = convert.step_to_msg(step, robot="arm1", episode_id="e1", index=4, chosen_ns=STAMP_NS + 5)
     assert (msg.robot, msg.episode_id, msg.index, msg.is_clamped) == ("arm1", "e1", 4, sent is not None)

@@ -78,7 +78,7 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
     final = wait_until(tmp_path, lambda got: got["requests"][0]["state"] == "done", "it does not end")
     assert final["champion"] == final["requests"][0]["candidate_id"]
     assert final["requests"][0]["real"]["trials"] == 6  # two at reduced speed, four at full
-    audit_log = tmp_path / "deployment" / "ledger.jsonl"
+    audit_log = tmp_path / "deployment" / "audit.jsonl"
     kinds = [entry.kind for entry in read_audit_log(audit_log)]
     assert kinds.count("episode") == 8
     assert check_audit_log(audit_log, load_trusted_keys(tmp_path / "deployment" / "keys")).is_whole
@@ -112,7 +112,7 @@ def test_an_arm_cut_off_loses_its_lease_and_another_does_the_work(tmp_path: Path
 
     wait_until(tmp_path, has_lease, "arm1 gets no lease")
     runners["arm1"].signal(signal.SIGSTOP)
-    audit_log = tmp_path / "deployment" / "ledger.jsonl"
+    audit_log = tmp_path / "deployment" / "audit.jsonl"
 
     def lost() -> list[dict[str, Any]]:
         return [entry.body for entry in read_audit_log(audit_log) if entry.kind == "lease_lost"]

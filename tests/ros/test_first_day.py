@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import rclpy
 import yaml
+from domain_coordinator import domain_id
 from opc_interfaces.msg import GraspStep
 from opc_interfaces.srv import ChooseAction
 from rclpy.context import Context
@@ -39,13 +41,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     del arm["lay_out"]
     arm["measurement_timeout_s"] = 20.0
     (folder / "arm.yaml").write_text(yaml.safe_dump(arm))
-    robots = {ROBOT: {"arm": "arm.yaml", "rungs": ["reduced", "full"]}}
-    (folder / "lab.yaml").write_text(yaml.safe_dump({"store": str(folder / "store"), "robots": robots}))
     create_keys(folder / "deployment" / "keys")
     make_person_key(folder / "deployment" / "keys", "ada")
     export_public_keys(folder / "deployment" / "keys", folder / "robots" / ROBOT / "keys")
-    with own_domain():
-        twin = TwinProcess(arm_config=folder / "arm.yaml")
+    with own_domain(), domain_id() as arm_domain:
+        robots = {ROBOT: {"arm": "arm.yaml", "rungs": ["reduced", "full"], "arm_domain": int(arm_domain)}}
+        (folder / "lab.yaml").write_text(yaml.safe_dump({"store": str(folder / "store"), "robots": robots}))
+        twin = TwinProcess(domain=int(arm_domain), arm_config=folder / "arm.yaml")
         yield folder
         assert twin.stop() == 0
 
@@ -59,8 +61,13 @@ def sign(lab: Path, policy: str, episodes: int) -> None:
 def bring_up(lab: Path, **arguments: str) -> tuple[int, list[str]]:
     """`opc up hardware mode:=collect` until the collector has ended; gives its exit code and all log lines."""
     given = {"lab": str(lab / "lab.yaml"), "state": str(lab / "robots"), "mode": "collect", **arguments}
-    # Joint states of a twin on a busy machine pause for longer than a real arm's may: its guard is tried elsewhere.
-    nodes: list[NodeSpec] = [node for node in find_system("hardware").nodes(given) if node.program != "arm_guard"]
+    # A twin and its commander on a busy machine pause for longer than a real arm's may: its guard is tried elsewhere.
+    patience = {"silence_s": 20.0, "stale_s": 20.0}
+    nodes: list[NodeSpec] = [
+        replace(node, parameters=node.parameters | (patience if node.program == "arm_gateway" else {}))
+        for node in find_system("hardware").nodes(given)
+        if node.program != "arm_guard"
+    ]
     lines: list[str] = []
     ended = threading.Event()
 

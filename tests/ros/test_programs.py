@@ -77,12 +77,12 @@ def test_one_seed_gives_one_sequence_of_actions_however_long_the_arm_waits(start
     from sensor_msgs.msg import CompressedImage
 
     from opc_ros.ros import convert, topics
-    from opc_ros.ros.topics import pictures
+    from opc_ros.ros.topics import images
 
     robots = {"/arm1": 5, "/arm2": 5, "/arm3": 6}
     told = {robot: probe.listen(GraspStep, f"{robot}/grasp/step", topics.RECORDED) for robot in robots}
     # Listened to after the steps: an arm whose images are heard knows that its steps are listened to.
-    seen = {robot: probe.listen(CompressedImage, f"{robot}/camera/image/compressed", pictures()) for robot in robots}
+    seen = {robot: probe.listen(CompressedImage, f"{robot}/camera/image/compressed", images()) for robot in robots}
     for robot, seed in robots.items():
         start("scripted_arm", robot, seed=seed, rate_hz=100, image_size=32)
     for robot, steps in told.items():

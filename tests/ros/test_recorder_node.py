@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 from collections.abc import Callable
@@ -34,9 +35,9 @@ class FakeArm:
         camera = (Image, "/arm1/camera/image") if is_raw else (CompressedImage, "/arm1/camera/image/compressed")
         self.statuses = probe.listen(RecorderStatus, "/arm1/recorder/status", topics.LATEST)
         if is_reliable:
-            self._frames = probe.publisher(*camera, topics.pictures())
+            self._frames = probe.publisher(*camera, topics.images())
         else:
-            self._frames = probe.node.create_publisher(*camera, topics.pictures(is_reliable=False))
+            self._frames = probe.node.create_publisher(*camera, topics.images(is_reliable=False))
         if step_kind == "step":
             self._steps = probe.publisher(GraspStep, "/arm1/grasp/step", topics.RECORDED)
         else:
@@ -46,7 +47,7 @@ class FakeArm:
         self._events = probe.publisher(EpisodeEvent, "/arm1/episode/event", topics.RECORDED)
         probe.until(lambda: self.statuses, "no status of the recorder is heard")
 
-    def take_picture(self) -> Frame:
+    def take_image(self) -> Frame:
         return Frame.from_image(np.zeros((8, 8, 3), dtype=np.uint8), self.now_ns())
 
     def send_frame(self, frame: Frame) -> None:
@@ -94,7 +95,7 @@ def test_what_a_scripted_arm_shows_is_what_the_store_holds_and_people_label_it_l
     from opc_ros.ros import convert, topics
 
     summaries = probe.listen(EpisodeSummary, "/arm1/episode/summary", topics.RECORDED)
-    pictures = probe.listen(CompressedImage, "/arm1/camera/image/compressed", topics.pictures())
+    images = probe.listen(CompressedImage, "/arm1/camera/image/compressed", topics.images())
     steps = probe.listen(GraspStep, "/arm1/grasp/step", topics.RECORDED)
     recorder = start("recorder", "/arm1", store=tmp_path / "store")
     arm = start("scripted_arm", "/arm1", rate_hz=20, image_size=64, is_labelled=False)
@@ -103,7 +104,7 @@ def test_what_a_scripted_arm_shows_is_what_the_store_holds_and_people_label_it_l
         return [step for step in steps if step.episode_id == summary.episode_id]
 
     def is_heard_whole(summary: EpisodeSummary) -> bool:
-        stamps = {convert.stamp_to_ns(picture.header.stamp) for picture in pictures}
+        stamps = {convert.stamp_to_ns(image.header.stamp) for image in images}
         heard = [step for step in told(summary) if convert.stamp_to_ns(step.header.stamp) in stamps]
         return summary.outcome == EpisodeSummary.SAVED and len(heard) == summary.steps
 
@@ -112,7 +113,7 @@ def test_what_a_scripted_arm_shows_is_what_the_store_holds_and_people_label_it_l
     arm.signal(signal.SIGINT)
     assert arm.wait() == 0
     summary = next(filter(is_heard_whole, summaries))
-    shown = {convert.stamp_to_ns(picture.header.stamp): bytes(picture.data) for picture in pictures}
+    shown = {convert.stamp_to_ns(image.header.stamp): bytes(image.data) for image in images}
     store = open_store(tmp_path / "store")
     first = store.find(summary.episode_id)
     assert (first.file_sha256, first.steps, first.is_labelled) == (summary.file_sha256, summary.steps, False)
@@ -141,6 +142,63 @@ def test_what_a_scripted_arm_shows_is_what_the_store_holds_and_people_label_it_l
     assert recorder.wait() == 0
 
 
+def test_a_file_has_camera_info_joint_states_and_the_begin_event_as_they_were_on_the_wire(
+    start: Callable, probe, tmp_path: Path
+) -> None:
+    from mcap.reader import make_reader
+    from opc_interfaces.msg import EpisodeEvent, EpisodeSummary
+    from rclpy.serialization import deserialize_message
+    from sensor_msgs.msg import CameraInfo, JointState
+
+    from opc_ros.ros import convert, topics
+
+    start("recorder", "/arm1", store=tmp_path / "store", joint_topic="/lbr/joint_states")
+    summaries = probe.listen(EpisodeSummary, "/arm1/episode/summary", topics.RECORDED)
+    infos = probe.publisher(CameraInfo, "/arm1/camera/camera_info", topics.images())
+    joints = probe.publisher(JointState, "/lbr/joint_states", topics.RECORDED)
+    arm = FakeArm(probe)
+    frame = dataclasses.replace(arm.take_image(), frame_id="wrist_lens")
+    info = CameraInfo(header=convert.header(frame.stamp_ns, "wrist_lens"), width=8, height=8)
+    states = [
+        JointState(header=convert.header(frame.stamp_ns + index * 20_000_000), name=["A1"], position=[0.1 * index])
+        for index in range(5)
+    ]
+    # Messages of other topics may overtake these, so the same are sent until all are in one file.
+
+    def record(episode_id: str) -> dict[str, list[bytes]]:
+        began_ns = arm.now_ns()
+        arm.send_event(EpisodeEvent.BEGIN, header=convert.header(began_ns), episode_id=episode_id)
+        arm.wait_for(episode_id=episode_id)
+        infos.publish(info)
+        for state in states:
+            joints.publish(state)
+        shown = dataclasses.replace(frame, stamp_ns=arm.now_ns())
+        arm.send_frame(shown)
+        arm.send_step(shown, 0, episode_id)
+        arm.wait_for(steps=1)
+        arm.send_event(EpisodeEvent.END, episode_id=episode_id, steps=1)
+        probe.until(lambda: any(one.episode_id == episode_id for one in summaries), "no summary")
+        committed = open_store(tmp_path / "store").find(episode_id)
+        assert committed.began_ns == began_ns
+        (path,) = (tmp_path / "store").rglob(f"{episode_id}.mcap")
+        with path.open("rb") as file:
+            found: dict[str, list[bytes]] = {}
+            for _, channel, message in make_reader(file).iter_messages(log_time_order=False):
+                found.setdefault(channel.topic, []).append(message.data)
+        return found
+
+    def joints_of(found: dict[str, list[bytes]]) -> list[JointState]:
+        return [deserialize_message(data, JointState) for data in found.get("/lbr/joint_states", ())]
+
+    for number in range(20):
+        found = record(f"e{number}")
+        if joints_of(found)[-len(states) :] == states and "/arm1/camera/camera_info" in found:
+            break
+    assert joints_of(found)[-len(states) :] == states
+    assert deserialize_message(found["/arm1/camera/camera_info"][-1], CameraInfo) == info
+    assert open_store(tmp_path / "store").read(f"e{number}").steps[0].frame.frame_id == "wrist_lens"
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_in_the_middle_of_an_episode_sends_it_to_quarantine(
     start: Callable, probe, tmp_path: Path, signum: signal.Signals
@@ -152,7 +210,7 @@ def test_a_signal_in_the_middle_of_an_episode_sends_it_to_quarantine(
     recorder = start("recorder", "/arm1", store=tmp_path / "store")
     summaries = probe.listen(EpisodeSummary, "/arm1/episode/summary", topics.RECORDED)
     arm = FakeArm(probe)
-    frame = arm.take_picture()
+    frame = arm.take_image()
     arm.send_event(EpisodeEvent.BEGIN, episode_id="e1", behaviour_policy="scripted")
     arm.send_frame(frame)
     arm.send_step(frame, 0, "e1")
@@ -177,7 +235,7 @@ def test_a_recorder_that_is_killed_costs_only_the_running_episode(start: Callabl
     summaries = probe.listen(EpisodeSummary, "/arm1/episode/summary", topics.RECORDED)
     arm = FakeArm(probe)
     for episode_id in ("e1", "e2"):
-        frame = arm.take_picture()
+        frame = arm.take_image()
         arm.send_event(EpisodeEvent.BEGIN, episode_id=episode_id, behaviour_policy="scripted")
         arm.send_frame(frame)
         arm.send_step(frame, 0, episode_id)
@@ -208,7 +266,7 @@ def test_a_step_without_its_frame_is_an_error_on_diagnostics_and_a_reason_for_qu
     arm = FakeArm(probe)
     arm.send_event(EpisodeEvent.BEGIN, episode_id="e1", behaviour_policy="scripted")
     for index in range(2):
-        frame = arm.take_picture()
+        frame = arm.take_image()
         if index == 1:
             arm.send_frame(frame)
         arm.send_step(frame, index, "e1")

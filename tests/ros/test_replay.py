@@ -13,15 +13,17 @@ from opc_interfaces.msg import EpisodeEvent, GraspStep, Label
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import CameraInfo, CompressedImage, JointState
 
 from opc_ros.cli.main import main
+from opc_ros.episode import EpisodeHeader
 from opc_ros.ros import convert, topics
-from opc_ros.store import open_store
+from opc_ros.store import open_store, schemas
 from tests.store.grasps import make_episode
+from tests.store.wire import WireMessages
 
 pytestmark = pytest.mark.ros
-MESSAGES = 9  # begin, an image and a step three times, end, label
+MESSAGES = 13  # begin, camera info, joint states, an image and a step three times, end, label
 
 
 def test_a_listener_hears_the_episode_as_it_was(
@@ -29,8 +31,17 @@ def test_a_listener_hears_the_episode_as_it_was(
 ) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(ros_domain))
     episode = make_episode()
+    wire = WireMessages()
     with open_store(tmp_path, create=True) as store:
-        store.append(episode)
+        writer = store.begin(
+            EpisodeHeader(episode.id, "left", "scripted", episode.started_ns),
+            {schemas.JOINT_STATE: "/lbr/joint_states"},
+        )
+        writer.add_wire_message(wire.camera_info(5))
+        for step in episode.steps:
+            writer.add_wire_message(wire.joint_state(step.frame.stamp_ns + 7))
+            writer.add_step(step)
+        writer.commit(episode.label)
     heard: list[tuple[str, object]] = []
     context = Context()
     rclpy.init(args=[], context=context, domain_id=ros_domain)
@@ -40,6 +51,8 @@ def test_a_listener_hears_the_episode_as_it_was(
         (CompressedImage, "camera/image/compressed"),
         (GraspStep, "grasp/step"),
         (Label, "episode/label"),
+        (CameraInfo, "camera/camera_info"),
+        (JointState, "/lbr/joint_states"),
     ):
         node.create_subscription(kind, topic, lambda msg, topic=topic: heard.append((topic, msg)), topics.RECORDED)
     executor = SingleThreadedExecutor(context=context)
@@ -64,6 +77,8 @@ def test_a_listener_hears_the_episode_as_it_was(
     assert [convert.action_from_msg(step.action) for step in steps] == [step.action for step in episode.steps]
     images = [bytes(msg.data) for topic, msg in heard if topic == "camera/image/compressed"]
     assert images == [step.frame.data for step in episode.steps]
+    assert [list(msg.position) for topic, msg in heard if topic == "/lbr/joint_states"] == [[0.25, -1.5]] * 3
+    assert [msg.header.frame_id for topic, msg in heard if topic == "camera/camera_info"] == ["lens"]
     assert [msg.kind for topic, msg in heard if topic == "episode/event"] == [EpisodeEvent.BEGIN, EpisodeEvent.END]
 
 

@@ -53,8 +53,8 @@ def test_a_late_viewer_sees_arm_links_and_camera_under_the_robots_name() -> None
         "/tf": (tf2_msgs.TFMessage, 100),
         "/tf_static": (tf2_msgs.TFMessage, late),
         "joint_states": (JointState, 10),
-        "camera/image/compressed": (CompressedImage, topics.pictures()),
-        "camera/camera_info": (CameraInfo, topics.pictures()),
+        "camera/image/compressed": (CompressedImage, topics.images()),
+        "camera/camera_info": (CameraInfo, topics.images()),
     }
     with own_domain():
         twin = TwinProcess()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
+import time
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
 
+from opc_ros.arms.arm import Arm
 from opc_ros.arms.contract import ArmContract
 from opc_ros.arms.trajectory import plan_hold
 from opc_ros.errors import ArmError, ArmLost, ArmStopped
@@ -30,16 +33,22 @@ from opc_ros.ros.ros_arm import RosArm
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
-from tests.ros.twin_rig import KINEMATICS, PATIENCE_S, SETTINGS, TwinProcess, Watcher, own_domain
+from tests.ros.releasing import make_people, release
+from tests.ros.twin_rig import KINEMATICS, PATIENCE_S, ROBOT, SETTINGS, TwinProcess, Watcher, own_domain
 
 pytestmark = pytest.mark.ros
 START = (SETTINGS.start.x_m, SETTINGS.start.y_m, SETTINGS.start.z_m)
 
 
 @pytest.fixture(scope="module")
-def twin() -> Iterator[TwinProcess]:
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_people(tmp_path_factory.mktemp("lab") / "keys")
+
+
+@pytest.fixture(scope="module")
+def twin(keys: Path) -> Iterator[TwinProcess]:
     with own_domain():
-        process = TwinProcess()
+        process = TwinProcess(keys=keys)
         yield process
         assert process.stop() == 0
 
@@ -47,28 +56,38 @@ def twin() -> Iterator[TwinProcess]:
 class ArmKeeper:
     """One arm for many tests, and a new one after it was closed."""
 
-    def __init__(self) -> None:
-        self._arm = RosArm(SETTINGS)
+    def __init__(self, keys: Path) -> None:
+        self._keys = keys
+        self._arm = RosArm(SETTINGS, keys=keys)
 
     def get(self) -> RosArm:
         if self._arm.is_closed:
-            self._arm = RosArm(SETTINGS)
+            self._arm = RosArm(SETTINGS, keys=self._keys)
         return self._arm
 
 
 @pytest.fixture(scope="module")
-def keeper(twin: TwinProcess) -> Iterator[ArmKeeper]:
-    keeper = ArmKeeper()
+def keeper(twin: TwinProcess, keys: Path) -> Iterator[ArmKeeper]:
+    keeper = ArmKeeper(keys)
     yield keeper
     keeper.get().close()
 
 
 @pytest.fixture
-def arm(keeper: ArmKeeper) -> Iterator[RosArm]:
+def arm(keeper: ArmKeeper, keys: Path) -> Iterator[RosArm]:
     arm = keeper.get()
     yield arm
     if arm._link.switch.reason is not None:
-        arm.release()
+        lift_stop(arm, keys)
+
+
+def lift_stop(arm: RosArm, keys: Path) -> None:
+    """A person signs; the arm hears of it as everybody does."""
+    release(ROBOT, keys)
+    deadline_s = time.monotonic() + PATIENCE_S
+    while arm._link.switch.reason is not None:
+        assert time.monotonic() < deadline_s, "the arm does not hear of its release"
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -90,8 +109,15 @@ class TestRosArmOnTheTwin(ArmContract):
     is_exact = False  # another process's physics do not wait for us
 
     @pytest.fixture
-    def arm(self, keeper: ArmKeeper) -> RosArm:
+    def arm(self, keeper: ArmKeeper, keys: Path) -> RosArm:
+        self._keys = keys
         return keeper.get()
+
+    def lift_stop(self, arm: Arm) -> None:
+        with pytest.raises(ArmStopped):
+            arm.release()
+        assert isinstance(arm, RosArm)
+        lift_stop(arm, self._keys)
 
 
 def test_ten_steps_there_and_back_do_not_drift(arm: RosArm):
@@ -103,7 +129,7 @@ def test_ten_steps_there_and_back_do_not_drift(arm: RosArm):
     assert (tool.x_m, tool.y_m, tool.z_m) == pytest.approx(START, abs=1.5e-3)
 
 
-def test_a_picture_shows_the_arm_after_its_motion(arm: RosArm):
+def test_an_image_shows_the_arm_after_its_motion(arm: RosArm):
     before = arm.begin(seed=3)
     arm.apply(GraspAction(displacement_m=(0.0, 0.08, -0.08)))
     looks = [arm.observe() for _ in range(4)]
@@ -149,10 +175,12 @@ def test_a_sure_hand_lifts_an_object_and_the_gripper_tells(arm: RosArm):
     assert arm.observe().tool.aperture_m > 0.01
 
 
-def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(arm: RosArm, watcher: Watcher):
+def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(
+    arm: RosArm, watcher: Watcher, keys: Path
+):
     arm.begin(seed=8)
     slow = dataclasses.replace(SETTINGS, motion=dataclasses.replace(SETTINGS.motion, tool_speed_m_s=0.005))
-    mover = RosArm(slow)
+    mover = RosArm(slow, keys=keys)
     mover.begin(seed=8)
     publisher = watcher.node.create_publisher(Bool, "stop", topics.LATEST)
     # Twin, arm and mover.
@@ -173,7 +201,7 @@ def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(a
         watcher.wait_until(lambda held=held: held._link.switch.reason is not None)
         with pytest.raises(ArmStopped):
             held.apply(GraspAction(displacement_m=(0.0, 0.02, 0.0)))
-    publisher.publish(Bool(data=False))
+    release(ROBOT, keys)
     watcher.wait_for_state(RobotStatus.IDLE)
     watcher.wait_for_event(SafetyEvent.RELEASED)
     watcher.wait_until(lambda: arm._link.switch.reason is None and mover._link.switch.reason is None)
@@ -182,32 +210,34 @@ def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(a
     arm.begin(seed=8)
 
 
-def test_who_comes_after_a_stop_is_stopped_too(arm: RosArm, watcher: Watcher):
+def test_who_comes_after_a_stop_is_stopped_too(arm: RosArm, watcher: Watcher, keys: Path):
     arm.begin(seed=9)
     watcher.wait_until(lambda: arm._link.safety.listeners > 0)
     arm.stop("gate opened")
     assert watcher.wait_for_event(SafetyEvent.STOP, "gate opened")
-    late = RosArm(SETTINGS)
+    late = RosArm(SETTINGS, keys=keys)
     watcher.wait_until(lambda: late._link.switch.reason is not None)
     with pytest.raises(ArmStopped):
         late.begin(seed=9)
-    arm.release()
+    release(ROBOT, keys)
     watcher.wait_for_state(RobotStatus.IDLE)
     watcher.wait_until(lambda: late._link.switch.reason is None)
     late.close()
 
 
-def test_the_stop_service_stops_and_releases(arm: RosArm, watcher: Watcher):
+def test_the_stop_service_stops_and_does_not_release(arm: RosArm, watcher: Watcher, keys: Path):
     arm.begin(seed=10)
     for service in ("arm/stop", "twin/stop"):
         client = watcher.node.create_client(SetBool, service)
         assert client.wait_for_service(timeout_sec=PATIENCE_S)
-        for is_stopped, state in ((True, RobotStatus.STOPPED), (False, RobotStatus.IDLE)):
+        for is_stopped in (True, False):
             future = client.call_async(SetBool.Request(data=is_stopped))
             watcher.wait_until(future.done)
-            assert future.result().success
-            watcher.wait_for_state(state)
-            watcher.wait_until(lambda is_stopped=is_stopped: (arm._link.switch.reason is not None) == is_stopped)
+            assert future.result().success == is_stopped
+            watcher.wait_until(lambda: arm._link.switch.reason is not None)
+            watcher.wait_for_state(RobotStatus.STOPPED)
+        assert "`opc release iiwa`" in future.result().message
+        lift_stop(arm, keys)
 
 
 def test_a_trajectory_beyond_a_limit_is_refused_by_the_twin_itself(arm: RosArm, watcher: Watcher):
@@ -243,7 +273,7 @@ def test_joints_of_another_arm_are_refused(arm: RosArm, watcher: Watcher):
 
 def test_the_camera_says_how_it_is_calibrated(watcher: Watcher):
     heard: list[CameraInfo] = []
-    watcher.node.create_subscription(CameraInfo, "camera/camera_info", heard.append, topics.pictures())
+    watcher.node.create_subscription(CameraInfo, "camera/camera_info", heard.append, topics.images())
     watcher.wait_until(lambda: bool(heard))
     info = heard[0]
     assert (info.width, info.height, info.distortion_model) == (64, 64, "plumb_bob")

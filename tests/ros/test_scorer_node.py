@@ -152,7 +152,7 @@ def test_a_store_that_is_made_later_is_waited_for(start: Callable, probe: Any, l
     later = parameters(lab) | {"store": lab / "later", "rescore_s": 0.2}
     process = start("scorer", "/lab", **later)
     probe.until(lambda: "cannot score yet" in process.log.read_text(), "nothing is said of the missing store")
-    assert f"{lab / 'later'}: no store there yet; a recorder makes it" in process.log.read_text()
+    assert f"{lab / 'later'}: no store there yet; a recorder creates it" in process.log.read_text()
     (lab / "store").rename(lab / "later")
     rankings = probe.listen(Ranking, "/lab/ranking", topics.LATEST)
     probe.until(lambda: rankings, "the store that came later is not scored")

@@ -11,10 +11,14 @@ import pytest
 pytest.importorskip("rclpy")
 
 from opc_interfaces.msg import RobotStatus
+from rclpy.duration import Duration
 from std_msgs.msg import Bool
 
+from opc_ros.arms.safety import StopSwitch
 from opc_ros.ros import topics
+from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 from tests.ros.conftest import Probe, Process
+from tests.ros.releasing import make_people, release
 
 pytestmark = pytest.mark.ros
 
@@ -23,7 +27,8 @@ def test_a_guard_that_was_killed_comes_back_stopped_and_tells_those_who_come_lat
     tmp_path: Path, start: Callable[..., Process], probe: Probe
 ) -> None:
     states = probe.listen(RobotStatus, "/arm1/arm_guard/status", topics.LATEST)
-    parameters = {"arm_config": "arm_twin.yaml", "state": str(tmp_path / "arm1")}
+    keys = make_people(tmp_path / "keys")
+    parameters = {"arm_config": "arm_twin.yaml", "state": str(tmp_path / "arm1"), "keys": str(keys)}
     guard = start("arm_guard", "/arm1", **parameters)
     presser = probe.publisher(Bool, "/arm1/stop", topics.LATEST)
     presser.publish(Bool(data=True))
@@ -38,7 +43,19 @@ def test_a_guard_that_was_killed_comes_back_stopped_and_tells_those_who_come_lat
     late = probe.listen(Bool, "/arm1/stop", topics.LATEST)
     probe.until(lambda: late, "nobody tells late comers of the stop")
     assert late[0].data
-    releaser = probe.publisher(Bool, "/arm1/stop", topics.LATEST)
-    releaser.publish(Bool(data=False))
+    release("arm1", keys)
     probe.until(lambda: states[-1].state != RobotStatus.STOPPED, "the stop is not lifted")
     assert not (tmp_path / "arm1" / "stop.json").exists()
+
+
+def test_a_stop_that_nobody_has_read_yet_is_obeyed_whatever_others_say_after_it(probe: Probe) -> None:
+    holds: list[str] = []
+    reporter = SafetyReporter(probe.node, "arm1")
+    StopChannel(probe.node, StopSwitch("arm1"), reporter, on_press=lambda: holds.append("hold"), keys=None)
+    presser, stranger = (probe.publisher(Bool, "stop", topics.LATEST) for _ in range(2))
+    # Nobody reads in between: both words wait when the node comes to them.
+    presser.publish(Bool(data=True))
+    assert presser.wait_for_all_acked(Duration(seconds=10))
+    stranger.publish(Bool(data=False))
+    assert stranger.wait_for_all_acked(Duration(seconds=10))
+    probe.until(lambda: holds, "the stop was lost")

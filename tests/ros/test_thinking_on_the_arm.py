@@ -32,6 +32,7 @@ from opc_ros.store import open_store
 from tests.deployment.lab import SECOND, make_lab, runner_parameters
 from tests.policies.bad_graphs import loops_for_ever, write_onnx
 from tests.ros.conftest import Probe, Process
+from tests.ros.releasing import release
 
 pytestmark = pytest.mark.ros
 
@@ -185,7 +186,7 @@ def test_a_stop_and_sigterm_end_an_endless_thought(
     stop = probe.publisher(Bool, f"/{ROBOT}/stop", topics.LATEST)
     stop.publish(Bool(data=True))
     assert "stopped while the candidate was thinking" in robot.result(handle).message
-    stop.publish(Bool(data=False))
+    release(ROBOT, tmp_path / "deployment" / "keys")
     robot.send(endless)
     robot.wait_until_thinking()
     robot.process.signal(signal.SIGTERM)

@@ -47,7 +47,8 @@ KINEMATICS = SETTINGS.kinematics()
 class TwinProcess:
     """`python -m sim_bridge.twin_node`, small images, faster than real time."""
 
-    def __init__(self, **parameters: object) -> None:
+    def __init__(self, domain: int | None = None, **parameters: object) -> None:
+        """In the ROS domain of the environment, or in the one given."""
         given: dict[str, object] = {
             "image_size": 64,
             "camera_hz": 30.0,
@@ -58,7 +59,9 @@ class TwinProcess:
         given.update(parameters)
         words = [word for name, value in given.items() for word in ("-p", f"{name}:={value}")]
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "sim_bridge.twin_node", "--ros-args", "-r", f"__ns:=/{ROBOT}", *words], cwd=ROOT
+            [sys.executable, "-m", "sim_bridge.twin_node", "--ros-args", "-r", f"__ns:=/{ROBOT}", *words],
+            cwd=ROOT,
+            env=os.environ if domain is None else {**os.environ, "ROS_DOMAIN_ID": str(domain)},
         )
 
     def kill(self) -> None:

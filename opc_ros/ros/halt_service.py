@@ -28,7 +28,7 @@ LOOK_S = 0.05  # how long a halt that a person wrote into the queue may lie ther
 REVOCATIONS = "/deployment/revocations"
 
 
-class HaltDesk:
+class HaltService:
     """Offers `/deployment/halt`, and tells robots of every newly revoked permit, whoever revoked it."""
 
     def __init__(self, folder: DeploymentFolder, now: Callable[[], int]) -> None:
@@ -47,7 +47,7 @@ class HaltDesk:
         self._is_closing = threading.Event()
         health = NodeHealth(self._node)
         spin = partial(spin_until_closed, self._executor, health, self._is_closing)
-        self._thread = threading.Thread(target=spin, name="halt desk", daemon=True)
+        self._thread = threading.Thread(target=spin, name="halt service", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

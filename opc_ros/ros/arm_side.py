@@ -1,0 +1,184 @@
+"""The gateway's foot in the arm's own ROS domain: it commands driver and gripper there, and hears guard and joints."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.serialization import deserialize_message
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from opc_ros.arms.limits import JointLimits
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.arms.trajectory import Trajectory, plan_hold
+from opc_ros.deployment.arm_lease import ArmLease
+from opc_ros.errors import ArmError, ArmLost, OutOfReach
+from opc_ros.ros.arm_way import DirectWay
+from opc_ros.ros.guard_word import GuardWord
+from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_from_msg, trajectory_to_msg
+from opc_ros.ros.node_health import NodeHealth, spin_until_closed
+
+DISCOVERY = "ROS_AUTOMATIC_DISCOVERY_RANGE"
+SPEED_SLACK = 1.02  # of what is planned and rounded
+HOLD_RAD = 0.02  # a trajectory that goes no further than this holds the arm, also one that was moving
+NEAR_RAD = 0.1  # from where the arm is measured to where a trajectory begins
+
+
+class ArmSide:
+    """A node in the arm's domain, spun by a thread of its own."""
+
+    def __init__(
+        self,
+        settings: ArmSettings,
+        domain: int,
+        discovery: str,
+        *,
+        why_not_now: Callable[[], str],
+        complain: Callable[[str], None],
+    ) -> None:
+        """`why_not_now` is asked before every trajectory; `complain` hears of goals that a controller turns down."""
+        self._settings, self._why_not_now = settings, why_not_now
+        self._limits = settings.joint_limits()
+        self._reading: JointReading | None = None
+        self._read_s = 0.0
+        self._context = Context()
+        with _discovery_range(discovery):
+            rclpy.init(args=[], context=self._context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+        self.node = Node(
+            "arm_gateway",
+            namespace=settings.robot,
+            context=self._context,
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
+        self._way = DirectWay(self.node, settings, complain)
+        self._guard = GuardWord(self.node, settings.guard, settings.guard_timeout_s, lambda: None)
+        self.node.create_subscription(JointState, settings.joint_states, self._on_joints, qos_profile_sensor_data)
+        self._is_closing = threading.Event()
+        self._executor = SingleThreadedExecutor(context=self._context)
+
+    def spin(self) -> None:
+        """Begin to hear; what is to be heard is subscribed to by now."""
+        self._executor.add_node(self.node)
+        health = NodeHealth(self.node)
+        target = partial(spin_until_closed, self._executor, health, self._is_closing)
+        self._thread = threading.Thread(target=target, name="arm's domain", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_closing.set()
+        self._thread.join(timeout=2.0)
+        self._way.close()
+        self._executor.shutdown()
+        self.node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def follow(self, cdr: bytes, lease: ArmLease) -> None:
+        """Checked once more on this side of the border: joints, limits and the speed that the lease allows."""
+        try:
+            msg = deserialize_message(cdr, JointTrajectory)
+        except Exception as error:
+            raise OutOfReach(f"a trajectory that cannot be read: {error}") from error
+        trajectory = trajectory_from_msg(msg, self._settings.joint_names)
+        here_rad = self._measured()
+        if here_rad is None:
+            raise ArmLost(f"nothing is measured on {self._settings.joint_states}")
+        if np.abs(trajectory.positions_rad - here_rad).max() > HOLD_RAD:  # staying where the arm is is always allowed
+            refuse_beyond(trajectory, here_rad, self._limits, lease)
+            if reason := self._why_not_now():
+                raise ArmLost(reason)
+            if not self._guard.allows_motion:
+                raise ArmLost(self._guard.complaint)
+        self._way.send(msg)
+
+    def grip(self, aperture_m: float) -> None:
+        gripper = self._settings.gripper
+        if not gripper.closed_m <= aperture_m <= gripper.open_m:
+            raise OutOfReach(f"gripper opening {aperture_m} m, allowed from {gripper.closed_m} to {gripper.open_m}")
+        self._way.grip(aperture_m)
+
+    def beat(self) -> None:
+        self._way.begin()
+        self._way.beat()
+
+    def lay_out(self, seed: int, timeout_s: float) -> None:
+        if not self._settings.lay_out:
+            raise ArmError(f"arm {self._settings.robot}: people fill its bin")
+        self._way.lay_out(seed, timeout_s)
+
+    def say_goodbye(self) -> None:
+        self._way.rest()
+
+    def hold(self) -> None:
+        """Where the arm was measured last, unless that is too long ago to be true: then it is the guard's."""
+        here_rad = self._measured()
+        if here_rad is not None:
+            self._way.send(trajectory_to_msg(plan_hold(here_rad), self._settings.joint_names))
+
+    def count_rivals(self) -> int:
+        """How many tell joint states in the arm's own domain."""
+        return int(self.node.count_publishers(self._settings.joint_states))
+
+    def _measured(self) -> np.ndarray | None:
+        """Joint angles (J,), if they were measured recently."""
+        reading = self._reading
+        is_fresh = time.monotonic() - self._read_s < self._settings.measurement_timeout_s
+        return reading.positions_rad if reading is not None and is_fresh else None
+
+    def _on_joints(self, msg: JointState) -> None:
+        try:
+            reading = reading_from_msg(msg, self._settings.joint_names)
+        except ArmError:
+            return  # the guard says what is wrong with it
+        if reading is not None:
+            self._reading, self._read_s = reading, time.monotonic()
+
+
+def refuse_beyond(trajectory: Trajectory, here_rad: np.ndarray, limits: JointLimits, lease: ArmLease) -> None:
+    """Raise for a trajectory that leaves the joints' limits, or is faster from here than the lease allows."""
+    for positions in trajectory.positions_rad:
+        for line in limits.position_violations(positions):
+            raise OutOfReach(line)
+    times_s, angles_rad = trajectory.times_s, trajectory.positions_rad
+    if np.abs(angles_rad[0] - here_rad).max() > NEAR_RAD:
+        if times_s[0] <= 0.0:
+            raise OutOfReach("a trajectory that begins elsewhere than the arm is")
+        times_s, angles_rad = np.concatenate([[0.0], times_s]), np.vstack([here_rad, angles_rad])
+    allowed_rad_s = limits.velocity_rad_s * max(lease.speed, 0.01) * SPEED_SLACK  # (J,)
+    fastest_rad_s = np.abs(trajectory.velocities_rad_s).max(axis=0)  # (J,)
+    if len(times_s) > 1:
+        means_rad_s = np.abs(np.diff(angles_rad, axis=0)) / np.diff(times_s)[:, None]
+        fastest_rad_s = np.maximum(fastest_rad_s, means_rad_s.max(axis=0))
+    if (fastest_rad_s > allowed_rad_s).any():
+        joint = int((fastest_rad_s / allowed_rad_s).argmax())
+        raise OutOfReach(
+            f"joint {joint + 1} would turn at {np.degrees(fastest_rad_s[joint]):.1f} deg/s, "
+            f"{lease.holder} allows {np.degrees(allowed_rad_s[joint]):.1f}"
+        )
+
+
+@contextmanager
+def _discovery_range(value: str) -> Iterator[None]:
+    """ROS reads it from the environment when a context begins, and each domain has its own."""
+    before = os.environ.get(DISCOVERY)
+    os.environ[DISCOVERY] = value.upper()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[DISCOVERY]
+        else:
+            os.environ[DISCOVERY] = before

@@ -1,0 +1,241 @@
+"""The gateway's end of its socket: one commander at a time, and nothing of it passes that its lease does not cover."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from opc_ros.deployment.arm_lease import ArmLease, LeaseDesk
+from opc_ros.errors import OpcError, PermitRefused
+from opc_ros.ros import lease_socket as wire
+
+LOOK_S = 0.02
+LONGEST_REASON = 500
+
+
+class Commanded(Protocol):
+    """The arm behind the gateway."""
+
+    def follow(self, cdr: bytes, lease: ArmLease) -> None:
+        """A serialised trajectory; raises OpcError where it must not pass."""
+        ...
+
+    def grip(self, aperture_m: float) -> None: ...
+
+    def beat(self) -> None: ...
+
+    def lay_out(self, seed: int, timeout_s: float) -> None:
+        """Fill a simulated bin; takes as long as it takes, and raises OpcError."""
+        ...
+
+    def say_goodbye(self) -> None:
+        """Nobody commands the arm any more, and that is all right."""
+        ...
+
+    def hold(self) -> None:
+        """Stay where the arm is."""
+        ...
+
+
+@dataclass(slots=True)
+class Holder:
+    """Who holds the lease now."""
+
+    end: socket.socket
+    lease: ArmLease
+    heard_s: float
+
+
+class LeaseServer:
+    """Threads: one that accepts, one for each connection, and one that looks after the lease."""
+
+    def __init__(
+        self,
+        folder: Path,
+        desk: LeaseDesk,
+        arm: Commanded,
+        *,
+        silence_s: float,
+        stale_s: float,
+        tell: Callable[[str], None],
+    ) -> None:
+        """A commander that is silent for `silence_s` loses its lease; a command older than `stale_s` is dropped."""
+        self._desk, self._arm, self._tell = desk, arm, tell
+        self._silence_s, self._stale_s = silence_s, stale_s
+        self._lock = threading.RLock()
+        self._holder: Holder | None = None
+        self._ends: set[socket.socket] = set()
+        self._is_closing = threading.Event()
+        self._server = wire.listen(folder)
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._accept, self._look_after)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def holder(self) -> str:
+        """Under whose leave the arm may be moved now; empty where it may not."""
+        holder = self._holder
+        return holder.lease.holder if holder is not None else ""
+
+    def close(self) -> None:
+        self._is_closing.set()
+        with self._lock:
+            ends = [self._server, *self._ends]
+        for end in ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(timeout=1.0)
+        self._server.close()
+
+    def _accept(self) -> None:
+        while not self._is_closing.is_set():
+            try:
+                end, _ = self._server.accept()
+            except OSError:
+                return
+            try:
+                wire.refuse_strangers(end)
+            except OSError as error:
+                self._refuse(f"connection to the gateway: {error}")
+                end.close()
+                continue
+            with self._lock:
+                self._ends.add(end)
+            threading.Thread(target=self._serve, args=(end,), daemon=True).start()
+
+    def _serve(self, end: socket.socket) -> None:
+        challenge = secrets.token_hex(16)
+        try:
+            end.send(wire.CHALLENGE + challenge.encode())
+            while message := end.recv(wire.LARGEST):
+                if message[:1] == wire.LEASE:
+                    # Good once, whatever came of it.
+                    shown, challenge = challenge, secrets.token_hex(16)
+                    reason = self._open(end, message[1:], shown)
+                    end.send(wire.OPENED + json.dumps({"reason": reason, "challenge": challenge}).encode())
+                else:
+                    self._obey(end, message)
+        except OSError:
+            pass  # it is gone, as below
+        except Exception as error:  # no message, however odd, ends the gateway
+            self._refuse(f"a message to the gateway: {type(error).__name__}: {error}")
+        finally:
+            self._end(end, "the commander is gone")
+            with self._lock:
+                self._ends.discard(end)
+            end.close()
+
+    def _open(self, end: socket.socket, text: bytes, challenge: str) -> str:
+        """Why no lease was opened; empty where one was."""
+        with self._lock:
+            holder = self._holder
+            if holder is not None and holder.end is not end:
+                reason = f"arm lease: the arm is held under {holder.lease.holder}"
+                self._refuse(reason)
+                return reason
+            self._holder = None
+            try:
+                lease = self._desk.open(text.decode("utf-8", errors="replace"), challenge)
+            except PermitRefused as error:
+                self._tell(str(error))
+                return str(error)[:LONGEST_REASON]
+            self._holder = Holder(end, lease, time.monotonic())
+            return ""
+
+    def _obey(self, end: socket.socket, message: bytes) -> None:
+        kind, body = message[:1], message[1 + wire.COMMAND.size :]
+        if len(message) < 1 + wire.COMMAND.size:
+            self._refuse("a message to the gateway that is none")
+            return
+        number, sent_ns = wire.COMMAND.unpack_from(message, 1)
+        with self._lock:
+            holder = self._holder
+            if holder is None or holder.end is not end:
+                reason = "no lease, no motion: show a permit first"
+                if kind != wire.BEAT:
+                    self._refuse(reason)
+            else:
+                reason = self._desk.why_ended(holder.lease)
+                if reason:
+                    self._end(end, reason)
+                elif kind != wire.END and not 0 <= time.monotonic_ns() - sent_ns <= self._stale_s * 1e9:
+                    reason = f"a command is older than {self._stale_s:g} s, so it was dropped"
+                else:
+                    holder.heard_s = time.monotonic()
+                    reason = self._pass_on(holder, kind, body, number)
+        if reason:
+            end.send(wire.REFUSED + reason.encode()[:LONGEST_REASON])
+
+    def _pass_on(self, holder: Holder, kind: bytes, body: bytes, number: int) -> str:
+        try:
+            if kind == wire.BEAT:
+                self._arm.beat()
+                return ""
+            if kind == wire.TRAJECTORY:
+                self._arm.follow(body, holder.lease)
+            elif kind == wire.GRIPPER:
+                self._arm.grip(struct.unpack("<d", body)[0])
+            elif kind == wire.LAY_OUT:
+                threading.Thread(target=self._lay_out, args=(holder.end, body), daemon=True).start()
+            elif kind == wire.END:
+                self._holder = None
+                self._arm.say_goodbye()
+            else:
+                return f"a command of kind {kind!r} is not known"
+        except (OpcError, struct.error) as error:
+            self._refuse(str(error))
+            return str(error)
+        holder.end.send(wire.TAKEN + wire.COMMAND.pack(number, 0))
+        return ""
+
+    def _lay_out(self, end: socket.socket, body: bytes) -> None:
+        reason = ""
+        try:
+            seed, timeout_s = struct.unpack("<Qd", body)
+            self._arm.lay_out(int(seed), min(float(timeout_s), 600.0))
+        except (OpcError, struct.error) as error:
+            reason = str(error)
+        with suppress(OSError):  # whoever asked may be gone
+            end.send(wire.LAID_OUT + reason.encode()[:LONGEST_REASON])
+
+    def _look_after(self) -> None:
+        """A lease ends without a word of its holder: by silence, by its time, or because it was revoked."""
+        while not self._is_closing.wait(LOOK_S):
+            with self._lock:
+                holder = self._holder
+                if holder is None:
+                    continue
+                silence_s = time.monotonic() - holder.heard_s
+                reason = self._desk.why_ended(holder.lease)
+                if silence_s > self._silence_s:
+                    reason = f"commander: unheard for {silence_s:.2f} s, allowed {self._silence_s:.2f}"
+                if reason:
+                    self._end(holder.end, reason)
+
+    def _end(self, end: socket.socket, reason: str) -> None:
+        """Take the lease from whoever holds it at this end, and hold the arm; the guard does so too, on silence."""
+        with self._lock:
+            holder = self._holder
+            if holder is None or holder.end is not end:
+                return
+            self._holder = None
+            self._arm.hold()
+        if self._is_closing.is_set():
+            return  # the gateway ends, and with it every lease
+        self._tell(f"the lease under {holder.lease.holder} has ended: {reason}")
+        with suppress(OSError):  # perhaps nobody is there to hear it
+            end.send(wire.ENDED + reason.encode()[:LONGEST_REASON], socket.MSG_DONTWAIT)
+
+    def _refuse(self, reason: str) -> None:
+        self._desk.note_refusal(reason)
+        self._tell(reason)

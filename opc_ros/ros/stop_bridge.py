@@ -1,0 +1,77 @@
+"""Stops between the lab's ROS domain and an arm's own: told on either side, they count at once on both."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from rclpy.node import Node
+from std_msgs.msg import Bool, String
+
+from opc_ros.ros import topics
+from opc_ros.ros.relay import Carried, carry
+from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID
+
+
+class StopBridge:
+    """Passes on what is news; what it has said itself it knows again by when it said it.
+
+    Releases go in to those who check them, and which stop they have to name comes out.
+    """
+
+    def __init__(self, lab: Node, arm: Node) -> None:
+        self._lock = threading.Lock()
+        self._sides = {"lab": _Side(lab), "arm": _Side(arm)}
+        for name, other in (("lab", "arm"), ("arm", "lab")):
+            self._listen(name, other)
+        carry(lab, arm, Carried(String, RELEASE, topics.STOPS, topics.RELEASES))
+        # Several nodes of the arm tell theirs, and the last ones of all are kept.
+        carry(arm, lab, Carried(String, STOP_ID, topics.STOPS, topics.RELEASES))
+        arm.create_subscription(String, STOP_ID, self._on_id, topics.STOPS)
+
+    def _listen(self, name: str, other: str) -> None:
+        side, across = self._sides[name], self._sides[other]
+
+        def hear(msg: Bool, info: dict[str, Any]) -> None:
+            if msg.data and not side.is_own(int(info["source_timestamp"])):
+                with self._lock:
+                    across.say_stopped()
+
+        side.node.create_subscription(Bool, STOP, hear, topics.STOPS)
+
+    def _on_id(self, msg: String) -> None:
+        """Somebody at the arm was released: who is still stopped tells that himself to those who come later."""
+        if not msg.data:
+            with self._lock:
+                for side in self._sides.values():
+                    side.forget()
+
+
+class _Side:
+    """One domain's topic."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._has_said = False
+        self._publisher = node.create_publisher(Bool, STOP, topics.LATEST)
+        self._times: deque[tuple[int, int]] = deque(maxlen=32)
+
+    def is_own(self, stamp_ns: int) -> bool:
+        return any(start <= stamp_ns <= end for start, end in self._times)
+
+    def say_stopped(self) -> None:
+        start_ns = time.time_ns()
+        # The end is open until the call returns, and the message may come back before that.
+        self._times.append((start_ns, start_ns + 1_000_000_000))
+        self._publisher.publish(Bool(data=True))
+        self._times[-1] = (start_ns, time.time_ns())
+        self._has_said = True
+
+    def forget(self) -> None:
+        """What a publisher said last is told to whoever comes later, so the stop goes with its publisher."""
+        if self._has_said:
+            self.node.destroy_publisher(self._publisher)
+            self._publisher = self.node.create_publisher(Bool, STOP, topics.LATEST)
+            self._has_said = False

@@ -1,0 +1,102 @@
+"""Hears stops, which count whoever says them, and releases, which count only if an operator signed them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from std_msgs.msg import Bool, String
+
+from opc_ros.arms.safety import StopSwitch
+from opc_ros.deployment.statement import Statement
+from opc_ros.deployment.stop_release import HOW_TO_RELEASE, StopReleases
+from opc_ros.errors import OpcError
+from opc_ros.ros import topics
+
+STOP = "stop"  # std_msgs/Bool, kept for late comers: true stops; false does nothing
+RELEASE = "release"  # std_msgs/String: a signed statement
+STOP_ID = "stop_id"  # std_msgs/String, kept for late comers: the newest stop that the publisher obeys; empty: none
+REFUSALS_EVERY_S = 3.0  # a stranger who shouts fills neither the audit log nor the episodes
+
+
+class StopListener:
+    """Presses and lifts one switch by what is said on the topics `stop` and `release`.
+
+    It tells on `stop_id` which stop a release has to name.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        switch: StopSwitch,
+        releases: StopReleases,
+        *,
+        on_press: Callable[[int], None],
+        on_lift: Callable[[Statement], None],
+        on_refusal: Callable[[str], None],
+        is_own: Callable[[int], bool] = lambda stamp_ns: False,
+        callback_group: CallbackGroup | None = None,
+    ) -> None:
+        """`on_press` is told when the stop was said; `is_own` says by it whether this node has said it itself."""
+        self._node = node
+        self._switch = switch
+        self._releases = releases
+        self._on_press = on_press
+        self._on_lift = on_lift
+        self._on_refusal = on_refusal
+        self._is_own = is_own
+        self._refused_s = -REFUSALS_EVERY_S
+        self._ids = node.create_publisher(String, STOP_ID, topics.LATEST)
+        # In this order, for what came at the same time is dealt with in it.
+        self._subscriptions = [
+            node.create_subscription(kind, topic, hear, topics.STOPS, callback_group=callback_group)
+            for kind, topic, hear in ((Bool, STOP, self._on_stop), (String, RELEASE, self._on_release))
+        ]
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        self._node.destroy_publisher(self._ids)
+
+    def tell_id(self) -> None:
+        """Which stop is in force, for whoever wants to release it."""
+        self._ids.publish(String(data="" if self._switch.reason is None else str(self._switch.pressed_ns)))
+
+    def refuse(self, reason: str) -> None:
+        """Somebody wanted a stop lifted who may not."""
+        self._node.get_logger().warning(f"release refused: {reason}")
+        now_s = time.monotonic()
+        if now_s - self._refused_s >= REFUSALS_EVERY_S:
+            self._refused_s = now_s
+            self._on_refusal(reason)
+
+    def _on_stop(self, msg: Bool, info: dict[str, Any]) -> None:
+        stamp_ns = int(info["source_timestamp"])
+        if self._is_own(stamp_ns):
+            return
+        if not msg.data:
+            if self._switch.reason is not None:
+                self.refuse(f"`false` on the topic stop lifts nothing; {HOW_TO_RELEASE.format(robot=self._switch.arm)}")
+            return
+        if self._switch.press("told on the topic stop", stamp_ns):
+            self._on_press(stamp_ns)
+        self.tell_id()
+
+    def _on_release(self, msg: String) -> None:
+        if self._switch.reason is None:
+            return
+        try:
+            statement = self._releases.check(msg.data)
+        except OpcError as error:
+            self.refuse(str(error))
+            return
+        if self._switch.lift(int(statement.body.stop_id)):
+            self._on_lift(statement)
+            self.tell_id()
+        else:  # of another listener, which heard other stops last, or of one before a newer stop
+            self._node.get_logger().info(
+                f"{statement.person} releases stop {statement.body.stop_id}; a newer one stays"
+            )

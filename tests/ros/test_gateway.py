@@ -1,0 +1,438 @@
+"""Attacks on the one way to an arm, over DDS and at its socket: joints stay still, and an audit log says why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+
+from domain_coordinator import domain_id
+from opc_interfaces.msg import RobotStatus, SafetyEvent
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64, Header, String
+from trajectory_msgs.msg import JointTrajectory
+
+from opc_ros.arms.trajectory import plan_joints
+from opc_ros.deployment.arm_lease import LeaseRequest, sign_drive, write_lease_request
+from opc_ros.deployment.dsse import Signed, to_text
+from opc_ros.deployment.keys import Signer, create_keys
+from opc_ros.deployment.people import add_person
+from opc_ros.deployment.permit import Revocations, sign_revocations
+from opc_ros.deployment.signing import find_signer, load_machine_key
+from opc_ros.ros import convert, topics
+from opc_ros.ros import lease_socket as wire
+from opc_ros.ros.joint_messages import trajectory_to_msg
+from tests.deployment.lab import SECOND
+from tests.ros.attack_rig import STILL_RAD, Rig
+from tests.ros.releasing import release
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, SETTINGS, Watcher, own_domain
+
+pytestmark = pytest.mark.ros
+GUARDS_PATIENCE_S = 4.0
+CONTROLLER = "joint_trajectory_controller/joint_trajectory"
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with own_domain(), domain_id() as arm_domain:
+        rig = Rig(tmp_path_factory.mktemp("gateway"), int(arm_domain))
+        yield rig
+        rig.close()
+
+
+class Commander:
+    """Somebody at the gateway's socket who says whatever they like."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self.end = wire.connect(rig.socket_folder)
+        self.end.settimeout(PATIENCE_S)
+        self.challenge = self.expect(wire.CHALLENGE).decode()
+        self._number = 0
+
+    def close(self) -> None:
+        self.end.close()
+
+    def expect(self, *kinds: bytes) -> bytes:
+        """The next answer of one of these kinds."""
+        while message := self.end.recv(wire.LARGEST):
+            if message[:1] in kinds:
+                return message[1:]
+        raise AssertionError("the gateway hung up")
+
+    def show(self, request: LeaseRequest, signer: Signer | None) -> str:
+        """Why no lease was given; empty where one was."""
+        return self.say_lease(write_lease_request(dataclasses.replace(request, challenge=self.challenge), signer))
+
+    def say_lease(self, text: str) -> str:
+        self.end.send(wire.LEASE + text.encode())
+        answer = json.loads(self.expect(wire.OPENED))
+        self.challenge = answer["challenge"]
+        return str(answer["reason"])
+
+    def drive(self) -> None:
+        """A lease that ada, who is an operator, has signed."""
+        assert self.show(drive_request(self._rig), robots_key(self._rig)) == ""
+
+    def command(self, kind: bytes, body: bytes = b"", *, age_s: float = 0.0) -> bytes:
+        """What the gateway answers: nothing where it has taken it."""
+        self._number += 1
+        sent_ns = time.monotonic_ns() - round(age_s * 1e9)
+        self.end.send(kind + wire.COMMAND.pack(self._number, sent_ns) + body)
+        answer = self.end.recv(wire.LARGEST)
+        return b"" if answer[:1] == wire.TAKEN else answer[1:]
+
+    def follow(self, msg: JointTrajectory, **how: float) -> str:
+        return self.command(wire.TRAJECTORY, serialize_message(msg), **how).decode()
+
+
+def robots_key(rig: Rig) -> Signer:
+    signer = load_machine_key(rig.folder / ROBOT / "keys", ROBOT)
+    assert signer is not None
+    return signer
+
+
+def drive_request(rig: Rig, robot: str = ROBOT, now_ns: int | None = None) -> LeaseRequest:
+    signs = find_signer(rig.folder / "deployment" / "keys", rig.folder / "deployment" / "keys" / "ada.person.pem")
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    return LeaseRequest(ROBOT, "drive", sign_drive(signs.person, signs.signer, robot, "a test", now_ns))
+
+
+def permit_request(rig: Rig, signed: Signed | None, **changes: object) -> LeaseRequest:
+    envelope = to_text(signed) if signed else ""
+    session = json.loads(signed.payload)["content"]["session"] if signed else rig.session()
+    request = LeaseRequest(
+        ROBOT, "permit", envelope, candidate_id=rig.candidate.id, rung="reduced", session=session, started_ns=1
+    )
+    return dataclasses.replace(request, **changes)  # type: ignore[arg-type]
+
+
+def turn(rig: Rig, by_rad: float = 0.5, speed: float = 0.1) -> JointTrajectory:
+    """The first joint, from where it is."""
+    here = np.array(rig.watcher.joints[-1].position)
+    there = here.copy()
+    there[0] += by_rad if here[0] < 0 else -by_rad
+    limits = dataclasses.replace(SETTINGS.motion, speed_fraction=speed)
+    return trajectory_to_msg(
+        plan_joints(dataclasses.replace(SETTINGS, motion=limits).joint_limits(), here, there), SETTINGS.joint_names
+    )
+
+
+def wait_for_line(rig: Rig, count: int, words: str) -> None:
+    def told() -> bool:
+        return any(line.kind == "refused" and words in line.body["reason"] for line in rig.robots_lines()[count:])
+
+    rig.watcher.wait_until(told)
+
+
+def wait_until_it_moves(rig: Rig) -> None:
+    rig.watcher.wait_until(lambda: max(map(abs, rig.watcher.joints[-1].velocity)) > 1e-2)
+
+
+def test_an_operators_signed_word_moves_the_arm_once(rig: Rig) -> None:
+    """What all the others are denied: without this, an arm that never moves would pass every test below."""
+    start_rad = rig.watcher.joints[-1].position[0]
+    request = drive_request(rig)
+    with closing(Commander(rig)) as commander:
+        assert commander.show(request, robots_key(rig)) == ""
+        assert commander.follow(turn(rig)) == ""
+        rig.watcher.wait_until(lambda: abs(rig.watcher.joints[-1].position[0] - start_rad) > 0.1)
+        assert commander.command(wire.END) == b""
+        # Said again, it is worth nothing: not on this connection, nor on another.
+        assert "was acted on already" in commander.show(request, robots_key(rig))
+    rig.watcher.wait_for_rest()
+
+
+def test_no_topic_of_the_labs_domain_moves_the_arm(rig: Rig) -> None:
+    """Trajectories with heartbeats of one's own, to the names that the driver has."""
+    node, count = rig.watcher.node, len(rig.robots_lines())
+    trajectories = node.create_publisher(JointTrajectory, CONTROLLER, 10)
+    heartbeats = node.create_publisher(Header, "heartbeat", 10)
+    rig.watcher.wait_until(lambda: trajectories.get_subscription_count() > 0)
+    assert {info.node_name for info in node.get_subscriptions_info_by_topic(trajectories.topic_name)} == {"arm_gateway"}
+    assert not node.get_subscriptions_info_by_topic(heartbeats.topic_name)
+    with rig.still():
+        for _ in range(20):
+            heartbeats.publish(convert.header(time.time_ns(), ROBOT))
+            trajectories.publish(turn(rig))
+        wait_for_line(rig, count, "no topic of the lab's domain moves this arm")
+        rig.watcher.wait_for_event(SafetyEvent.REFUSED, CONTROLLER)
+    services = {name for name, _ in node.get_service_names_and_types()}
+    assert not [name for name in services if name.endswith("/lay_out") or "/twin/" in name]
+
+
+def test_no_topic_of_the_labs_domain_moves_the_gripper(rig: Rig) -> None:
+    count, openings = len(rig.robots_lines()), []
+    node = rig.watcher.node
+    node.create_subscription(JointState, "gripper/joint_states", lambda msg: openings.append(msg.position[0]), 10)
+    rig.watcher.wait_until(lambda: bool(openings))
+    gripper = node.create_publisher(Float64, "gripper/command", 10)
+    rig.watcher.wait_until(lambda: gripper.get_subscription_count() > 0)
+    for opening in (0.0, 0.08, 0.04):
+        gripper.publish(Float64(data=opening))
+    wait_for_line(rig, count, "gripper/command: no topic")
+    seen = len(openings)
+    rig.watcher.wait_until(lambda: len(openings) > seen + 20)
+    assert np.ptp(openings) < STILL_RAD
+
+
+@pytest.mark.parametrize("topic", ["joint_states", "gripper/joint_states"])
+def test_while_somebody_else_offers_the_drivers_topics_nothing_moves(rig: Rig, topic: str) -> None:
+    count = len(rig.robots_lines())
+    node = rig.watcher.node
+    msg = turn(rig)
+    with closing(Commander(rig)) as commander:
+        commander.drive()
+        liar = node.create_publisher(JointState, topic, 10)
+        try:
+            wait_for_line(rig, count, f"2 publishers of /{ROBOT}/{topic} in the lab's domain, expected one")
+            liar.publish(JointState(name=list(SETTINGS.joint_names), position=[0.0] * 7))
+            assert f"2 publishers of /{ROBOT}/{topic}" in commander.follow(msg)
+        finally:
+            node.destroy_publisher(liar)
+        rig.watcher.wait_until(lambda: node.count_publishers(topic) == 1)
+        rig.watcher.wait_for_rest()
+        # And once the liar is gone, it moves again.
+        rig.watcher.wait_until(lambda: commander.follow(turn(rig, by_rad=0.05)) == "")
+    rig.watcher.wait_for_rest()
+
+
+def forge(rig: Rig) -> Signed:
+    good = rig.issue()
+    return dataclasses.replace(good, payload=good.payload.replace('"episodes":1', '"episodes":9'))
+
+
+def let_expire(rig: Rig) -> Signed:
+    now_ns = time.time_ns()
+    return rig.issue(issued_ns=now_ns, expires_ns=now_ns + 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(lambda rig: permit_request(rig, None), "no permit, no motion", id="no permit"),
+        pytest.param(lambda rig: permit_request(rig, forge(rig)), "forged or damaged", id="forged"),
+        pytest.param(
+            lambda rig: permit_request(rig, rig.issue(create_keys(rig.folder / "stranger"))),
+            "does not trust",
+            id="signed by a stranger",
+        ),
+        pytest.param(lambda rig: permit_request(rig, let_expire(rig)), ": expired ", id="expired"),
+        pytest.param(lambda rig: permit_request(rig, rig.issue(robot="arm2")), "is for robot arm2", id="another robot"),
+        pytest.param(
+            lambda rig: permit_request(rig, rig.issue(), candidate_id="0" * 64), "they changed", id="another candidate"
+        ),
+        pytest.param(lambda rig: permit_request(rig, rig.issue(), rung="full"), "is for rung reduced", id="faster"),
+        pytest.param(
+            lambda rig: permit_request(rig, rig.issue(), session="f" * 32), "another start", id="another start"
+        ),
+        pytest.param(lambda rig: drive_request(rig, robot="arm2"), "is for robot 'arm2'", id="drive another robot"),
+        pytest.param(
+            lambda rig: drive_request(rig, now_ns=time.time_ns() - 3600 * SECOND), "too old", id="drive an hour ago"
+        ),
+    ],
+)
+def test_leave_that_is_not_in_order_opens_nothing(rig: Rig, make: Callable[[Rig], LeaseRequest], reason: str) -> None:
+    count = len(rig.robots_lines())
+    with rig.still(), closing(Commander(rig)) as commander:
+        assert reason in commander.show(make(rig), robots_key(rig))
+        assert "no lease, no motion" in commander.follow(turn(rig))
+    wait_for_line(rig, count, reason)
+
+
+def test_a_revoked_permit_opens_nothing_and_ends_what_it_had_opened(rig: Rig) -> None:
+    revoke = rig.watcher.node.create_publisher(String, "/deployment/revocations", topics.LATEST)
+    rig.watcher.wait_until(lambda: revoke.get_subscription_count() >= 2)
+    permit = rig.issue()
+    name = json.loads(permit.payload)["content"]["permit_id"]
+    with closing(Commander(rig)) as commander:
+        assert commander.show(permit_request(rig, permit), robots_key(rig)) == ""
+        assert commander.follow(turn(rig, speed=0.009)) == ""
+        wait_until_it_moves(rig)
+        revoke.publish(String(data=to_text(sign_revocations(Revocations(1, (name,)), rig.signer))))
+        assert f"permit {name} was revoked" in commander.expect(wire.ENDED).decode()
+        rig.watcher.wait_for_rest()
+        with rig.still():
+            assert f"permit {name}: was revoked" in commander.show(permit_request(rig, permit), robots_key(rig))
+
+
+def test_a_lease_that_was_overheard_is_worth_nothing(rig: Rig) -> None:
+    with closing(Commander(rig)) as commander:
+        text = write_lease_request(
+            dataclasses.replace(permit_request(rig, rig.issue()), challenge=commander.challenge), robots_key(rig)
+        )
+        assert commander.say_lease(text) == ""
+        assert commander.command(wire.END) == b""
+        assert "answers another challenge" in commander.say_lease(text)
+    count = len(rig.robots_lines())
+    with rig.still(), closing(Commander(rig)) as thief:
+        assert "answers another challenge" in thief.say_lease(text)
+        assert "no lease" in thief.follow(turn(rig))
+    wait_for_line(rig, count, "answers another challenge")
+
+
+def test_only_who_has_the_robots_key_and_the_operators_role_is_heard(rig: Rig) -> None:
+    eve = create_keys(rig.folder / "eves")
+    add_person(rig.folder / ROBOT / "keys", "eve", eve.private_key.public_key(), ("requester",))
+    word = sign_drive("eve", eve, ROBOT, "for fun", time.time_ns())
+    with rig.still(), closing(Commander(rig)) as commander:
+        assert "eve is not an operator" in commander.show(LeaseRequest(ROBOT, "drive", word), robots_key(rig))
+        assert "does not trust" in commander.show(drive_request(rig), eve)
+        assert "is not signed with the key of robot" in commander.show(drive_request(rig), None)
+
+
+def test_a_second_commander_waits_until_the_first_is_gone(rig: Rig) -> None:
+    with closing(Commander(rig)) as first, closing(Commander(rig)) as second:
+        first.drive()
+        with rig.still():
+            assert "the arm is held under drive by ada" in second.show(drive_request(rig), robots_key(rig))
+            assert "no lease" in second.follow(turn(rig))
+        first.close()
+        rig.watcher.wait_until(lambda: second.show(drive_request(rig), robots_key(rig)) == "")
+
+
+def test_the_arm_holds_as_soon_as_its_commander_is_gone(rig: Rig) -> None:
+    with closing(Commander(rig)) as commander:
+        commander.drive()
+        start_rad = rig.watcher.joints[-1].position[0]
+        assert commander.follow(turn(rig, by_rad=1.0, speed=0.05)) == ""
+        wait_until_it_moves(rig)
+    rig.watcher.wait_for_event(SafetyEvent.REFUSED, "the commander is gone")
+    rig.watcher.wait_for_rest()
+    # At a twentieth of its speed it would have been on its way for 13 s.
+    assert abs(rig.watcher.joints[-1].position[0] - start_rad) < 0.9
+
+
+def test_what_is_late_too_fast_too_far_or_no_message_at_all_is_dropped(rig: Rig) -> None:
+    with closing(Commander(rig)) as commander:
+        commander.drive()
+        good = turn(rig)
+        far, odd = turn(rig), turn(rig)
+        far.points[-1].positions[1] = 9.0
+        odd.joint_names = ["A1"]
+        with rig.still():
+            assert "older than 20 s" in commander.follow(good, age_s=30.0)
+            assert "deg/s, drive by ada allows" in commander.follow(turn(rig, by_rad=1.0, speed=1.0))
+            assert "joint 2 is +515.66 deg" in commander.follow(far)
+            assert "trajectory is for joints A1" in commander.follow(odd)
+            assert "cannot be read" in commander.command(wire.TRAJECTORY, b"\x00\x01").decode()
+            assert "gripper opening 3.0 m" in commander.command(wire.GRIPPER, struct.pack("<d", 3.0)).decode()
+            assert "is not known" in commander.command(b"?").decode()
+            commander.end.send(b"T")
+            commander.end.send(b"T" + os.urandom(4096))
+            assert b"older than" in commander.expect(wire.REFUSED)
+        # None of it has cost the lease, nor the gateway its life.
+        assert commander.follow(turn(rig, by_rad=0.05)) == ""
+    rig.watcher.wait_for_rest()
+
+
+def test_a_stop_told_in_the_labs_domain_holds_the_arm_at_once(rig: Rig) -> None:
+    stop = rig.watcher.node.create_publisher(Bool, "stop", topics.LATEST)
+    rig.watcher.wait_until(lambda: stop.get_subscription_count() >= 2)
+    with closing(Commander(rig)) as commander:
+        commander.drive()
+        assert commander.follow(turn(rig, by_rad=1.0, speed=0.05)) == ""
+        wait_until_it_moves(rig)
+        stop.publish(Bool(data=True))
+        rig.watcher.wait_for_event(SafetyEvent.STOP, "told on the topic stop")
+        rig.watcher.wait_for_rest()
+        with rig.still():
+            commander.follow(turn(rig))
+    release(ROBOT, rig.folder / "deployment" / "keys")
+    rig.watcher.wait_for_event(SafetyEvent.RELEASED)
+
+
+def test_when_the_gateway_is_killed_the_guard_holds_the_arm_and_every_lease_is_gone(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience = dict.fromkeys(
+        ("heartbeat_timeout_s", "measurement_timeout_s", "hold_age_s", "stamp_tolerance_s"), GUARDS_PATIENCE_S
+    )
+    guard = rig.start("arm_guard", f"/{ROBOT}", {"arm_config": rig.folder / "arm.yaml", **patience}, rig.arm_domain)
+    with monkeypatch.context() as inside:
+        inside.setenv("ROS_DOMAIN_ID", str(rig.arm_domain))
+        watcher = Watcher()  # in the arm's own domain, for nothing comes out of it without a gateway
+    watcher.wait_for_guard(RobotStatus.IDLE)
+    with closing(Commander(rig)) as commander:
+        commander.drive()
+        commander.end.send(wire.BEAT + wire.COMMAND.pack(0, time.monotonic_ns()))
+        watcher.wait_for_guard(RobotStatus.RUNNING)
+        watcher.wait_until(lambda: bool(watcher.joints))
+        start_rad = watcher.joints[-1].position[0]
+        assert commander.follow(turn(rig, by_rad=1.0, speed=0.04)) == ""
+        rig.gateway.send_signal(signal.SIGKILL)
+        rig.gateway.wait(PATIENCE_S)
+        with pytest.raises((AssertionError, OSError)):
+            commander.expect(wire.ENDED)
+    watcher.wait_for_event(SafetyEvent.WATCHDOG, "heartbeats: none for")
+    watcher.wait_for_rest()
+    # Alone it would have gone on for 17 s.
+    assert abs(watcher.joints[-1].position[0] - start_rad) < 0.9
+    watcher.close()
+    guard.terminate()
+    guard.wait(PATIENCE_S)
+    rig.gateway = rig.start("arm_gateway", f"/{ROBOT}", rig.gateway_parameters())
+    rig.watcher.wait_until(lambda: can_connect(rig.socket_folder))
+    joints = len(rig.watcher.joints)
+    rig.watcher.wait_until(lambda: len(rig.watcher.joints) > joints + 20)
+    with rig.still(), closing(Commander(rig)) as commander:
+        assert "no lease" in commander.follow(turn(rig))
+
+
+@pytest.mark.parametrize("program", ["policy_runner", "arm_gateway"])
+def test_a_second_runner_or_gateway_of_a_robot_is_refused(rig: Rig, program: str, tmp_path: Path) -> None:
+    """With the same state folder, and with another that somebody has copied."""
+    given = rig.gateway_parameters() if program == "arm_gateway" else rig.runner_parameters()
+    for state in (rig.folder / ROBOT, tmp_path):
+        second = rig.start(program, f"/{ROBOT}", given | {"state": state})
+        assert second.wait(PATIENCE_S) == 1
+        assert f"robot {ROBOT} has a {program} already" in rig.newest_log()
+    assert can_connect(rig.socket_folder)
+
+
+def can_connect(folder: Path) -> bool:
+    try:
+        wire.connect(folder).close()
+    except Exception:
+        return False
+    return True
+
+
+def test_another_users_process_is_not_let_in(rig: Rig) -> None:
+    assert rig.socket_folder.stat().st_mode & 0o777 == 0o700
+    if os.getuid() != 0:
+        pytest.skip("only root can try as somebody else")
+    program = (
+        "import os, socket, sys; os.chdir(sys.argv[1]); os.setgid(65534); os.setuid(65534);"
+        "end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); end.connect('arm.sock'); end.settimeout(60);"
+        "sys.exit(len(end.recv(100)))"
+    )
+    count = len(rig.robots_lines())
+    # As root may pass through the folder, the stranger starts inside: the kernel's word on who it is has to do.
+    result = subprocess.run([sys.executable, "-c", program, str(rig.socket_folder)], cwd=ROOT, capture_output=True)
+    assert result.returncode in (0, 1), result.stderr
+    if result.returncode == 0:
+        wait_for_line(rig, count, "of user 65534 is at the other end")
+
+
+def test_the_sockets_name_fits_however_deep_its_folder_lies(tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 30) / ("deeper" * 20)
+    with closing(wire.listen(folder)) as server, closing(wire.connect(folder)) as client:
+        assert isinstance(client, socket.socket)
+        accepted, _ = server.accept()
+        accepted.close()
