@@ -1,18 +1,21 @@
-"""The report as one page that needs nothing else: no scripts, no fonts, no network."""
+"""The report as one page that needs nothing else: no fonts, no network, one script to sort and filter."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from html import escape
 from importlib.resources import files
 
-from opc_ros.reporting.parts import SHOWN, count, metric_title
+from opc_ros.reporting.outlook import CandidateOutlook
+from opc_ros.reporting.parts import SHOWN, count, definitions, metric_title
 from opc_ros.reporting.report import ScoringReport
 from opc_ros.reporting.sections import all_sections
 
 
 def render_page(report: ScoringReport) -> str:
     """The whole HTML document."""
-    style = files("opc_ros.reporting").joinpath("report.css").read_text(encoding="utf-8")
+    style, script = (_read(name) for name in ("report.css", "report.js"))
     drawn = [(section.key, section.title, section.render(report)) for section in all_sections()]
     shown = [section for section in drawn if section[2]]
     links = "".join(f'<a href="#{key}">{escape(title)}</a>' for key, title, _ in shown)
@@ -24,12 +27,67 @@ def render_page(report: ScoringReport) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        # Nothing on the page may load anything: a report opens the same on a plane.
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">'
         f"<title>{escape(title)}, {escape(report.made_at[:10])}</title><style>{style}</style></head>\n"
-        f'<body><header><h1>{escape(title)}</h1>{_lede(report)}<nav aria-label="Sections">{links}</nav></header>'
-        f"<main>{_left_out(report)}{body}</main></body></html>\n"
+        f"<body><header><h1>{escape(title)}</h1>{_verdicts(report)}{_lede(report)}"
+        f'<nav aria-label="Sections">{links}</nav></header>'
+        f"<main>{_left_out(report)}{body}</main><script>{script}</script></body></html>\n"
     )
+
+
+def _read(name: str) -> str:
+    return files("opc_ros.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(script: str) -> str:
+    """Nothing on the page may load anything: a report opens the same on a plane, and runs this one script alone."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+
+
+def _verdicts(report: ScoringReport) -> str:
+    """What one came for: whom the gate lets pass, what to expect of the best, who is champion."""
+    outlook = report.outlook
+    if outlook is None:
+        return ""
+    rows = list(zip(report.ranking.candidates, outlook.candidates, strict=True))
+    best, look = max(rows, key=lambda row: row[1].expected)
+    points = f"{100 * outlook.tolerance:g} points"
+    facts = [
+        (
+            "Most promising",
+            f"<strong>{escape(best.name)}</strong>: {_expect(look)}, within {points} of the best with probability "
+            f"{look.near:.2f}",
+        )
+    ]
+    if outlook.gate:
+        said = {
+            word: [each.name for each, look in rows if look.verdict == word] for word in ("pass", "open", "refused")
+        }
+        passed = ", ".join(f"<strong>{escape(name)}</strong>" for name in said["pass"][:8]) or "nobody"
+        more = f" and {len(said['pass']) - 8} more" if len(said["pass"]) > 8 else ""
+        facts.insert(
+            0,
+            (
+                f"Gate ({escape(outlook.gate)})",
+                f"{passed}{more} may run; {len(said['open'])} left open, {len(said['refused'])} refused"
+                + ("" if said["pass"] else f". {escape(best.name)}: {escape(look.reason)}"),
+            ),
+        )
+    champion = next(((each, look) for each, look in rows if each.candidate_id == outlook.champion_id), None)
+    if champion:
+        each, look = champion
+        facts.append(("Champion", f"<strong>{escape(each.name)}</strong>: {_expect(look)}, place {each.rank} by score"))
+    else:
+        facts.append(("Champion", "none in this ranking" if outlook.champion_id else "none yet"))
+    if outlook.before_id:
+        facts.append(("Ranking before", f"<code>{outlook.before_id[:12]}</code>, {escape(outlook.before_made_at)}"))
+    return f'<div class="verdicts">{definitions(facts)}</div>'
+
+
+def _expect(look: CandidateOutlook) -> str:
+    words = f"{100 * look.expected:.0f}% expected ({100 * look.low:.0f} to {100 * look.high:.0f})"
+    return words + (f", {look.successes} of {look.trials} on robots" if look.trials else ", never run")
 
 
 def _lede(report: ScoringReport) -> str:
@@ -37,7 +95,7 @@ def _lede(report: ScoringReport) -> str:
     low, high = best.score_interval
     text = (
         f"On {count(ranking.episodes, 'episode')}, {ranking.successes:,} of them successes, "
-        f"<strong>{escape(best.name)}</strong> scores best: {metric_title(report)} {best.score:.3f}, "
+        f"<strong>{escape(best.name)}</strong> scores best: {metric_title(report)} {best.unbiased:.3f}, "
         f"between {low:.3f} and {high:.3f} with {ranking.confidence:.0%} confidence."
     )
     if len(ranking.candidates) > 1:

@@ -14,18 +14,20 @@ from opc_ros.errors import ScoreError
 from opc_ros.ranking.agreement import Agreement, measure_agreement
 from opc_ros.ranking.ranking import Ranking
 from opc_ros.ranking.uncertainty import SplitStability, measure_stability
+from opc_ros.reporting.outlook import Glimpse, GroupScore, Outlook
 from opc_ros.scoring import (
     Answers,
     all_metrics,
     score_without,
     split_scores,
 )
-from opc_ros.scoring.evaluation import Failure
+from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.q_cache import SCORER_VERSION, EpisodeFacts
 from opc_ros.scoring.scorer import ScoredSet
 
 FORMAT = "opc-report/1"
 BINS = 20
+MOST_IN_GROUPS, MOST_GROUPS = 12, 12  # candidates and groups whose scores are told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,10 @@ class ScoringReport:
     agreement_note: str
     failed_candidates: tuple[Failure, ...]
     failed_episodes: tuple[Failure, ...]
+    outlook: Outlook | None = None  # None where nobody asked what to expect
+    glimpses: tuple[Glimpse, ...] = ()
+    by_robot: tuple[GroupScore, ...] = ()  # where there are two or more
+    by_object_set: tuple[GroupScore, ...] = ()
 
     def to_json(self) -> str:
         """The report for machines; the ranking in it has its own id."""
@@ -111,6 +117,8 @@ def build_report(
     version: str,
     seed: int,
     unreadable: Sequence[Failure] = (),
+    outlook: Outlook | None = None,
+    glimpses: Sequence[Glimpse] = (),
 ) -> ScoringReport:
     """Gather one run's figures; `known` is by candidate id."""
     row_of = {candidate.id: row for row, candidate in enumerate(scored.candidates)}
@@ -129,7 +137,43 @@ def build_report(
         agreement_note=note,
         failed_candidates=(*unreadable, *scored.failed_candidates),
         failed_episodes=scored.failed_episodes,
+        outlook=outlook,
+        glimpses=tuple(glimpses),
+        by_robot=_score_groups(scored, ranking, lambda fact: fact.robot),
+        by_object_set=_score_groups(scored, ranking, lambda fact: fact.object_set),
     )
+
+
+def _score_groups(scored: ScoredSet, ranking: Ranking, key: Callable[[EpisodeFacts], str]) -> tuple[GroupScore, ...]:
+    """The ranking's score on each part of the set, for those in front; nothing where the set is one part."""
+    names = np.array([key(fact) for fact in scored.facts])
+    groups = sorted(set(names.tolist()))
+    if len(groups) < 2:
+        return ()
+    row_of = {candidate.id: row for row, candidate in enumerate(scored.candidates)}
+    rows = [row_of[each.candidate_id] for each in ranking.candidates[:MOST_IN_GROUPS]]
+    return tuple(
+        GroupScore(
+            group,
+            tuple(_score_part(scored, row, names == group, ranking) for row in rows),
+            int((names == group).sum()),
+            int(scored.success[names == group].sum()),
+        )
+        for group in groups[:MOST_GROUPS]
+    )
+
+
+def _score_part(scored: ScoredSet, row: int, is_part: np.ndarray, ranking: Ranking) -> float | None:
+    """None where the part has no success, no failure, or nothing that counts for the candidate."""
+    is_out = ~is_part if scored.own is None else ~is_part | scored.own[row]
+    outcomes = scored.success[~is_out]
+    if not outcomes.size or outcomes.all() or not outcomes.any():
+        return None
+    answers = Answers(scored.q[row], scored.lengths, scored.success)
+    try:
+        return score_without(ranking.metric, answers, is_out, prior=ranking.prior)
+    except ScoreError:
+        return None
 
 
 def _report_candidate(scored: ScoredSet, row: int, prior: float, known: Mapping[str, KnownSuccess]) -> CandidateReport:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.deployment.folder import DeploymentFolder
-from opc_ros.deployment.status import describe_deployment
+from opc_ros.deployment.status import describe_deployment, describe_recordings
 from opc_ros.errors import OpcError
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.store import open_store
@@ -95,6 +95,7 @@ def _describe_deployment(path: Path, now_ns: int, waiting: list[str]) -> list[st
             waiting.append(f"request {request['id']} ({request['name']}): `opc deploy approve` or `reject` it")
     lines = [f"champion {document['champion_name'] or 'none'}"]
     lines.append("requests: " + (", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"))
+    lines += describe_recordings(document)
     for robot in document["robots"]:
         lease = robot["lease"]
         doing = f"plays {lease['name']} ({lease['rung']})" if lease else "free"

@@ -20,6 +20,7 @@ class SaidLabel:
     episode_id: str
     label: Label
     note: str
+    signature: str  # the envelope
 
 
 class SignedLabels:
@@ -32,10 +33,13 @@ class SignedLabels:
 
     def check(self, envelope: str) -> SaidLabel:
         statement = check_statement(envelope, ("relabel",), load_people(self._keys), self._now(), self._nonces.spend)
-        return SaidLabel(statement.body.episode_id, to_label(statement.body, statement.person), statement.body.note)
+        label = to_label(statement.body, statement.person)
+        return SaidLabel(statement.body.episode_id, label, statement.body.note, envelope)
 
 
 def to_label(body: LabelBody, person: str) -> Label:
     if body.label == "none":
         return Label()
+    if body.label == "excluded":
+        return Label(source=LabelSource.EXCLUDED, labeller=person)
     return Label(is_success=body.label == "success", source=LabelSource.PERSON, labeller=person)

@@ -10,7 +10,7 @@ from opc_ros.reporting.report import CandidateReport
 from opc_ros.workflows.scoring_run import ScoringRun
 
 EXPERIMENT = "opc_ros"
-MODEL = "grasp-policy"
+MODEL = "opc-policy"
 CHAMPION = "champion"
 
 
@@ -30,7 +30,7 @@ def check_mlflow(tracking_uri: str) -> None:
 def log_to_mlflow(run: ScoringRun, tracking_uri: str) -> None:
     """One MLflow run for each ranked candidate, the report with the best one, and the champion alias on it.
 
-    Each candidate is one version of the registered model `grasp-policy`, known again by its id.
+    Each candidate is one version of the registered model `opc-policy`, known again by its id.
     """
     try:
         from mlflow import MlflowClient

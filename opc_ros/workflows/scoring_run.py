@@ -13,16 +13,21 @@ from opc_ros.deployment.signed_ranking import ENVELOPE_NAME
 from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.progress import Report, ignore_progress
+from opc_ros.ranking.answers import choose_probes
 from opc_ros.ranking.rank import rank_candidates
 from opc_ros.ranking.ranking import LeftOutCandidate, Ranking, Scope
+from opc_ros.reporting.outlook import Glimpse, Outlook
 from opc_ros.reporting.page import render_page
 from opc_ros.reporting.report import KnownSuccess, ScoringReport, build_report
 from opc_ros.scoring.engines import Engine
-from opc_ros.scoring.evaluation import Failure
+from opc_ros.scoring.failure import Failure
+from opc_ros.scoring.hidden_part import find_hidden
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import ScoredSet, score_candidates
 from opc_ros.scoring.source import EpisodeSource
 from opc_ros.workflows.ranking_archive import PAGE, RANKING, REPORT, RankingArchive
+
+Look = Callable[[ScoredSet, Ranking], tuple[Outlook | None, Sequence[Glimpse]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +90,17 @@ def score_and_rank(
     known: Mapping[str, KnownSuccess] | None = None,
     unreadable: Sequence[Failure] = (),
     trained_on: Mapping[str, Collection[str]] | None = None,
+    hidden_secret: bytes = b"",
+    look: Look | None = None,
     now: Callable[[], datetime.datetime],
     is_cancelled: Callable[[], bool] = lambda: False,
     report_scoring: Report = ignore_progress,
     report_ranking: Report = ignore_progress,
 ) -> ScoringRun:
-    """Score, rank, and keep ranking and report in the archive."""
+    """Score, rank, and keep ranking and report in the archive.
+
+    The secret says which episodes are hidden; `look` adds what the lab expects and shows.
+    """
     scored = score_candidates(
         source,
         candidates,
@@ -110,8 +120,9 @@ def score_and_rank(
     left_out += [
         LeftOutCandidate(failure.id, names[failure.id], failure.reason) for failure in scored.failed_candidates
     ]
-    ranking = _rank(scored, options, scope, left_out, report_ranking)
+    ranking = _rank(scored, options, scope, left_out, hidden_secret, report_ranking)
     made_at = now().astimezone(datetime.UTC).isoformat(timespec="seconds")
+    found = look(scored, ranking) if look is not None else (None, ())
     report = build_report(
         scored,
         ranking,
@@ -120,6 +131,8 @@ def score_and_rank(
         version=_version(),
         seed=options.seed,
         unreadable=unreadable,
+        outlook=found[0],
+        glimpses=found[1],
     )
     folder = archive.keep(ranking, report=report.to_json(), page=render_page(report), made_at=made_at)
     return ScoringRun(scored, ranking, report, folder)
@@ -158,7 +171,12 @@ def _version() -> str:
 
 
 def _rank(
-    scored: ScoredSet, options: RankingOptions, scope: Scope, left_out: Sequence[LeftOutCandidate], report: Report
+    scored: ScoredSet,
+    options: RankingOptions,
+    scope: Scope,
+    left_out: Sequence[LeftOutCandidate],
+    hidden_secret: bytes,
+    report: Report,
 ) -> Ranking:
     return rank_candidates(
         {candidate.id: row for candidate, row in zip(scored.candidates, scored.q, strict=True)},
@@ -176,6 +194,12 @@ def _rank(
         scope=scope,
         left_out=left_out,
         families={candidate.id: _family(candidate) for candidate in scored.candidates},
+        hidden=find_hidden(hidden_secret, [fact.id for fact in scored.facts]),
+        probes=choose_probes(
+            [fact.file_sha256 for fact in scored.facts],
+            [fact.started_ns for fact in scored.facts],
+            [fact.steps for fact in scored.facts],
+        ),
         report=report,
     )
 

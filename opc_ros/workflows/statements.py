@@ -19,14 +19,16 @@ from opc_ros.deployment.decision import Decision
 from opc_ros.deployment.evidence import check_evidence
 from opc_ros.deployment.gatekeeper import Gatekeeper
 from opc_ros.deployment.halting import resume
+from opc_ros.deployment.known_again import Identity, find_refused_before
 from opc_ros.deployment.people import load_people
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Request
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.statement import Kind, Statement, check_statement
 from opc_ros.errors import OpcError, StatementRefused
+from opc_ros.policies.behaviour_identity import behaviour_id
 from opc_ros.policies.registry import CandidateRegistry
-from opc_ros.ranking import RankedCandidate
+from opc_ros.ranking import Ranking
 from opc_ros.store import open_store
 from opc_ros.workflows.labelling import to_label
 
@@ -71,6 +73,7 @@ class StatementHandler:
 
     def act_on(self, envelope: str) -> Outcome:
         """Check and do; what is refused becomes a line of the audit log."""
+        self._queue.check_rows(self._now())
         try:
             statement = check_statement(envelope, KINDS, load_people(self._keys), self._now(), self._is_new)
         except StatementRefused as error:
@@ -88,7 +91,8 @@ class StatementHandler:
             patience_s=patience_s,
         )
         unsigned = check_evidence(request, self._queue.envelopes(request.id), load_people(self._keys), self._rules)
-        return Decision(decision.candidate_id, decision.ranking_id, (*decision.findings, *unsigned))
+        before = find_refused_before(self._queue, request.candidate_id, Identity.from_json(request.identity))
+        return Decision(decision.candidate_id, decision.ranking_id, (*decision.findings, *before, *unsigned))
 
     def note_refusal(self, reason: str, kind: str = "statement_refused") -> None:
         """A line of the audit log for what was refused, as long as there are not too many."""
@@ -134,7 +138,9 @@ class StatementHandler:
     def _relabel(self, statement: Statement, now_ns: int) -> Outcome:
         body = statement.body
         with open_store(self._store) as store:
-            revision = store.label(body.episode_id, to_label(body, statement.person), note=body.note)
+            revision = store.label(
+                body.episode_id, to_label(body, statement.person), note=body.note, signature=statement.envelope
+            )
         with self._queue.change("relabel", now_ns) as tell:
             self._queue.keep_statement(statement, "", now_ns)
             told = {"episode_id": body.episode_id, "label": body.label, "person": statement.person}
@@ -148,7 +154,8 @@ class StatementHandler:
             raise StatementRefused(f"request: candidate {body.candidate_id[:12]} is now {candidate.id[:12]}: ask again")
         champion = self._queue.champion()
         decision = self._gatekeeper.decide(candidate.id, self._queue.real_results(), champion[0] if champion else "")
-        scores = {each.candidate_id: each.score for each in self._ranked()}
+        ranking = self._find_ranking()
+        scores = {each.candidate_id: each.score for each in ranking.candidates} if ranking else {}
         new = NewRequest(
             candidate_id=candidate.id,
             name=candidate.name,
@@ -158,12 +165,13 @@ class StatementHandler:
             robots=tuple(body.robots),
             episodes=body.episodes,
             priority=body.priority,
+            identity=Identity(behaviour_id(candidate), ranking.answers_of(candidate.id) if ranking else {}),
         )
         filed = submit_request(self._queue, self._rules, new, decision, secrets.token_hex(4), now_ns, statement)
         return Outcome(f"request {filed.id} is {filed.state}: {filed.reason}", filed, decision)
 
-    def _ranked(self) -> tuple[RankedCandidate, ...]:
+    def _find_ranking(self) -> Ranking | None:
         try:
-            return self._gatekeeper.ranking().candidates
+            return self._gatekeeper.ranking()
         except (OpcError, sqlite3.Error):
-            return ()
+            return None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opc_ros.deployment.gatekeeper import learn_snapshot
 from opc_ros.deployment.signed_ranking import SCORER, ranking_signer
 from opc_ros.deployment.signing import load_machine_key
 from opc_ros.errors import RankingError, StoreError
@@ -17,13 +18,18 @@ from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.ranking import Ranking
+from opc_ros.reporting.outlook import Glimpse, Outlook
 from opc_ros.scoring.engines import Engine
-from opc_ros.scoring.evaluation import Failure
+from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.q_cache import QCache
+from opc_ros.scoring.scorer import ScoredSet
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import Store, open_store
+from opc_ros.store.snapshot_groups import SnapshotEntry
+from opc_ros.workflows.lab_outlook import link_from, look_ahead, read_lab_results, take_glimpses
 from opc_ros.workflows.ranking_archive import PUBLISHED, RankingArchive
 from opc_ros.workflows.scoring_run import RankingOptions, ScoringRun, read_known_success, score_and_rank
+from opc_ros.workflows.signed_labels import find_unsigned_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class StoreScoring:
     is_published: bool = False  # let the gate read it, if it ranks the whole registry as the published one does
     has_baselines: bool = False
     known_success: Path | None = None
+    deployment: Path | None = None  # folder with what has run; it lets the report say what to expect
+    gate: Path | None = None  # rules whose word the report tells
     options: RankingOptions = field(default_factory=RankingOptions)
 
 
@@ -64,8 +72,14 @@ def score_store(
         QCache(request.q_cache or archive.q_cache, seal_key=q_seal_key(request.keys)) as q_cache,
     ):
         snapshot = store.snapshot(request.snapshot) if request.snapshot else store.take_snapshot()
+        unsigned = find_unsigned_labels(store, snapshot.entries, request.keys) if request.keys else []
+        source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
+
+        def look(scored: ScoredSet, ranking: Ranking) -> tuple[Outlook | None, Sequence[Glimpse]]:
+            return _look(request, store, source, archive, now, scored, ranking)
+
         run = score_and_rank(
-            SnapshotSource(snapshot.id, snapshot.entries, store.read_entry),
+            source,
             found,
             q_cache,
             engine,
@@ -75,6 +89,8 @@ def score_store(
             has_greedy=request.has_baselines,
             known=known,
             trained_on=_find_training_episodes(store, found),
+            hidden_secret=_derive(request.keys, b"opc_ros hidden part\n"),
+            look=look,
             unreadable=[Failure(str(folder), str(error)) for folder, error in unreadable],
             now=now,
             is_cancelled=is_cancelled,
@@ -83,7 +99,38 @@ def score_store(
         )
     if not request.is_published:
         return run
+    if unsigned:
+        why_not = (
+            f"{len(unsigned)} labels of its snapshot were not signed by a labeller, as that of episode {unsigned[0]}: "
+            "say with `opc store label` whether it succeeded, or `opc store exclude` it"
+        )
+        return dataclasses.replace(run, why_not_published=why_not)
     return publish_run(run, archive, now, ranking_signer(request.keys, time.time_ns))
+
+
+def _look(
+    request: StoreScoring,
+    store: Store,
+    source: SnapshotSource[SnapshotEntry],
+    archive: RankingArchive,
+    now: Callable[[], datetime.datetime],
+    scored: ScoredSet,
+    ranking: Ranking,
+) -> tuple[Outlook | None, Sequence[Glimpse]]:
+    """What the lab expects of everyone, where it is known what has run, and a few episodes to look at."""
+    link = link_from(archive.folder_of(ranking.ranking_id), store.file_of)
+    glimpses = take_glimpses(scored, ranking, lambda index: source.read(scored.refs[index]), link)
+    if request.deployment is None:
+        return None, glimpses
+    outlook = look_ahead(
+        ranking,
+        read_lab_results(request.deployment),
+        archive,
+        gate=request.gate,
+        facts=lambda: learn_snapshot(store, source.snapshot_id),
+        now_ns=round(now().timestamp() * 1e9),
+    )
+    return outlook, glimpses
 
 
 def _find_training_episodes(store: Store, candidates: Sequence[Candidate]) -> dict[str, frozenset[str]]:
@@ -100,10 +147,13 @@ def _find_training_episodes(store: Store, candidates: Sequence[Candidate]) -> di
 
 def q_seal_key(keys: Path | None) -> bytes:
     """What seals the rows of a scorer's Q cache: only who has its key can write values that it believes later."""
+    return _derive(keys, b"opc_ros q cache\n")
+
+
+def _derive(keys: Path | None, purpose: bytes) -> bytes:
+    """A secret of the scorer's for one purpose; empty where it has no key."""
     signer = load_machine_key(keys, SCORER) if keys is not None else None
-    if signer is None:
-        return b""
-    return hashlib.sha256(b"opc_ros q cache\n" + signer.private_key.private_bytes_raw()).digest()
+    return hashlib.sha256(purpose + signer.private_key.private_bytes_raw()).digest() if signer is not None else b""
 
 
 def publish_run(

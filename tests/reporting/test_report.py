@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
@@ -9,9 +11,11 @@ import numpy as np
 import pytest
 
 from opc_ros.reporting.charts import Axis, format_number
+from opc_ros.reporting.outlook import CandidateOutlook, Foretold, Glimpse, Outlook
 from opc_ros.reporting.page import render_page
 from opc_ros.reporting.report import BINS, KnownSuccess, ScoringReport, build_report
-from opc_ros.scoring.evaluation import Failure
+from opc_ros.scoring import compute_metric
+from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.scorer import ScoredSet
 from tests.ranking.making import make_scored, rank
 
@@ -23,7 +27,7 @@ def make_report(scored: ScoredSet, known: dict[str, KnownSuccess]) -> ScoringRep
 class Page(HTMLParser):
     """Checks that tags close in order; collects ids, links and whatever would load something."""
 
-    VOID = frozenset({"meta", "path", "circle", "br"})
+    VOID = frozenset({"meta", "path", "circle", "br", "img", "input"})
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -33,6 +37,7 @@ class Page(HTMLParser):
         self.loads: list[str] = []
         self.words: list[str] = []
         self.unnamed_images = 0
+        self.episodes: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -41,8 +46,11 @@ class Page(HTMLParser):
             self.open.append(tag)
         self.ids += [value for key, value in attrs if key == "id" and value]
         self.links += [value for key, value in attrs if key == "href" and value]
-        if tag in ("script", "link", "img", "iframe", "object", "embed", "source", "image", "use") or "src" in given:
+        is_inline = (given.get("src") or "data:").startswith("data:")
+        if tag in ("link", "iframe", "object", "embed", "source", "image", "use") or not is_inline:
             self.loads.append(tag)
+        if tag == "a" and given.get("class") == "episode":
+            self.episodes.append(self.links.pop())
         if tag == "svg" and not (given.get("aria-label") or given.get("aria-hidden")):
             self.unnamed_images += 1
 
@@ -63,7 +71,11 @@ def test_the_page_is_whole_and_loads_nothing(candidates: int) -> None:
     assert page.unnamed_images == 0
     assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
     assert not re.search(r"https?://|url\(|@import", text)
-    assert text.count('<tr><td class="number">') == candidates
+    assert text.count('<td class="number place">') == candidates
+    script = text.split("<script>")[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+    assert text.count("<script>") == 1
 
 
 def test_numbers_in_the_report_equal_direct_evaluation() -> None:
@@ -163,7 +175,7 @@ def test_what_was_left_out_is_said_and_hostile_names_stay_text() -> None:
     text = render_page(make_report(scored, known))
     assert "Left out: 1 candidate" in text
     assert "Left out: 1 episode" in text
-    assert "<script>" not in text
+    assert "<script>alert" not in text
     assert "&lt;script&gt;" in text
 
 
@@ -189,3 +201,73 @@ def test_axis_ticks_are_round_and_inside() -> None:
 
 def test_large_numbers_are_cut_short() -> None:
     assert [format_number(value) for value in (1_500_000, 40_000, 9_000, 0.25)] == ["1.5M", "40k", "9000", "0.25"]
+
+
+OUTLOOK = Outlook(
+    candidates=(
+        CandidateOutlook(0.71, 0.58, 0.82, 0.83, 12, 15, "pass", "within 10 points", 2),
+        CandidateOutlook(0.4, 0.1, 0.7, 0.05, 0, 0, "refused", "below <0.1> the rules say no", None),
+    ),
+    tolerance=0.1,
+    gate="gate.yaml",
+    champion_id="",
+    before_id="ab" * 32,
+    before_made_at="2026-11-15T00:00:00+00:00",
+    foretold=(Foretold("one", 0.3, 0.5, 0.7, 15, 15, False), Foretold("two", 0.3, 0.5, 0.7, 5, 10, True)),
+)
+
+
+def test_the_page_begins_with_the_gates_word_what_to_expect_and_the_champion() -> None:
+    scored, known = make_scored(2, episodes=60)
+    ranking = rank(scored)
+    first = ranking.candidates[0]
+    outlook = dataclasses.replace(OUTLOOK, champion_id=first.candidate_id)
+    report = dataclasses.replace(make_report(scored, known), outlook=outlook)
+    text = render_page(report)
+    top = text.split("<header>")[1].split("</header>")[0]
+    assert f"<strong>{first.name}</strong> may run; 0 left open, 1 refused" in top
+    assert f"<strong>{first.name}</strong>: 71% expected (58 to 82), 12 of 15 on robots" in top
+    assert "abababababab" in top
+    page = Page(text)
+    words = " ".join(page.words)
+    assert page.open == []
+    assert "71% (58 to 82)" in words
+    assert "1 of 2 that have run" in words
+    assert "below &lt;0.1&gt; the rules say no" in text
+
+
+def test_no_column_lets_a_place_among_scores_look_like_performance() -> None:
+    text = render_page(make_report(*make_scored(5, episodes=60)))
+    assert "In top" not in text
+    assert "Chance that its score is one of the 3 highest" in text
+    assert 'class="bar"' not in text.split('id="leaderboard"')[1].split("</section>")[0]
+
+
+def test_glimpses_link_to_recordings_and_load_nothing() -> None:
+    glimpse = Glimpse("e<1>", "kuka1", False, 0.93, "AAAA", "../../store/episodes/kuka1/e.mcap")
+    report = dataclasses.replace(make_report(*make_scored(2, episodes=60)), glimpses=(glimpse,))
+    page = Page(render_page(report))
+    assert page.loads == []
+    assert page.episodes == ["../../store/episodes/kuka1/e.mcap"]
+    assert "Worst failures" in " ".join(page.words)
+    assert "Best successes" not in " ".join(page.words)
+
+
+def test_scores_are_told_apart_by_robot_and_equal_the_score_of_that_part_alone() -> None:
+    scored, known = make_scored(2, episodes=100)
+    report = make_report(scored, known)
+    robots = np.array([fact.robot for fact in scored.facts])
+    group = next(each for each in report.by_robot if each.group == "kuka1")
+    is_part = robots == "kuka1"
+    steps = np.repeat(is_part, scored.lengths)
+    row = next(i for i, each in enumerate(scored.candidates) if each.id == report.ranking.candidates[0].candidate_id)
+    alone = compute_metric(
+        report.ranking.metric, scored.q[row][steps], scored.lengths[is_part], scored.success[is_part]
+    )
+    assert group.scores[0] == pytest.approx(alone)
+    assert (group.episodes, group.successes) == (int(is_part.sum()), int(scored.success[is_part].sum()))
+
+
+def test_the_page_names_the_command_that_repeats_it() -> None:
+    report = make_report(*make_scored(2, episodes=60))
+    assert f"opc score --snapshot {report.ranking.snapshot_id} --metric {report.ranking.metric}" in render_page(report)

@@ -42,9 +42,9 @@ def test_scores_snapshot_and_champion_reach_mlflow(tmp_path: Path, monkeypatch: 
     best = run.ranking.candidates[0]
     scores = [e.data.metrics["soft_opc"] for e in logged if e.data.tags["opc.candidate_id"] == best.candidate_id]
     assert scores == pytest.approx([best.score] * 2)
-    champion = client.get_model_version_by_alias("grasp-policy", "champion")
+    champion = client.get_model_version_by_alias("opc-policy", "champion")
     assert champion.tags["opc.candidate_id"] == best.candidate_id
-    assert len(client.search_model_versions("name = 'grasp-policy'")) == 3
+    assert len(client.search_model_versions("name = 'opc-policy'")) == 3
 
 
 def test_without_mlflow_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

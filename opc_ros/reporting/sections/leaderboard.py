@@ -1,62 +1,145 @@
-"""Every candidate with its score, interval and rank, best first."""
+"""Every candidate with what is expected of it, what the gate says, and its score; best score first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from opc_ros.ranking.ranking import RankedCandidate
 from opc_ros.reporting.charts import Axis, draw_interval, pad
-from opc_ros.reporting.parts import bar, folded_table, metric_title
+from opc_ros.reporting.outlook import CandidateOutlook, Outlook
+from opc_ros.reporting.parts import SHOWN, metric_title
 from opc_ros.reporting.report import CandidateReport, ScoringReport
 from opc_ros.reporting.section import Section
 from opc_ros.scoring import find_metric
 
+_RATES = Axis(0.0, 1.0, 4, 172)
+MORE = ' class="more"'
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Which columns there are, and on what scale scores are drawn."""
+
+    axis: Axis
+    others: tuple[str, ...]  # further metrics
+    is_known: bool  # whether anybody's true success is
+    outlook: Outlook | None
+
 
 def render_leaderboard(report: ScoringReport) -> str:
-    ranking = report.ranking
+    ranking, outlook = report.ranking, report.outlook
     ends = [end for candidate in ranking.candidates for end in candidate.score_interval]
-    axis = Axis(*pad(min(ends), max(ends)), 4, 172)
-    others = [name for name in report.candidates[0].metrics if name != ranking.metric]
-    is_known = any(candidate.known_success for candidate in report.candidates)
-    head = (
-        '<tr><th scope="col" class="number">#</th><th scope="col">Candidate</th>'
-        f'<th scope="col" class="number">{metric_title(report)}</th>'
-        f'<th scope="col" class="spread">{ranking.confidence:.0%} interval</th>'
-        f'<th scope="col" class="number wide-only">Rank</th>'
-        f'<th scope="col" class="wide-only">In top {ranking.top_k}</th>'
-        + "".join(f'<th scope="col" class="number wide-only">{find_metric(name).title}</th>' for name in others)
-        + ('<th scope="col" class="number">True</th>' if is_known else "")
-        + "</tr>"
+    view = _View(
+        axis=Axis(*pad(min(ends), max(ends)), 4, 172),
+        others=tuple(name for name in report.candidates[0].metrics if name != ranking.metric),
+        is_known=any(candidate.known_success for candidate in report.candidates),
+        outlook=outlook,
     )
+    looks: Sequence[CandidateOutlook | None] = outlook.candidates if outlook else [None] * len(report.candidates)
     rows = [
-        _leaderboard_row(ranked, candidate, axis, others, is_known)
-        for ranked, candidate in zip(ranking.candidates, report.candidates, strict=True)
+        _row(ranked, candidate, look, view, is_more=number >= SHOWN)
+        for number, (ranked, candidate, look) in enumerate(
+            zip(ranking.candidates, report.candidates, looks, strict=True)
+        )
     ]
-    caption = (
-        f"Rank and interval from {ranking.resamples:,} resamples of whole episodes. "
-        f"&ldquo;In top {ranking.top_k}&rdquo;: in how many of them the candidate was among the best {ranking.top_k}."
+    tools = (
+        '<p class="tools" hidden><input type="search" aria-label="Filter candidates" '
+        'placeholder="Filter: name, family, verdict"> '
+        f'<button type="button" class="all"{" hidden" if len(rows) <= SHOWN else ""}>Show all {len(rows)}</button></p>'
     )
-    return folded_table(f'<p class="soft">{caption}</p>', head, rows, "leaderboard")
+    table = (
+        '<div class="scroll" tabindex="0"><table class="leaderboard sortable"><thead>'
+        f"{_head(report, view)}</thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    return f'<p class="soft">{_caption(report)}</p>{tools}{table}'
 
 
-def _leaderboard_row(
-    ranked: RankedCandidate, candidate: CandidateReport, axis: Axis, others: Sequence[str], is_known: bool
+def _caption(report: ScoringReport) -> str:
+    ranking = report.ranking
+    text = ""
+    if report.outlook:
+        points = f"{100 * report.outlook.tolerance:g} points"
+        text = (
+            "Expected success: the share of episodes a candidate would succeed in, by all scores and all results of "
+            f"this lab, with its 95% interval. Near the best: the probability of being within {points} of it. "
+        )
+    return (
+        f"{text}Scores only order: their intervals and places come from {ranking.resamples:,} resamples of whole "
+        "episodes, and say nothing of how often a candidate succeeds."
+    )
+
+
+def _head(report: ScoringReport, view: _View) -> str:
+    ranking, outlook = report.ranking, report.outlook
+    cells = ['<th scope="col" class="number place">#</th><th scope="col" class="name">Candidate</th>']
+    if outlook:
+        if outlook.gate:
+            cells.append('<th scope="col" class="verdict">Gate</th>')
+        cells.append('<th scope="col" class="expected">Expected success</th>')
+        cells.append('<th scope="col" class="number wide-only">Near the best</th>')
+        cells.append('<th scope="col" class="number wide-only">Ran</th>')
+    cells.append(f'<th scope="col" class="number score">{metric_title(report)}</th>')
+    cells.append(f'<th scope="col" class="spread">{ranking.confidence:.0%} interval of the score</th>')
+    cells.append('<th scope="col" class="number wide-only">Place by score</th>')
+    if outlook and outlook.before_id:
+        cells.append('<th scope="col" class="number wide-only">Before</th>')
+    cells.append(
+        f'<th scope="col" class="number wide-only">Chance that its score is one of the {ranking.top_k} highest</th>'
+    )
+    cells += [f'<th scope="col" class="number wide-only">{find_metric(name).title}</th>' for name in view.others]
+    if view.is_known:
+        cells.append('<th scope="col" class="number true">Measured success</th>')
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _row(
+    ranked: RankedCandidate, candidate: CandidateReport, look: CandidateOutlook | None, view: _View, *, is_more: bool
 ) -> str:
     first, last = ranked.rank_interval
     known = candidate.known_success
-    note = ", ".join(part for part in (candidate.family, _step(candidate)) if part)
-    return (
-        f'<tr><td class="number">{ranked.rank}</td>'
-        f'<th scope="row">{escape(ranked.name)}{f"<small>{escape(note)}</small>" if note else ""}</th>'
-        f'<td class="number">{ranked.score:.3f}</td>'
-        f'<td class="spread">{draw_interval(axis, ranked.score, *ranked.score_interval)}</td>'
-        f'<td class="number wide-only">{first if first == last else f"{first} to {last}"}</td>'
-        f'<td class="wide-only">{bar(ranked.top_k_probability)}</td>'
-        + "".join(f'<td class="number wide-only">{candidate.metrics[name]:.3f}</td>' for name in others)
-        + (f'<td class="number">{f"{known.share:.0%}" if known else "&ndash;"}</td>' if is_known else "")
-        + "</tr>"
+    is_champion = view.outlook is not None and ranked.candidate_id == view.outlook.champion_id
+    note = ", ".join(part for part in ("champion" if is_champion else "", candidate.family, _step(candidate)) if part)
+    cells = [
+        f'<td class="number place">{ranked.rank}</td>'
+        f'<th scope="row" class="name">{escape(ranked.name)}{f"<small>{escape(note)}</small>" if note else ""}</th>'
+    ]
+    if look is not None and view.outlook is not None:
+        cells += _outlook_cells(look, view.outlook)
+    cells.append(
+        f'<td class="number score" data-v="{ranked.unbiased:.6g}">{ranked.unbiased:.3f}</td>'
+        f'<td class="spread" data-v="{ranked.score_interval[0]:.6g}">'
+        f"{draw_interval(view.axis, ranked.unbiased, *ranked.score_interval)}</td>"
+        f'<td class="number wide-only" data-v="{ranked.rank}">{first if first == last else f"{first} to {last}"}</td>'
     )
+    if look is not None and view.outlook is not None and view.outlook.before_id:
+        cells.append(f'<td class="number wide-only" data-v="{look.place_before or 999999}">{_before(look)}</td>')
+    cells.append(f'<td class="number wide-only">{ranked.top_k_probability:.2f}</td>')
+    cells += [f'<td class="number wide-only">{candidate.metrics[name]:.3f}</td>' for name in view.others]
+    if view.is_known:
+        cells.append(f'<td class="number true">{f"{known.share:.0%}" if known else "&ndash;"}</td>')
+    return f"<tr{MORE if is_more else ''}>{''.join(cells)}</tr>"
+
+
+def _outlook_cells(look: CandidateOutlook, outlook: Outlook) -> list[str]:
+    cells = []
+    if outlook.gate:
+        title = escape(look.reason, quote=True)
+        cells.append(f'<td class="verdict"><span class="{look.verdict}" title="{title}">{look.verdict}</span></td>')
+    words = f"{100 * look.expected:.0f}% ({100 * look.low:.0f} to {100 * look.high:.0f})"
+    cells.append(
+        f'<td class="expected" data-v="{look.expected:.4f}"><span>{words}</span>'
+        f"{draw_interval(_RATES, look.expected, look.low, look.high)}</td>"
+    )
+    cells.append(f'<td class="number wide-only">{look.near:.2f}</td>')
+    ran = f"{look.successes} of {look.trials}" if look.trials else "&ndash;"
+    cells.append(f'<td class="number wide-only" data-v="{look.trials}">{ran}</td>')
+    return cells
+
+
+def _before(look: CandidateOutlook) -> str:
+    return "new" if look.place_before is None else str(look.place_before)
 
 
 def _step(candidate: CandidateReport) -> str:

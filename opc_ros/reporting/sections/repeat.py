@@ -30,7 +30,15 @@ def render_repeat(report: ScoringReport) -> str:
         f'<td class="wide-only"><code>{escape(c.git_revision[:12]) or "&ndash;"}</code></td></tr>'
         for c in report.candidates
     ]
-    return definitions(facts) + folded_table("", head, rows, "hashes")
+    command = (
+        f"opc score --snapshot {ranking.snapshot_id} --metric {ranking.metric} --prior {ranking.prior:g} "
+        f"--top-k {ranking.top_k} --confidence {ranking.confidence:g} --resamples {ranking.resamples} "
+        f"--seed {ranking.seed}"
+    )
+    if ranking.scope == "selection":
+        command += "".join(f" {each.candidate_id[:12]}" for each in ranking.candidates)
+    again = f"<p>The same figures again, from the folder of this store:</p><pre><code>{escape(command)}</code></pre>"
+    return again + definitions(facts) + folded_table("", head, rows, "hashes")
 
 
 SECTION = Section("repeat", "To repeat this", place=70, render=render_repeat)

@@ -1,0 +1,1 @@
+"""Telling people that something waits for them, or that an arm holds."""

@@ -1,0 +1,68 @@
+"""What a lab expects of its candidates: predicted success, the gate's word, champion, former places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateOutlook:
+    """One candidate, by scores and results together."""
+
+    expected: float  # success rate
+    low: float  # of 95 %
+    high: float
+    near: float  # probability of being within the tolerance of the best
+    successes: int  # of real episodes
+    trials: int
+    verdict: str = ""  # pass, open or refused; empty where no gate was asked
+    reason: str = ""
+    place_before: int | None = None  # None: it was not in the ranking before
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """What would have been expected of one that has run, by the results of other families alone."""
+
+    name: str
+    low: float
+    expected: float
+    high: float
+    successes: int
+    trials: int
+    is_inside: bool  # whether as many successes are among the 95 % that were to be expected of so many episodes
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Of a whole field."""
+
+    candidates: tuple[CandidateOutlook, ...]  # in the ranking's order
+    tolerance: float
+    gate: str  # the rules' file; empty where no gate was asked
+    champion_id: str
+    before_id: str  # of the ranking before; empty where there is none
+    before_made_at: str
+    foretold: tuple[Foretold, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """One episode of the validation set, as a small image with a link."""
+
+    episode_id: str
+    robot: str
+    is_success: bool
+    mean_q: float  # by the candidate in front
+    jpeg: str  # base64, of its last frame
+    link: str  # to its file, from where the page lies; empty where nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScore:
+    """One candidate's score on the episodes of one robot or object set; None where they all ended alike."""
+
+    group: str
+    scores: tuple[float | None, ...]  # in the ranking's order
+    episodes: int
+    successes: int

@@ -1,0 +1,36 @@
+"""Whether predictions came true: each candidate that has run, as the results of other families foretold it."""
+
+from __future__ import annotations
+
+from html import escape
+
+from opc_ros.reporting.charts import Axis, draw_interval
+from opc_ros.reporting.report import ScoringReport
+from opc_ros.reporting.section import Section
+
+_RATES = Axis(0.0, 1.0, 4, 172)
+
+
+def render_calibration(report: ScoringReport) -> str:
+    foretold = report.outlook.foretold if report.outlook else ()
+    if not foretold:
+        return ""
+    inside = sum(each.is_inside for each in foretold)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(each.name)}</th>'
+        f'<td class="expected"><span>{each.expected:.0%} ({100 * each.low:.0f} to {100 * each.high:.0f})</span>'
+        f"{draw_interval(_RATES, each.expected, each.low, each.high)}</td>"
+        f'<td class="number">{each.successes / each.trials:.0%}<small>{each.successes} of {each.trials}</small></td>'
+        "</tr>"
+        for each in foretold
+    )
+    return (
+        f"<p>{inside} of {len(foretold)} that have run succeeded about as often as the results of other families "
+        "foretold, with 95% confidence and the chance of so few episodes counted in.</p>"
+        '<div class="scroll" tabindex="0"><table class="foretold"><thead><tr><th scope="col">Candidate</th>'
+        '<th scope="col">Foretold</th><th scope="col" class="number">Seen</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+SECTION = Section("calibration", "Did predictions come true", place=25, render=render_calibration)

@@ -1,0 +1,67 @@
+"""Which labels a lab with keys believes: those that a labeller signed, and those from before anybody had a key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from opc_ros.deployment.people import People, load_people
+from opc_ros.deployment.statement import read_statement
+from opc_ros.documents import canonical_json, parse_json, read_bytes
+from opc_ros.durable import replace_file
+from opc_ros.errors import OpcError, ScoreError
+from opc_ros.store import SnapshotEntry, Store
+from opc_ros.store.labels import LabelRevision, read_revision
+
+BEFORE_NAME = "labels-before.json"  # in the keys folder: who can write there is trusted with everything
+_SAID = {"success": "success", "failure": "failure", "unlabelled": "none", "excluded": "excluded"}
+
+
+def find_unsigned_labels(store: Store, entries: Iterable[SnapshotEntry], keys: Path) -> list[str]:
+    """Episodes of a snapshot whose newest label no labeller signed; labels from before there were keys are not named.
+
+    The first look writes down, beside the keys, which unsigned labels there were: they stay valid, and no other does.
+    """
+    people = load_people(keys)
+    if not any("labeller" in person.roles for person in people.people.values()):
+        return []
+    unsigned = {}
+    for entry in entries:
+        if entry.label_revision:
+            revision = read_revision(store.layout, store.locate(entry.episode_id), entry.label_revision)
+            if not is_signed(revision, people):
+                unsigned[f"{entry.episode_id} {entry.label_revision}"] = _digest(revision)
+    before = _read_before(keys / BEFORE_NAME, unsigned)
+    return [name.partition(" ")[0] for name, digest in unsigned.items() if before.get(name) != digest]
+
+
+def is_signed(revision: LabelRevision, people: People) -> bool:
+    """Whether a labeller signed exactly this about exactly this episode."""
+    if not revision.signature:
+        return False
+    try:
+        said = read_statement(revision.signature, people)
+    except OpcError:
+        return False
+    return said.kind == "relabel" and (said.body.episode_id, said.body.label) == (
+        revision.episode_id,
+        _SAID[revision.label.outcome],
+    )
+
+
+def _digest(revision: LabelRevision) -> str:
+    return hashlib.sha256(f"{revision.label.outcome}\n{revision.label.labeller}".encode()).hexdigest()
+
+
+def _read_before(path: Path, unsigned: dict[str, str]) -> dict[str, str]:
+    try:
+        if not path.is_file():
+            replace_file(path, canonical_json(unsigned).encode())
+            return unsigned
+        found = parse_json(read_bytes(path), where=str(path), error=ScoreError)
+    except OSError as error:
+        raise ScoreError(f"{path}: cannot note which labels were there before keys: {error.strerror}") from error
+    if not isinstance(found, dict):
+        raise ScoreError(f"{path}: expected the labels from before there were keys, by episode and revision")
+    return {str(name): str(digest) for name, digest in found.items()}

@@ -1,0 +1,79 @@
+"""A label file written by somebody without a labeller's key decides nothing in a lab with keys."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from opc_ros.cli.main import main
+from opc_ros.deployment.keys import create_keys
+from opc_ros.deployment.people import load_people
+from opc_ros.deployment.signing import make_person_key
+from opc_ros.episode import Label, LabelSource
+from opc_ros.store import open_store
+from opc_ros.store.exclusion import label_history
+from opc_ros.workflows.signed_labels import find_unsigned_labels, is_signed
+from tests.policies.making import make_episodes
+
+EVE = Label(is_success=True, source=LabelSource.PERSON, labeller="ada")  # what eve writes, in ada's name
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with open_store(tmp_path / "store", create=True) as store:
+        for episode in make_episodes(4):
+            store.append(episode)
+    return tmp_path
+
+
+def give_keys(lab: Path) -> Path:
+    keys = lab / "deployment" / "keys"
+    create_keys(keys)
+    make_person_key(keys, "ada")
+    return keys
+
+
+def look(lab: Path) -> list[str]:
+    with open_store(lab / "store") as store:
+        return find_unsigned_labels(store, store.take_snapshot().entries, lab / "deployment" / "keys")
+
+
+def test_only_labels_that_a_labeller_signed_count_once_there_are_keys(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store(lab / "store") as store:
+        ids = [episode.id for episode in store.episodes()]
+        store.label(ids[0], EVE)  # before anybody had a key
+    keys = give_keys(lab)
+    assert look(lab) == []  # it stays valid, and is written down
+    signed = ["store", "label", ids[1], "failure", "--store", "store", "--keys", str(keys)]
+    assert main(signed) == 0
+    assert look(lab) == []
+    with open_store(lab / "store") as store:
+        store.label(ids[2], EVE)
+        assert look(lab) == [ids[2]]
+        # A signature about another episode, or about another outcome, is none.
+        borrowed = label_history(store, ids[1])[-1].signature
+        assert borrowed
+        store.label(ids[2], Label(is_success=False, source=LabelSource.PERSON, labeller="ada"), signature=borrowed)
+        store.label(ids[1], EVE, signature=borrowed)
+        assert look(lab) == sorted([ids[1], ids[2]])
+        assert [is_signed(each, load_people(keys)) for each in label_history(store, ids[1])] == [True, False]
+    capsys.readouterr()
+    assert main(["store", "show", ids[1], "--store", "store"]) == 0
+    assert "failure by ada, signed" in capsys.readouterr().out
+    for episode_id in (ids[1], ids[2]):
+        assert main(["store", "label", episode_id, "failure", "--store", "store", "--keys", str(keys)]) == 0
+    assert look(lab) == []
+
+
+def test_a_backdated_label_is_not_one_from_before(lab: Path) -> None:
+    give_keys(lab)
+    assert look(lab) == []
+    with open_store(lab / "store", now=lambda: time.time_ns() - 10**18) as store:
+        first = next(iter(store.episodes())).id
+        store.label(first, EVE)
+    assert look(lab) == [first]
