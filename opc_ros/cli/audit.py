@@ -11,12 +11,16 @@ from opc_ros.cli.argument_types import whole_number
 
 EXAMPLES = """examples:
   opc audit verify
-  opc audit verify deployment/ledger.jsonl --keys deployment/keys --witness arm1/journal.db
-  opc audit verify arm1/ledger.jsonl --unsigned
+  opc audit verify deployment/audit.jsonl --keys deployment/keys --witness arm1/journal.db
+  opc audit verify arm1/audit.jsonl --unsigned
   opc audit show --kind override --last 20
 
 An audit log cut off at its end is still a whole chain. So `verify` also compares it with what others remember: the head
-file beside it, and the journals of robots (--witness), which keep the head that came with their permits."""
+file beside it, the heads that robots have signed with their results, and the journals of robots (--witness), which
+keep the head that came with their permits."""
+
+
+_WHICH = "default: that of deployment/"
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,14 +32,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     verify = actions.add_parser("verify", help="check that no line was changed, added or cut off")
-    verify.add_argument("audit_log", metavar="AUDIT_LOG", type=Path, nargs="?", default=Path("deployment/ledger.jsonl"))
+    verify.add_argument("audit_log", metavar="AUDIT_LOG", type=Path, nargs="?", help=_WHICH)
     verify.add_argument("--keys", type=Path, help="folder with the trusted public keys; default: keys beside it")
     verify.add_argument("--unsigned", action="store_true", help="a robot's own audit log, whose lines are not signed")
     verify.add_argument("--witness", type=Path, action="append", default=[], help="journal.db of a robot")
     verify.add_argument("--json", action="store_true", help="for machines")
     verify.set_defaults(run=run_verify)
     show = actions.add_parser("show", help="print entries")
-    show.add_argument("audit_log", metavar="AUDIT_LOG", type=Path, nargs="?", default=Path("deployment/ledger.jsonl"))
+    show.add_argument("audit_log", metavar="AUDIT_LOG", type=Path, nargs="?", help=_WHICH)
     show.add_argument("--kind", help="only entries of this kind")
     show.add_argument("--last", type=whole_number(0), default=0, metavar="N", help="only the last N")
     show.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -43,14 +47,28 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
+    import dataclasses
+
     from opc_ros.deployment.audit_check import check_audit_log
+    from opc_ros.deployment.audit_cosigned import check_cosigned
     from opc_ros.deployment.journal import read_audit_witness
     from opc_ros.deployment.keys import load_trusted_keys
+    from opc_ros.deployment.people import load_people
 
-    keys = None if arguments.unsigned else load_trusted_keys(arguments.keys or arguments.audit_log.parent / "keys")
-    report = check_audit_log(arguments.audit_log, keys, [read_audit_witness(path) for path in arguments.witness])
+    audit_log = _find(arguments)
+    keys = None if arguments.unsigned else load_trusted_keys(arguments.keys or audit_log.parent / "keys")
+    report = check_audit_log(audit_log, keys, [read_audit_witness(path) for path in arguments.witness])
+    cosigned: dict[str, int] = {}
+    if not arguments.unsigned and report.is_whole:
+        cosigned, problems = check_cosigned(audit_log, load_people(arguments.keys or audit_log.parent / "keys"))
+        report = dataclasses.replace(report, problems=(*report.problems, *problems))
     if arguments.json:
-        document = {"entries": report.head.entries, "hash": report.head.hash, "is_whole": report.is_whole}
+        document: dict[str, object] = {
+            "entries": report.head.entries,
+            "hash": report.head.hash,
+            "is_whole": report.is_whole,
+        }
+        document["cosigned"] = cosigned
         print(json.dumps(document | {"problems": report.problems, "notes": report.notes}))
         return 0 if report.is_whole else 1
     for line in (*report.notes, *report.problems[:20]):
@@ -58,8 +76,16 @@ def run_verify(arguments: argparse.Namespace) -> int:
     if len(report.problems) > 20:
         print(f"and {len(report.problems) - 20} problems more", file=sys.stderr)
     state = "whole" if report.is_whole else "DAMAGED"
-    print(f"{arguments.audit_log}: {state}, {report.head.entries} entries, head {report.head.hash[:16] or '-'}")
+    print(f"{audit_log}: {state}, {report.head.entries} entries, head {report.head.hash[:16] or '-'}")
+    for robot, count in sorted(cosigned.items()):
+        print(f"robot {robot} has cosigned its head {count} times")
     return 0 if report.is_whole else 1
+
+
+def _find(arguments: argparse.Namespace) -> Path:
+    from opc_ros.deployment.audit_log import find_audit_log
+
+    return arguments.audit_log or find_audit_log(Path("deployment"))
 
 
 def run_show(arguments: argparse.Namespace) -> int:
@@ -69,7 +95,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     from opc_ros.deployment.audit_check import read_audit_log
     from opc_ros.errors import DeploymentError
 
-    everything = list(read_audit_log(arguments.audit_log))
+    everything = list(read_audit_log(_find(arguments)))
     entries = [entry for entry in everything if arguments.kind in (None, entry.kind)]
     if everything and not entries:
         kinds = ", ".join(sorted({entry.kind for entry in everything}))

@@ -13,7 +13,7 @@ from opc_ros.cli.candidate_making import add_tasks
 
 if TYPE_CHECKING:
     from opc_ros.policies.candidate import Candidate
-    from opc_ros.policies.check import Finding
+    from opc_ros.policies.check import Defect
 
 EXAMPLES = """examples:
   opc candidate add runs/randomised/step-40000
@@ -54,8 +54,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     migrate.add_argument("--outcomes", type=Path, help="`opc evaluate`'s cache, to carry over to the new ids")
     add_tasks(tasks, _add_task)
     average = _add_task(tasks, "average", "make one candidate whose Q is the mean of several", _average)
-    average.add_argument("name", help="of the new candidate; its folder below --candidates")
+    average.add_argument("name", help="name of the new candidate; its folder below --candidates")
     average.add_argument("members", nargs="+", metavar="CANDIDATE", help="name, folder or beginning of an id")
+    average.add_argument(
+        "--link", action="store_true", help="refer to the members' folders next to it instead of copying their weights"
+    )
 
 
 def _add_task(tasks: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
@@ -163,7 +166,7 @@ def _average(arguments: argparse.Namespace) -> int:
 
     registry = CandidateRegistry(arguments.candidates)
     members, _ = registry.find_each(arguments.members)
-    made = average_candidates(members, arguments.name, registry.path / arguments.name)
+    made = average_candidates(members, arguments.name, registry.path / arguments.name, is_linked=arguments.link)
     if arguments.json:
         print(json.dumps(_describe(made)))
     else:
@@ -206,5 +209,5 @@ def _describe(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _plain(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
+def _plain(findings: tuple[Defect, ...]) -> list[dict[str, Any]]:
     return [dataclasses.asdict(finding) for finding in findings]

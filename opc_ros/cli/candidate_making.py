@@ -48,7 +48,7 @@ def add_tasks(tasks: Any, add_task: Any) -> None:
 
 
 def _add_manifest(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", required=True, help="of the new candidate")
+    parser.add_argument("--name", required=True, help="name of the new candidate")
     parser.add_argument(
         "--image-size", type=whole_number(1), metavar="PIXELS", help="side of its images (default: 96, or as found)"
     )
@@ -112,7 +112,7 @@ def _register(arguments: argparse.Namespace, make: Any) -> int:
 
     with tempfile.TemporaryDirectory() as folder:
         made = make(Path(folder))
-        probe(load_q_function(made, allow_code=True), made.manifest.input)
+        probe(load_q_function(made, allow_code=True), made.manifest)
         kept = CandidateRegistry(arguments.candidates).add(made)
     if arguments.json:
         print(json.dumps({"id": kept.id, "name": kept.name, "folder": str(kept.folder)}))

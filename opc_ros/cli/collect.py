@@ -20,7 +20,7 @@ EXAMPLES = """examples:
   opc collect --store store --episodes 300 --world train --policy scripted --image-size 96
   opc collect --store store --episodes 400 --world pseudo_real --policy weaker
   opc collect --store store --episodes 1000 --seed 300       # seeds 300 to 1299
-  opc collect --store store --episodes 300 --world test --candidate candidates/first-00400 --epsilon 0.1
+  opc collect --store store --episodes 300 --world test --candidate candidates/first-00600 --epsilon 0.1
   opc collect --store store --episodes 20 --through-ros --robot arm1,arm2 --world pseudo_real --policy better
   opc collect --store store --episodes 300 --arm arm_panda_twin.yaml    # another arm in the same worlds
 
@@ -45,7 +45,7 @@ def add_parser(verbs: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--store", required=True, metavar="DIR", help="made if there is none yet")
+    parser.add_argument("--store", required=True, metavar="DIR", help="created if it does not exist")
     parser.add_argument("--episodes", type=whole_number(1), required=True, metavar="N")
     parser.add_argument("--world", default="train", help="default: train")
     who = parser.add_mutually_exclusive_group()
@@ -62,13 +62,15 @@ def add_parser(verbs: Any) -> None:
         help=f"default: {DEFAULT_SIZE}, or as the candidate looks at",
     )
     parser.add_argument(
-        "--seed", type=whole_number(0), default=0, help="of the first episode; the others follow it (default: 0)"
+        "--seed", type=whole_number(0), default=0, help="seed of the first episode; later ones count up (default: 0)"
     )
     parser.add_argument(
         "--workers", type=whole_number(1), default=os.cpu_count() or 1, help="processes (default: one per core)"
     )
     parser.add_argument("--arm", metavar="FILE", help="which arm plays: a path, or a file of config/ (default: an LBR)")
-    parser.add_argument("--robot", default="twin", help="name the episodes carry; through ROS several, with commas")
+    parser.add_argument(
+        "--robot", default="twin", help="robot name of the episodes; through ROS several, comma-separated"
+    )
     parser.add_argument("--through-ros", action="store_true", help="through driver topics and recorders, in real time")
     parser.add_argument(
         "--real-time-factor",

@@ -13,7 +13,7 @@ EXAMPLES = """examples:
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "completion",
-        help="print what makes your shell complete opc",
+        help="print the shell completion script for opc",
         description="Print a completion script for your shell.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from opc_ros.cli.argument_types import number, whole_number
 
 EXAMPLES = """examples:
   opc demo
+  opc demo --stay    # and look around in the console
   opc demo --episodes 100 --candidates ./candidates --folder /tmp/opc-demo
 
 What it shows is what happened: nothing is prepared but the candidates, which were trained on other objects in another
@@ -33,7 +34,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("--candidates", type=Path, help="folders of candidates are in here (default: the shipped zoo)")
     parser.add_argument(
-        "--most", type=whole_number(1), default=19, metavar="N", help="at most so many of them (default 19)"
+        "--most", type=whole_number(1), default=19, metavar="N", help="at most this many of them (default 19)"
     )
     parser.add_argument(
         "--history", type=whole_number(0), default=6, metavar="N", help="episodes of each earlier policy (default 6)"
@@ -41,17 +42,29 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--robots", default="arm1,arm2", help="comma-separated names (default arm1,arm2)")
     parser.add_argument("--policy", default="better", help="behaviour policy that collects (default better)")
     parser.add_argument(
-        "--image-size", type=whole_number(16, 4096), default=96, metavar="PIXELS", help="of the cameras (default 96)"
+        "--image-size",
+        type=whole_number(16, 4096),
+        default=96,
+        metavar="PIXELS",
+        help="image size of the cameras (default 96)",
     )
     parser.add_argument(
         "--real-time-factor",
         type=number(0.01, 100),
-        default=3.0,
-        help="speed of the twins relative to real time (default 3)",
+        default=6.0,
+        help="speed of the twins relative to real time (default 6)",
     )
-    parser.add_argument("--seed", type=whole_number(0), default=0, help="of what lies in the bins (default 0)")
+    parser.add_argument("--seed", type=whole_number(0), default=0, help="seed of what is in the bins (default 0)")
     parser.add_argument("--gate", default="gate_demo.yaml", help="rules of the gate (default gate_demo.yaml)")
-    parser.add_argument("--scheduler", default="scheduler_demo.yaml", help="of the scheduler (scheduler_demo.yaml)")
+    parser.add_argument(
+        "--scheduler", default="scheduler_demo.yaml", help="rules of the scheduler (default scheduler_demo.yaml)"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a smaller lab: 5 candidates, 2 episodes of each earlier policy, 6 recorded",
+    )
+    parser.add_argument("--stay", action="store_true", help="keep lab and console up afterwards, until Ctrl-C")
     parser.set_defaults(run=run)
 
 
@@ -61,11 +74,13 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.bringup.checks import require_ros
     from opc_ros.bringup.supervisor import heed_signals
     from opc_ros.demo.candidates import choose_candidates
-    from opc_ros.demo.judging import read_truth
     from opc_ros.demo.plan import DemoPlan
     from opc_ros.demo.screen import Screen
+    from opc_ros.demo.truth import read_truth
     from opc_ros.experiments.zoo_tables import FOLDER
 
+    if arguments.quick:
+        arguments.most, arguments.history, arguments.episodes = 5, 2, 6
     plan = DemoPlan(
         folder=(arguments.folder / time.strftime("run-%Y%m%d-%H%M%S")).absolute(),
         zoo=(arguments.candidates or _zoo()).resolve(),
@@ -81,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         gate_config=arguments.gate,
         scheduler_config=arguments.scheduler,
+        is_staying=arguments.stay,
     )
     choose_candidates(
         plan.zoo, plan.most_candidates, read_truth(plan.truth)
@@ -89,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     heed_signals()
     plan.folder.mkdir(parents=True)
     screen = Screen()
-    with _domain():
+    with _domain(plan.robots):
         from opc_ros.demo.loop import run_loop
 
         try:
@@ -100,18 +116,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _domain() -> Iterator[None]:
+def _domain(robots: Iterable[str]) -> Iterator[None]:
     """The domain in the environment, or else a free one; nodes started from here are kept to this machine."""
     import os
 
-    from opc_ros.bringup.domain import claim_domain, claim_free_domain, read_domain
+    from opc_ros.bringup.domain import claim_domains, claim_free_domain, read_domain, share_out_domains
 
     if os.environ.get("ROS_DOMAIN_ID"):
-        with claim_domain(read_domain(os.environ), "opc demo"):
+        domain = read_domain(os.environ)
+        with claim_domains([domain, *share_out_domains(domain, dict.fromkeys(robots)).values()], "opc demo"):
             os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
             yield
         return
-    with claim_free_domain("opc demo") as environment:
+    with claim_free_domain("opc demo", robots) as environment:
         os.environ.update(environment)
         yield
 

@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opc_ros.cli.argument_types import some_text
+from opc_ros.cli.deploy_simulation import add_simulate
 from opc_ros.cli.gate import add_evidence
 from opc_ros.cli.halt import add_parsers
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from opc_ros.deployment.race import RaceRules
-    from opc_ros.deployment.simulation import SuccessTable
     from opc_ros.deployment.statement import Body, Kind
     from opc_ros.workflows.statements import Outcome
 
@@ -30,15 +27,6 @@ EXAMPLES = """examples:
 
 Every word given here is signed with your key: --key, $OPC_KEY, the ssh agent, or ~/.ssh/id_ed25519, whichever `opc
 people add` has made known. It goes to the audit log as you signed it. A halt needs no signature."""
-
-SIMULATE_EXAMPLES = """examples:
-  opc deploy simulate
-  opc deploy simulate --table mine.csv --runs 500 --seed 7
-  opc deploy simulate --shuffle-scores
-  opc deploy simulate --benchmark --runs 1000
-
-A table has the columns name, score, success. Without one, the 15 real-world models of Irpan et al. (2019) are used."""
-
 
 ROBOT_HEADERS = ("robot", "state", "lent to", "rung", "episodes", "notes")
 # Episodes at reduced and at full speed count for the gate, on twins that stand for real arms as well.
@@ -80,7 +68,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _add_reason(clock, is_reason_required=True)
     _add_key(clock)
     clock.set_defaults(run=run_accept_clock)
-    _add_simulate(actions)
+    add_simulate(actions)
 
 
 def _add_key(parser: argparse.ArgumentParser) -> None:
@@ -115,30 +103,11 @@ def _add_request(actions: Any) -> None:
     request.add_argument("candidate", help="its folder, its name, or the beginning of its id")
     add_evidence(request)
     _add_key(request)
-    request.add_argument("--robots", default="", help="names separated by commas; default: any")
+    request.add_argument("--robots", default="", help="comma-separated names; default: any")
     request.add_argument("--episodes", type=int, default=0, help="at full speed; default: as the rules allow")
     request.add_argument("--priority", type=int, default=0, help="higher goes first")
     request.add_argument("--json", action="store_true", help="for machines")
     request.set_defaults(run=run_request)
-
-
-def _add_simulate(actions: Any) -> None:
-    simulate = actions.add_parser(
-        "simulate",
-        help="replay who gets robot time on known success rates",
-        epilog=SIMULATE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    simulate.add_argument("--table", type=Path, help="CSV file; default: the paper's 15 models")
-    simulate.add_argument(
-        "--benchmark", action="store_true", help="against what people would use instead, on every table there is"
-    )
-    simulate.add_argument("--scheduler", type=Path, default=Path("config/scheduler.yaml"), help="rules with the race's")
-    simulate.add_argument("--runs", type=int, default=2000)
-    simulate.add_argument("--seed", type=int, default=0)
-    simulate.add_argument("--shuffle-scores", action="store_true", help="as if the scores said nothing")
-    simulate.add_argument("--json", action="store_true", help="for machines")
-    simulate.set_defaults(run=run_simulate)
 
 
 def run_status(arguments: argparse.Namespace) -> int:
@@ -146,7 +115,7 @@ def run_status(arguments: argparse.Namespace) -> int:
 
     from opc_ros.cli.table import format_table
     from opc_ros.deployment.folder import DeploymentFolder
-    from opc_ros.deployment.status import describe_deployment
+    from opc_ros.deployment.status import describe_deployment, describe_recordings
 
     with DeploymentFolder(arguments.state).look() as queue:
         document = describe_deployment(queue, time.time_ns(), arguments.request)
@@ -154,6 +123,8 @@ def run_status(arguments: argparse.Namespace) -> int:
         print(json.dumps(document))
         return 0
     print(f"champion  {document['champion_name'] or 'none'}")
+    for line in describe_recordings(document):
+        print(f"recording {line}")
     if document["robots"]:
         print("\n" + format_table(ROBOT_HEADERS, [_robot_row(robot) for robot in document["robots"]]))
     if document["requests"]:
@@ -264,98 +235,3 @@ def _say(arguments: argparse.Namespace, kind: Kind, body: Body, candidates: Path
             time.time_ns,
         )
         return handler.act_on(sign_statement(kind, signs.person, body, signs.signer, time.time_ns()))
-
-
-def published_table() -> SuccessTable:
-    """The 15 real-world models of the paper."""
-    import numpy as np
-
-    from opc_ros.deployment.simulation import SuccessTable
-    from opc_ros.experiments.published import MODELS
-
-    return SuccessTable(
-        names=tuple(model.name for model in MODELS),
-        scores=np.array([model.soft_opc for model in MODELS]),
-        rates=np.array([model.success_percent for model in MODELS]) / 100.0,
-        title="the paper's 15",
-    )
-
-
-def known_tables() -> list[SuccessTable]:
-    """The paper's models and the zoo in each of its worlds."""
-    from opc_ros.deployment.simulation import SuccessTable
-    from opc_ros.experiments.zoo_tables import WORLDS, read_zoo_table
-
-    zoo = [read_zoo_table(world) for world in WORLDS]
-    return [
-        published_table(),
-        *(SuccessTable(each.names, each.scores, each.successes / each.trials, f"zoo, {each.world}") for each in zoo),
-    ]
-
-
-def run_simulate(arguments: argparse.Namespace) -> int:
-    import numpy as np
-
-    from opc_ros.bringup.lab import load_scheduler_rules
-    from opc_ros.cli.progress_bar import progress_bar
-    from opc_ros.deployment.simulation import read_success_table, simulate_table
-    from opc_ros.errors import DeploymentError
-
-    if arguments.runs < 1:
-        raise DeploymentError(f"--runs is {arguments.runs}, expected at least 1")
-    race = load_scheduler_rules(arguments.scheduler).race
-    rng = np.random.default_rng(arguments.seed)
-    if arguments.benchmark:
-        return _print_benchmark(race, arguments.runs, rng, as_json=arguments.json)
-    table = read_success_table(arguments.table) if arguments.table else published_table()
-    with progress_bar("races", is_shown=not arguments.json) as report:
-        result = simulate_table(
-            table, race, arguments.runs, rng, is_score_shuffled=arguments.shuffle_scores, report=report
-        )
-    wins = np.bincount(result.winner, minlength=len(table.names)) / len(result.winner)
-    spent = result.trials.sum(axis=1)
-    document = {
-        "runs": arguments.runs,
-        "good_fraction": result.good_fraction(race.tolerance),
-        "best_fraction": result.good_fraction(0.0),
-        "mean_regret": float(result.regret.mean()),
-        "settled_fraction": float(result.is_settled.mean()),
-        "episodes_mean": float(spent.mean()),
-        "names": table.names,
-        "wins": wins.tolist(),
-        "episodes_by_candidate": result.trials.mean(axis=0).tolist(),
-    }
-    if arguments.json:
-        print(json.dumps(document))
-        return 0
-    print(
-        f"{arguments.runs} races of {len(table.names)} candidates, at most {race.budget_episodes} robot episodes each"
-    )
-    print(f"within {race.tolerance:.0%} of the best: {document['good_fraction']:.1%} of runs")
-    print(f"the best itself: {document['best_fraction']:.1%}; success given up on average: {result.regret.mean():.2%}")
-    print(f"episodes: {spent.mean():.0f} on average; ended before the budget did: {result.is_settled.mean():.1%}")
-    for index in np.argsort(-table.rates):
-        print(
-            f"  {table.names[index]:<28} success {table.rates[index]:6.2%}  score {table.scores[index]:.3f}"
-            f"  chosen {wins[index]:6.1%}  episodes {result.trials[:, index].mean():6.1f}"
-        )
-    return 0
-
-
-def _print_benchmark(race: RaceRules, runs: int, rng: np.random.Generator, *, as_json: bool) -> int:
-    import dataclasses
-
-    from opc_ros.deployment.race_benchmark import run_benchmark
-
-    methods = ("race", "equal", "halving", "top-two", "best score")
-    if not as_json:
-        print(f"share of {runs} runs that end within {race.tolerance:.0%} of the best")
-        print(f"{'':<32} " + " ".join(f"{method:>10}" for method in methods) + "   episodes of budget  settled    bias")
-    for cell in run_benchmark(known_tables(), race, runs, rng):
-        if as_json:
-            print(json.dumps(dataclasses.asdict(cell)), flush=True)
-            continue
-        shares = " ".join(f"{cell.good[method]:>10.1%}" for method in methods)
-        spent = f"{cell.episodes:>8.0f} {cell.episodes / cell.budget:>8.0%}"
-        print(f"{cell.name:<32} {shares}   {spent} {cell.settled:>8.0%} {cell.bias:>+8.3f}", flush=True)
-    return 0

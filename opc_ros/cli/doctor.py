@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opc_ros.cli.argument_types import number
+
+if TYPE_CHECKING:
+    from opc_ros.bringup.checks import SystemCheck
 
 EXAMPLES = """examples:
   opc doctor
   opc doctor --store /data/store --camera-topic /arm1/camera/image/compressed
   opc doctor --policy randomised-40k
+  opc doctor --robot arm1 --lab lab.yaml       # driver, joints, gripper, camera, clock, guard, gateway
   opc doctor --json | jq '.[] | select(.status != "ok")'
 
 Exit 0 when nothing needed is missing, 1 otherwise."""
@@ -19,12 +25,13 @@ Exit 0 when nothing needed is missing, 1 otherwise."""
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "doctor",
-        help="check what this machine has and lacks",
-        description="Check ROS, interfaces, packages, store, disk and camera.",
+        help="check what this machine has and what is missing",
+        description="Check ROS, interfaces, packages, store, disk, arms and camera.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
+    parser.add_argument("--lab", default="lab.yaml", help="lab file: a path, or a file of config/ (default: lab.yaml)")
     parser.add_argument("--camera-topic", default="", help="an image topic that must be published")
     parser.add_argument(
         "--wait", type=number(0, 600), default=2.0, metavar="S", help="seconds to look for cameras (default 2)"
@@ -33,14 +40,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--candidates", type=Path, default=Path("candidates"), help="registry for --policy (default: ./candidates)"
     )
+    parser.add_argument("--robot", metavar="NAME", help="look at one robot of the lab file, live, and at nothing else")
     parser.add_argument("--allow-code", action="store_true", help="let --policy load formats that can run code")
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import dataclasses
-    import json
     import os
 
     from opc_ros.bringup.checks import check_machine
@@ -48,15 +54,44 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.policy:
         return _show_policy(arguments)
-    read_domain(os.environ)
+    domain = read_domain(os.environ)
+    if arguments.robot:
+        return _print_checks(arguments, _look_at_robot(arguments, domain))
 
     def find_cameras() -> list[str]:
         from opc_ros.ros.discovery import find_image_topics
 
         return find_image_topics(timeout_s=arguments.wait)
 
+    def find_obeyed(topics: Iterable[str]) -> list[str]:
+        from opc_ros.ros import discovery
+
+        return discovery.find_obeyed(topics, timeout_s=arguments.wait / 2)
+
+    found = check_machine(
+        arguments.store, find_cameras, arguments.camera_topic, lab=arguments.lab, find_obeyed=find_obeyed
+    )
+    return _print_checks(arguments, found)
+
+
+def _look_at_robot(arguments: argparse.Namespace, domain: int) -> Iterator[SystemCheck]:
+    from opc_ros.bringup.checks import require_ros
+    from opc_ros.bringup.lab import load_arm, load_lab
+
+    arm, lab = load_arm(arguments.lab, arguments.robot), load_lab(arguments.lab)
+    require_ros()
+    from opc_ros.ros.robot_checkup import check_robot
+
+    own = lab.arm_domains(domain)[arguments.robot]
+    return check_robot(arguments.robot, arm, arm_domain=own, lab_domain=domain, wait_s=max(arguments.wait, 2.0))
+
+
+def _print_checks(arguments: argparse.Namespace, found: Iterable[SystemCheck]) -> int:
+    import dataclasses
+    import json
+
     checks = []
-    for check in check_machine(arguments.store, find_cameras, arguments.camera_topic):
+    for check in found:
         checks.append(check)
         if not arguments.json:
             remedy = f"; to do: {check.remedy}" if check.remedy else ""

@@ -12,7 +12,7 @@ from opc_ros.cli.argument_types import whole_number
 
 if TYPE_CHECKING:
     from opc_ros.policies.candidate import Candidate
-    from sim_bridge.training.evaluation import EvaluationPlan
+    from sim_bridge.training.evaluation import TrialPlan
     from sim_bridge.training.true_success import TrueSuccess
 
     Results = dict[tuple[str, str], TrueSuccess]
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 WORLDS = ("train", "test", "pseudo_real")
 
 EXAMPLES = """examples:
-  opc evaluate first-00400 --world test
-  opc evaluate --candidates sim_bridge/zoo/candidates --cache sim_bridge/zoo/outcomes --known
+  opc evaluate first-00600 --world test
+  opc evaluate --candidates sim_bridge/zoo/candidates --cache sim_bridge/zoo/outcomes.parquet --known
   opc evaluate --world pseudo_real --episodes 50 --known-success measured.csv
 
 Each episode's outcome is kept in the cache by candidate id and world: a second run plays only what is
@@ -41,15 +41,24 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
     )
     parser.add_argument("--world", action="append", help=f"may be repeated (default: {', '.join(WORLDS)})")
-    parser.add_argument("--episodes", type=whole_number(1), default=200, help="in each world (default: 200)")
+    parser.add_argument("--episodes", type=whole_number(1), default=200, help="episodes in each world (default: 200)")
     parser.add_argument(
-        "--seed", type=whole_number(0), default=1_000_000, help="of the first episode (default: 1000000)"
+        "--seed", type=whole_number(0), default=1_000_000, help="seed of the first episode (default: 1000000)"
     )
     parser.add_argument(
-        "--image-size", type=whole_number(0), default=0, help="of the twin's images (default: the candidate's)"
+        "--image-size",
+        type=whole_number(0),
+        default=0,
+        help="size of the twin's images in pixels (default: the candidate's)",
     )
     parser.add_argument("--workers", type=whole_number(1), help="processes (default: one for each core)")
-    parser.add_argument("--cache", type=Path, default=Path("outcomes"), help="folder of outcomes (default: ./outcomes)")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=Path("outcomes"),
+        help="folder of outcomes (default: ./outcomes), or with --known a packed table",
+    )
+    parser.add_argument("--pack", type=Path, metavar="PARQUET", help="merge all outcomes of the cache into this table")
     parser.add_argument("--known", action="store_true", help="play nothing: only what the cache has")
     parser.add_argument(
         "--known-success", type=Path, metavar="CSV", help="write candidate, success, episodes; one world"
@@ -65,10 +74,13 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.errors import ConfigError
     from opc_ros.policies.compute import available_cores, limit_threads_here
     from opc_ros.policies.registry import CandidateRegistry
-    from sim_bridge.training.evaluation import EvaluationPlan, evaluate, read_outcomes
+    from sim_bridge.training.evaluation import TrialPlan, evaluate, read_outcomes
+    from sim_bridge.training.outcome_table import is_table, pack_outcomes
     from sim_bridge.training.success_table import to_markdown, to_text
 
-    plan = EvaluationPlan(
+    if arguments.pack and (not is_table(arguments.pack) or is_table(arguments.cache)):
+        raise ConfigError(f"--pack {arguments.pack}: expected the name of a .parquet file, and a folder as --cache")
+    plan = TrialPlan(
         worlds=tuple(dict.fromkeys(arguments.world or WORLDS)),
         episodes=arguments.episodes,
         first_seed=arguments.seed,
@@ -87,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
         with progress_bar("playing", is_shown=not arguments.json) as report:
             workers = arguments.workers or available_cores()
             results = evaluate(candidates, plan, arguments.cache, workers=workers, report=report)
+    if arguments.pack:
+        pack_outcomes(arguments.cache, arguments.pack)
     print(_to_json(candidates, plan, results) if arguments.json else to_text(candidates, plan.worlds, results))
     if arguments.markdown:
         arguments.markdown.write_text(to_markdown(candidates, plan.worlds, results), encoding="utf-8")
@@ -95,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _to_json(candidates: list[Candidate], plan: EvaluationPlan, results: Results) -> str:
+def _to_json(candidates: list[Candidate], plan: TrialPlan, results: Results) -> str:
     rows = []
     for candidate in candidates:
         for world in plan.worlds:

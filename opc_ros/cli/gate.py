@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opc_ros.deployment.decision import Decision
+    from opc_ros.deployment.decision import Decision, Finding
     from opc_ros.deployment.gatekeeper import Gatekeeper
+    from opc_ros.deployment.queue_reader import QueueReader
 
 EXAMPLES = """examples:
   opc gate explain candidates/rcan-5k --store store
@@ -105,6 +106,8 @@ def make_gatekeeper(arguments: argparse.Namespace) -> Gatekeeper:
 
 def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:
     """The gate's decision on the evidence that the options name."""
+    import dataclasses
+
     from opc_ros.deployment.folder import DeploymentFolder
 
     keeper = make_gatekeeper(arguments)
@@ -112,4 +115,22 @@ def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:
         return keeper.decide(candidate_id, {}, "")
     with DeploymentFolder(arguments.state).look() as queue:
         champion = queue.champion()
-        return keeper.decide(candidate_id, queue.real_results(), champion[0] if champion else "")
+        decision = keeper.decide(candidate_id, queue.real_results(), champion[0] if champion else "")
+        return dataclasses.replace(decision, findings=(*decision.findings, *_look_back(arguments, queue, candidate_id)))
+
+
+def _look_back(arguments: argparse.Namespace, queue: QueueReader, candidate_id: str) -> tuple[Finding, ...]:
+    """Whether the same policy was aborted or rejected before, under whatever name."""
+    from opc_ros.deployment.gatekeeper import read_ranking
+    from opc_ros.deployment.known_again import Identity, find_refused_before
+    from opc_ros.errors import OpcError
+    from opc_ros.policies.behaviour_identity import behaviour_id
+    from opc_ros.policies.registry import CandidateRegistry
+
+    try:
+        identity = Identity(answers=read_ranking(arguments.ranking).answers_of(candidate_id))
+        candidate = CandidateRegistry(arguments.candidates).find(candidate_id)
+        identity = Identity(behaviour_id(candidate), identity.answers)
+    except OpcError:  # without ranking or files, its id alone is known
+        identity = Identity()
+    return find_refused_before(queue, candidate_id, identity)

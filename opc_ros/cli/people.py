@@ -67,7 +67,7 @@ def run_remove(arguments: argparse.Namespace) -> int:
     from opc_ros.deployment.people import remove_person
 
     remove_person(arguments.keys, arguments.name)
-    print(f"{arguments.name} is not trusted any more; robots learn it with `opc keys export`")
+    print(f"{arguments.name} is no longer trusted; `opc keys export` tells the robots")
     return 0
 
 

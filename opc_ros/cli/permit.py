@@ -20,7 +20,7 @@ policies: blind_grasps, teleoperation, or service:NAME for one of your own behin
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "permit",
-        help="sign leave for a behaviour policy or a person to move an arm and record",
+        help="sign a permit for a behaviour policy or a person to move an arm and record",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

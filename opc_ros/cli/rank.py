@@ -1,4 +1,4 @@
-"""`opc rank`: order candidates anew from values already in the Q cache."""
+"""`opc rank`: rank candidates again from values already in the Q cache."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from opc_ros.cli.score_arguments import add_scores
 
 if TYPE_CHECKING:
     from opc_ros.ranking.comparison import Move
@@ -43,13 +44,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def _add_task(tasks: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = tasks.add_parser(name, help=what, description=what.capitalize() + ".")
-    parser.add_argument("--scores", type=Path, default=Path("scores"), help="folder of rankings (default: ./scores)")
-    parser.add_argument(
-        "--keys",
-        type=Path,
-        default=Path("deployment/keys"),
-        help="with the scorer's key, which signs what is published (default: ./deployment/keys)",
-    )
+    add_scores(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
     return parser

@@ -45,13 +45,24 @@ def add_parser(experiments: Any) -> None:
         "--budget", type=number(0.01), default=1.0, help="how many validation episodes (default 1: the page's)"
     )
     parser.add_argument("--world", action="append", help="train, test or pseudo_real; may be repeated (default: all)")
-    parser.add_argument("--candidates", type=Path, default=zoo / "candidates", help=f"default: {zoo}/candidates")
-    parser.add_argument("--outcomes", type=Path, default=zoo / "outcomes", help=f"default: {zoo}/outcomes")
+    parser.add_argument("--candidates", type=Path, help=f"default: {zoo}/candidates, and those of --archived")
+    parser.add_argument(
+        "--outcomes", type=Path, default=zoo / "outcomes.parquet", help=f"default: {zoo}/outcomes.parquet"
+    )
     parser.add_argument(
         "--earlier", type=Path, default=zoo / "earlier", help="candidates whose play is validation data, never ranked"
     )
     parser.add_argument(
-        "--least-trials", type=whole_number(1), default=200, help="of a candidate to be compared (default: 200)"
+        "--archived",
+        type=Path,
+        default=zoo / "archived.yaml",
+        help="more candidates, taken from the repository's history into DATA; not with --candidates of your own",
+    )
+    parser.add_argument(
+        "--least-trials",
+        type=whole_number(1),
+        default=200,
+        help="fewest trials of a candidate to be compared (default: 200)",
     )
     parser.add_argument("--data", type=Path, default=Path("reproduced/grasping"), help="stores and Q values")
     parser.add_argument("--out", type=Path, default=Path("reproduced"), help="where plots go (default reproduced/)")
@@ -77,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     budget = Budget.of_scale(arguments.budget)
     folder = arguments.page.parent / "plots" if arguments.page else arguments.out
     open_folder(folder)
-    earlier, candidates = _read_all(arguments.earlier), _read_all(arguments.candidates)
+    earlier, candidates = _read_all(arguments.earlier), _read_candidates(arguments, names)
     worlds = [_run_world(name, arguments, budget, earlier, candidates) for name in names]
     results = [world for world in worlds if world is not None]
     if not results:
@@ -104,6 +115,18 @@ def _read_all(folder: Path) -> list[Candidate]:
     return found
 
 
+def _read_candidates(arguments: argparse.Namespace, worlds: Sequence[str]) -> list[Candidate]:
+    """In the order of their names, which decides ties; no archived one was measured in the pseudo-real world."""
+    from opc_ros.experiments.archived import restore_archived
+
+    if arguments.candidates is not None:
+        return _read_all(arguments.candidates)
+    found = _read_all(arguments.archived.parent / "candidates")
+    if set(worlds) - {"pseudo_real"}:
+        found += restore_archived(arguments.archived, arguments.data / "candidates")
+    return sorted(found, key=lambda candidate: candidate.name)
+
+
 def _run_world(
     name: str,
     arguments: argparse.Namespace,
@@ -117,10 +140,10 @@ def _run_world(
     from opc_ros.scoring.engines import LocalEngine
     from opc_ros.scoring.q_cache import QCache
     from opc_ros.store import open_store
-    from sim_bridge.training.evaluation import EvaluationPlan, read_outcomes
+    from sim_bridge.training.evaluation import TrialPlan, read_outcomes
 
     sets = plan_sets(name, budget, earlier)
-    true_success = read_outcomes(candidates, EvaluationPlan(worlds=(name,)), arguments.outcomes)
+    true_success = read_outcomes(candidates, TrialPlan(worlds=(name,)), arguments.outcomes)
     with open_store(store_folder(arguments.data, name), create=True) as store:
         with progress_bar(f"playing in {name}", is_shown=not arguments.json) as report:
             collect_missing(store, sets, workers=arguments.workers or available_cores(), report=report)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opc_ros.cli.argument_types import number, whole_number
+from opc_ros.cli.score_arguments import add_scores
 
 if TYPE_CHECKING:
     from opc_ros.progress import Report
@@ -71,13 +72,7 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
     )
-    parser.add_argument("--scores", type=Path, default=Path("scores"), help="folder of rankings (default: ./scores)")
-    parser.add_argument(
-        "--keys",
-        type=Path,
-        default=Path("deployment/keys"),
-        help="with the scorer's key, which signs what is published (default: ./deployment/keys)",
-    )
+    add_scores(parser)
     parser.add_argument("--q-cache", type=Path, help="file of Q values (default: SCORES/q.sqlite)")
     parser.add_argument(
         "--metric",
@@ -90,11 +85,16 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
         "--prior", type=number(0, 1), default=1.0, help="p(y = 1), the share of feasible actions (default: 1)"
     )
     parser.add_argument("--top-k", type=whole_number(1), default=3, help="how many count as the best (default: 3)")
-    parser.add_argument("--confidence", type=number(0.5, 0.9999), default=0.95, help="of intervals (default: 0.95)")
-    parser.add_argument("--resamples", type=whole_number(1), default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument("--seed", type=whole_number(0), default=0, help="of the bootstrap (default: 0)")
+    parser.add_argument(
+        "--confidence", type=number(0.5, 0.9999), default=0.95, help="confidence level of intervals (default: 0.95)"
+    )
+    parser.add_argument(
+        "--resamples", type=whole_number(1), default=2000, help="resamples of the bootstrap (default: 2000)"
+    )
+    parser.add_argument("--seed", type=whole_number(0), default=0, help="seed of the bootstrap (default: 0)")
     parser.add_argument("--baselines", action="store_true", help="also TD error, sum of advantages and MCC error")
     parser.add_argument("--known-success", type=Path, metavar="CSV", help="columns candidate, success, episodes")
+    parser.add_argument("--gate", default="gate.yaml", help="rules whose word the report tells (default: gate.yaml)")
     parser.add_argument("--mlflow", default="", metavar="URI", help="also log to MLflow: scores, snapshot, champion")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -135,6 +135,12 @@ def run_with(engine: Engine, arguments: argparse.Namespace, *, is_published: boo
     return 0 if result.is_complete else 1
 
 
+def _find_rules(name: str) -> Path:
+    from opc_ros.bringup.config_files import find_config
+
+    return find_config(name)
+
+
 def _score(engine: Engine, arguments: argparse.Namespace, is_published: bool, report: Report) -> ScoringRun:
     import datetime
 
@@ -152,6 +158,8 @@ def _score(engine: Engine, arguments: argparse.Namespace, is_published: bool, re
         q_cache=arguments.q_cache,
         has_baselines=arguments.baselines,
         known_success=arguments.known_success,
+        deployment=arguments.keys.parent,
+        gate=_find_rules(arguments.gate),
         options=RankingOptions(
             metric=arguments.metric,
             prior=arguments.prior,
@@ -184,7 +192,7 @@ def _to_table(result: ScoringRun) -> str:
         low, high = candidate.score_interval
         first, last = candidate.rank_interval
         lines.append(
-            f"{candidate.rank:>3}  {candidate.name:<{width}}  {candidate.score:>8.4f}  "
+            f"{candidate.rank:>3}  {candidate.name:<{width}}  {candidate.unbiased:>8.4f}  "
             f"{f'{low:.4f} .. {high:.4f}':>18}  {f'{first}-{last}':>8}  {candidate.top_k_probability:>7.0%}"
         )
     lines.append(f"report: {result.page}")

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 UNCONFIRMED = 3  # exit code: told, but not every robot has said that it obeys
-EXAMPLES = """examples:
+STOP_EXAMPLES = """examples:
   opc stop                  # every robot that is heard
   opc stop arm1 arm3
-  opc release arm1          # after you have looked at the arm
   opc stop --json
 
-A stop needs no key. It stays, also for nodes that start later, until a release. Exit 0: everyone who holds the arm has
-confirmed. Exit 3: one has not; its name is printed: press the stop at the arm. Software replaces no emergency stop."""
+A stop needs no key. It stays, also for nodes that start later, until `opc release`. Exit 0: everyone who holds the arm
+has confirmed. Exit 3: one has not; its name is printed: press the stop at the arm. No software replaces that stop."""
+RELEASE_EXAMPLES = """examples:
+  opc release arm1          # after you have looked at the arm
+  opc release arm1 --key ~/.ssh/id_ed25519
+  opc release arm1 --json
+
+An operator signs a release (`opc people add NAME --key FILE --role operator`). It lifts the stops that were heard until
+then; one that is pressed meanwhile stays. `opc up twin` made a key for you. Exit 3: somebody still holds the arm."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    for word, what in (("stop", "hold arms at once"), ("release", "let stopped arms move again")):
+    for word, what, examples in (
+        ("stop", "hold arms at once", STOP_EXAMPLES),
+        ("release", "let stopped arms move again", RELEASE_EXAMPLES),
+    ):
         parser = verbs.add_parser(
-            word, help=what, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+            word, help=what, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         at_least = "*" if word == "stop" else "+"
         parser.add_argument("robots", nargs=at_least, metavar="ROBOT", help="names of robots")
@@ -27,24 +37,49 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
             "--timeout", type=float, default=5.0, metavar="SECONDS", help="how long to wait for robots (default 5)"
         )
         parser.add_argument("--json", action="store_true", help="for machines")
-        parser.set_defaults(run=run, is_stopped=word == "stop")
+        parser.set_defaults(run=run_stop if word == "stop" else run_release)
+        if word == "release":
+            parser.add_argument(
+                "--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh"
+            )
+            parser.add_argument("--person", default="", help="sign as this person, where you have keys of several")
+            parser.add_argument(
+                "--state", type=Path, default=Path("deployment"), help="the deployment's folder, with its keys"
+            )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_stop(arguments: argparse.Namespace) -> int:
     from opc_ros.bringup.checks import require_ros
 
     require_ros()
     from opc_ros.ros.stop_call import StopCall
 
     with StopCall() as call:
-        confirmed, silent = call.tell(arguments.robots, is_stopped=arguments.is_stopped, timeout_s=arguments.timeout)
-    word = "stopped" if arguments.is_stopped else "released"
+        confirmed, silent = call.stop(arguments.robots, timeout_s=arguments.timeout)
+    return _tell(arguments, "stopped", confirmed, silent, "press the stop at the arm")
+
+
+def run_release(arguments: argparse.Namespace) -> int:
+    from opc_ros.bringup.checks import require_ros
+    from opc_ros.deployment.folder import DeploymentFolder
+    from opc_ros.deployment.signing import find_signer
+
+    require_ros()
+    from opc_ros.ros.stop_call import StopCall
+
+    signs = find_signer(DeploymentFolder(arguments.state).keys, arguments.key, arguments.person)
+    with StopCall() as call:
+        confirmed, silent = call.release(arguments.robots, signs, timeout_s=arguments.timeout)
+    return _tell(arguments, "released", confirmed, silent, f"do they know {signs.person} as operator? See their logs")
+
+
+def _tell(arguments: argparse.Namespace, word: str, confirmed: list[str], silent: list[str], advice: str) -> int:
     if arguments.json:
         print(json.dumps({word: confirmed, "unconfirmed": silent}))
     else:
         print(f"{word}: {', '.join(confirmed) or 'nobody'}")
         if silent:
-            print(f"NOT CONFIRMED in {arguments.timeout:g} s: {', '.join(silent)}; press the stop at the arm")
+            print(f"NOT CONFIRMED in {arguments.timeout:g} s: {', '.join(silent)}; {advice}")
         elif not confirmed:
             print("no robot was heard: is this the lab's ROS_DOMAIN_ID? Press the stop at the arm")
     return 0 if confirmed and not silent else UNCONFIRMED

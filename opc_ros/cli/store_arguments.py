@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Verbs = argparse._SubParsersAction
 
-LABEL_SOURCES = ("episode_end", "gripper_width", "person", "import")
+LABEL_SOURCES = ("episode_end", "gripper_width", "person", "import", "excluded")
 
 
 def add_verb(verbs: Verbs[argparse.ArgumentParser], name: str, *, help: str, examples: str) -> argparse.ArgumentParser:
@@ -25,7 +25,7 @@ def add_verb(verbs: Verbs[argparse.ArgumentParser], name: str, *, help: str, exa
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
-    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 

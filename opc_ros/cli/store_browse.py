@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from opc_ros.cli.store_arguments import Verbs, add_selection, add_verb, format_m
 
 if TYPE_CHECKING:
     from opc_ros.errors import StoreError
-    from opc_ros.store import CommittedEpisode, Store, Tally
+    from opc_ros.store import CommittedEpisode, LabelCounts, Store
 
 LIST_EXAMPLES = """examples:
   opc store list
@@ -31,7 +32,7 @@ STATS_EXAMPLES = """examples:
 
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     listing = add_verb(verbs, "list", help="list episodes, oldest first", examples=LIST_EXAMPLES)
-    listing.add_argument("--unlabelled", action="store_true", help="only those that wait for a label")
+    listing.add_argument("--unlabelled", action="store_true", help="only those waiting for a label")
     listing.add_argument("--limit", type=int, metavar="N", help="only the newest N")
     listing.add_argument("--skip", type=int, default=0, metavar="N", help="with --limit: leave out the newest N")
     listing.add_argument("--quarantine", action="store_true", help="what is in quarantine, and why")
@@ -40,9 +41,7 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
     show = add_verb(verbs, "show", help="show one episode, as text and as an image", examples=SHOW_EXAMPLES)
     show.add_argument("episode")
-    show.add_argument(
-        "--picture", type=Path, metavar="FILE", help="write its frames, actions and label, e.g. sheet.png"
-    )
+    show.add_argument("--image", type=Path, metavar="FILE", help="write its frames, actions and label, e.g. sheet.png")
     show.set_defaults(run=run_show)
 
     stats = add_verb(verbs, "stats", help="count episodes and successes by robot and policy", examples=STATS_EXAMPLES)
@@ -56,13 +55,13 @@ def run_list(arguments: argparse.Namespace) -> int:
         return _list_quarantine(store, is_json=arguments.json)
     damaged: list[StoreError] = []
     selection = read_selection(arguments)
+    if arguments.unlabelled:
+        selection = dataclasses.replace(selection, outcomes=("unlabelled",))
     if arguments.limit is not None:
         damaged += store.damage()
         episodes = store.page(selection, first=arguments.skip, count=arguments.limit)
     else:
         episodes = list(store.episodes(selection, on_damage=damaged.append))
-    if arguments.unlabelled:
-        episodes = [episode for episode in episodes if not episode.is_labelled]
     episodes.sort(key=lambda episode: (episode.began_ns, episode.id))
     if arguments.json:
         print(json.dumps([to_json(episode) for episode in episodes], indent=2))
@@ -74,28 +73,32 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
+    from opc_ros.store.exclusion import describe_revision, label_history
+
     store = open_existing(arguments)
     committed = store.find(arguments.episode)
     episode = store.read(arguments.episode)
-    if arguments.picture is not None:
+    if arguments.image is not None:
         from opc_ros.errors import StoreError
         from opc_ros.store.contact_sheet import draw_contact_sheet
 
         try:
-            draw_contact_sheet(committed, episode, arguments.picture)
+            draw_contact_sheet(committed, episode, arguments.image)
         except (OSError, ValueError) as error:
-            raise StoreError(f"{arguments.picture}: cannot be written: {error}") from error
+            raise StoreError(f"{arguments.image}: cannot be written: {error}") from error
     if arguments.json:
         print(json.dumps({**to_json(committed), "actions": episode.actions().tolist()}, indent=2))
         return 0
     for name, value in to_json(committed).items():
         print(f"{name:<18}{', '.join(value) if isinstance(value, list) else value}")
+    for revision in label_history(store, arguments.episode):
+        print(f"revision {revision.revision:<9}{describe_revision(revision)}")
     for index, (step, action) in enumerate(zip(episode.steps, episode.actions(), strict=True)):
         clamped = "  clamped" if step.is_clamped else ""
         numbers = " ".join(f"{number:+.3f}" for number in action)
         print(f"step {index:<3} {(step.frame.stamp_ns - episode.started_ns) / 1e9:7.3f} s  {numbers}{clamped}")
-    if arguments.picture is not None:
-        print(f"image           {arguments.picture}")
+    if arguments.image is not None:
+        print(f"image           {arguments.image}")
     return 0
 
 
@@ -117,7 +120,18 @@ def run_stats(arguments: argparse.Namespace) -> int:
         }
         print(json.dumps(document, indent=2))
         return _report_damage(damaged)
-    columns = ("episodes", "success", "failure", "unlabelled", "rate", "balance", "steps", "MB", "unhealthy")
+    columns = (
+        "episodes",
+        "success",
+        "failure",
+        "unlabelled",
+        "excluded",
+        "rate",
+        "balance",
+        "steps",
+        "MB",
+        "unhealthy",
+    )
     print(f"{'':<34}" + "".join(f"{name:>11}" for name in columns))
     print(_tally_line("all", stats.total))
     for name, group in groups.items():
@@ -127,7 +141,6 @@ def run_stats(arguments: argparse.Namespace) -> int:
 
 
 def to_json(episode: CommittedEpisode) -> dict[str, Any]:
-    outcome = {True: "success", False: "failure", None: "unlabelled"}[episode.label.is_success]
     return {
         "id": episode.id,
         "robot": episode.robot,
@@ -135,7 +148,7 @@ def to_json(episode: CommittedEpisode) -> dict[str, Any]:
         "began_ns": episode.began_ns,
         "duration_s": episode.duration_ns / 1e9,
         "steps": episode.steps,
-        "label": outcome,
+        "label": episode.label.outcome,
         "label_source": episode.label.source.value,
         "labeller": episode.label.labeller,
         "label_revision": episode.label_revision,
@@ -159,8 +172,6 @@ def _list_line(episode: CommittedEpisode, width: int) -> str:
 
 
 def _list_quarantine(store: Store, *, is_json: bool) -> int:
-    import dataclasses
-
     entries, errors = store.quarantined()
     if is_json:
         print(json.dumps([dataclasses.asdict(entry) for entry in entries], indent=2))
@@ -176,12 +187,13 @@ def _report_damage(damaged: list[StoreError]) -> int:
     return int(bool(damaged))
 
 
-def _tally_line(name: str, tally: Tally) -> str:
+def _tally_line(name: str, tally: LabelCounts) -> str:
     values = (
         tally.episodes,
         tally.successes,
         tally.failures,
         tally.unlabelled,
+        tally.excluded,
         "-" if tally.success_rate is None else f"{tally.success_rate:.3f}",
         "-" if tally.balance is None else f"{tally.balance:.3f}",
         tally.steps,
@@ -191,7 +203,5 @@ def _tally_line(name: str, tally: Tally) -> str:
     return f"{name:<34}" + "".join(f"{value:>11}" for value in values)
 
 
-def _tally_json(tally: Tally) -> dict[str, Any]:
-    import dataclasses
-
+def _tally_json(tally: LabelCounts) -> dict[str, Any]:
     return {**dataclasses.asdict(tally), "success_rate": tally.success_rate, "balance": tally.balance}

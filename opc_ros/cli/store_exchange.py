@@ -6,9 +6,16 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opc_ros.cli.progress_bar import progress_bar
 from opc_ros.cli.store_arguments import Verbs, add_selection, add_verb, open_existing, read_selection
+from opc_ros.cli.table import format_table
+
+if TYPE_CHECKING:
+    from opc_ros.progress import Report
+    from opc_ros.store import Store
+    from opc_ros.store.bag_import import Imported
 
 EXPORT_EXAMPLES = """examples:
   opc store export /data/lerobot/week-46 --snapshot week-46
@@ -18,8 +25,12 @@ Writes a LeRobot dataset of format v3.0 with the images embedded as the camera s
   LeRobotDataset("lab/week-46", root="/data/lerobot/week-46")"""
 
 IMPORT_EXAMPLES = """examples:
+  opc store import run1.mcap --inspect                          # topics, types and rates
+  opc store import run1.mcap --inspect --mapping mapping.yaml   # and a mapping to begin with
   opc store import run1.mcap run2_bag/ --mapping mapping.yaml --trial
-  opc store import run1.mcap --mapping mapping.yaml
+  opc store import run1.mcap run2_bag/ --mapping mapping.yaml
+  opc store import /data/lerobot/week-46                        # what `opc store export` wrote comes back as it was
+  opc store import /data/lerobot/aloha --mapping columns.yaml   # any LeRobot dataset, v2.1 or v3
 
 mapping.yaml:
   robot: arm1
@@ -33,7 +44,19 @@ mapping.yaml:
   episodes: {topic: /phase, field: data, begin: 1, end: 2}
   label: {topic: /success, field: data}     # or: success, failure
   object_set: cups
-  step_s: 0.5                               # without actions: how often a step is taken"""
+  step_s: 0.5                               # without actions: how often a step is taken
+  clock: stamp                              # match by the senders' stamps, not by time of receipt
+
+columns.yaml:
+  robot: arm1
+  behaviour_policy: teleop
+  camera: observation.images.top
+  tool: {x_m: "observation.state[0]", y_m: "observation.state[1]", z_m: "observation.state[2]",
+         yaw_rad: "observation.state[3]"}
+  action: {dx_m: "action[0]", dy_m: "action[1]", dz_m: "action[2]", close_gripper: "action[3]"}
+  label: next.success
+
+An action belongs to the newest frame before it; several actions between two frames become one."""
 
 
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
@@ -44,9 +67,16 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     add_selection(export)
     export.set_defaults(run=run_export)
 
-    importing = add_verb(verbs, "import", help="take episodes from ROS recordings", examples=IMPORT_EXAMPLES)
-    importing.add_argument("recordings", nargs="+", type=Path, help="bag folders, .bag, .db3 or .mcap files")
-    importing.add_argument("--mapping", type=Path, required=True, help="YAML file: which topic is what")
+    importing = add_verb(
+        verbs, "import", help="take episodes from ROS recordings or LeRobot datasets", examples=IMPORT_EXAMPLES
+    )
+    importing.add_argument(
+        "recordings", nargs="+", type=Path, help="bag folders, .bag, .db3 or .mcap files, or LeRobot dataset folders"
+    )
+    importing.add_argument("--mapping", type=Path, help="YAML file: which topic or column is what")
+    importing.add_argument(
+        "--inspect", action="store_true", help="describe what is in a recording; writes a new --mapping"
+    )
     importing.add_argument("--trial", action="store_true", help="only say what would be imported")
     importing.set_defaults(run=run_import)
 
@@ -75,17 +105,15 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def run_import(arguments: argparse.Namespace) -> int:
-    from opc_ros.config import load_config
     from opc_ros.store import open_store
-    from opc_ros.store.bag_import import import_bag
-    from opc_ros.store.bag_mapping import BagMapping
 
-    mapping = load_config(arguments.mapping, BagMapping)
+    if arguments.inspect:
+        return _inspect(arguments)
     store = None if arguments.trial else open_store(arguments.store, create=True)
     results = []
     for recording in arguments.recordings:
         with progress_bar(recording.name, is_shown=not arguments.json) as report:
-            done = import_bag(store, recording, mapping, report=report)
+            done = _import_one(arguments, recording, store, report)
         results.append(done)
         for line in done.skipped:
             print(f"opc: skipped {line}", file=sys.stderr)
@@ -103,3 +131,64 @@ def run_import(arguments: argparse.Namespace) -> int:
             )
         )
     return int(any(done.skipped for done in results))
+
+
+def _import_one(arguments: argparse.Namespace, recording: Path, store: Store | None, report: Report) -> Imported:
+    from opc_ros.config import load_config
+    from opc_ros.errors import StoreError
+    from opc_ros.store.bag_import import import_bag
+    from opc_ros.store.bag_mapping import BagMapping
+    from opc_ros.store.lerobot_dataset import is_dataset
+    from opc_ros.store.lerobot_import import LerobotMapping, import_lerobot
+
+    if is_dataset(recording):
+        columns = load_config(arguments.mapping, LerobotMapping) if arguments.mapping else None
+        return import_lerobot(store, recording, columns, report=report)
+    if arguments.mapping is None:
+        raise StoreError(
+            f"{recording}: which topic is what? give --mapping FILE; "
+            f"`opc store import {recording} --inspect --mapping FILE` writes one to begin with"
+        )
+    return import_bag(store, recording, load_config(arguments.mapping, BagMapping), report=report)
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    import dataclasses
+
+    from opc_ros.errors import StoreError
+    from opc_ros.store.bag_inspection import inspect_bag, to_yaml
+
+    if len(arguments.recordings) != 1:
+        raise StoreError(f"--inspect looks at one recording, got {len(arguments.recordings)}")
+    if arguments.mapping is not None and arguments.mapping.exists():
+        raise StoreError(f"{arguments.mapping}: exists, expected a new file to write the mapping to")
+    with progress_bar(arguments.recordings[0].name, is_shown=not arguments.json) as report:
+        seen = inspect_bag(arguments.recordings[0], report=report)
+    if arguments.json:
+        document = dataclasses.asdict(seen)
+        print(json.dumps(document | {"recording": str(seen.recording)}, indent=2))
+    else:
+        rows = [
+            (
+                topic.name,
+                topic.type,
+                str(topic.messages),
+                "-" if topic.rate_hz is None else f"{topic.rate_hz:.1f} Hz",
+                "-" if topic.longest_gap_s is None else f"{topic.longest_gap_s:.2f} s",
+                topic.note,
+            )
+            for topic in seen.topics
+        ]
+        print(f"{seen.recording}: {seen.duration_s:.1f} s")
+        print(format_table(("topic", "type", "messages", "rate", "longest gap", ""), rows))
+    for line in seen.missing:
+        print(f"opc: {seen.recording}: {line}", file=sys.stderr)
+    if arguments.mapping is not None and seen.suggestion is not None:
+        try:
+            arguments.mapping.write_text(to_yaml(seen), encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"{arguments.mapping}: {error.strerror or error}") from error
+        if not arguments.json:
+            print(f"\n{arguments.mapping}: check it, then")
+            print(f"  opc store import {seen.recording} --mapping {arguments.mapping} --trial")
+    return int(bool(seen.missing))

@@ -1,15 +1,19 @@
-"""`opc store label` and `snapshot`: who says what succeeded, and which episodes a score is computed on."""
+"""`opc store label`, `exclude`, `restore` and `snapshot`: what succeeded, and which episodes scores are computed on."""
 
 from __future__ import annotations
 
 import argparse
 import getpass
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from opc_ros.cli.argument_types import some_text
 from opc_ros.cli.store_arguments import Verbs, add_selection, add_verb, open_existing, read_selection
+
+Said = Literal["success", "failure", "none", "excluded"]
+_WORDS: Mapping[str, Said] = {"success": "success", "failure": "failure", "unlabelled": "none", "excluded": "excluded"}
 
 LABEL_EXAMPLES = """examples:
   opc store label arm1-000123 success --by ada
@@ -17,6 +21,14 @@ LABEL_EXAMPLES = """examples:
   opc store label arm1-000123 unlabelled --note "camera was covered, nobody can tell"
 
 Labels are never overwritten: each is a new revision, and snapshots keep the one they were taken with."""
+
+EXCLUDE_EXAMPLES = """examples:
+  opc store exclude arm1-000123 arm1-000124 --reason "camera was knocked" --by ada
+  opc store list --label-source excluded
+  opc store show arm1-000123            # its label's history, with reasons
+  opc store restore arm1-000123 --reason "only the light had changed"
+
+Nothing is deleted. Snapshots taken from now on leave an excluded episode out; earlier ones stay as they are."""
 
 SNAPSHOT_EXAMPLES = """examples:
   opc store snapshot --tag week-46
@@ -31,11 +43,19 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     label = add_verb(verbs, "label", help="say whether an episode succeeded", examples=LABEL_EXAMPLES)
     label.add_argument("episode")
     label.add_argument("outcome", choices=("success", "failure", "unlabelled"))
-    label.add_argument("--by", default="", metavar="NAME", help="who says so (default: the user logged in)")
     label.add_argument("--note", default="")
-    label.add_argument("--keys", type=Path, default=Path("deployment/keys"), help="where people.yaml lies, if anywhere")
-    label.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
+    _add_person(label)
     label.set_defaults(run=run_label)
+
+    for name, purpose in (
+        ("exclude", "keep episodes out of snapshots, with a reason"),
+        ("restore", "take excluded episodes back with the labels they had"),
+    ):
+        parser = add_verb(verbs, name, help=purpose, examples=EXCLUDE_EXAMPLES)
+        parser.add_argument("episodes", nargs="+", metavar="episode")
+        parser.add_argument("--reason", type=some_text, required=True)
+        _add_person(parser)
+        parser.set_defaults(run=run_exclude, is_excluding=name == "exclude")
 
     snapshot = add_verb(verbs, "snapshot", help="fix which labelled episodes to score on", examples=SNAPSHOT_EXAMPLES)
     snapshot.add_argument("--tag", type=some_text, metavar="NAME", help="a name to find it by; moves if it exists")
@@ -46,10 +66,18 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     snapshot.set_defaults(run=run_snapshot)
 
 
+def _add_person(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--by", default="", metavar="NAME", help="who says so (default: the user logged in)")
+    parser.add_argument(
+        "--keys", type=Path, default=Path("deployment/keys"), help="folder with people.yaml, if there is one"
+    )
+    parser.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
+
+
 def run_label(arguments: argparse.Namespace) -> int:
     from opc_ros.episode import Label, LabelSource
 
-    by = _sign(arguments)
+    by, signature = _sign(arguments, arguments.episode, _WORDS[arguments.outcome], arguments.note)
     label = Label()
     if arguments.outcome != "unlabelled":
         label = Label(
@@ -57,7 +85,7 @@ def run_label(arguments: argparse.Namespace) -> int:
             source=LabelSource.PERSON,
             labeller=by or arguments.by or getpass.getuser(),
         )
-    revision = open_existing(arguments).label(arguments.episode, label, note=arguments.note)
+    revision = open_existing(arguments).label(arguments.episode, label, note=arguments.note, signature=signature)
     if arguments.json:
         print(json.dumps({"episode": arguments.episode, "outcome": arguments.outcome, "revision": revision}))
     else:
@@ -65,8 +93,29 @@ def run_label(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _sign(arguments: argparse.Namespace) -> str:
-    """Where a lab's people have keys, a labeller signs; gives their name."""
+def run_exclude(arguments: argparse.Namespace) -> int:
+    from opc_ros.store.exclusion import exclude_episode, label_before_exclusion, restore_episode
+
+    store = open_existing(arguments)
+    done = []
+    for episode_id in arguments.episodes:
+        said: Said = "excluded"
+        if not arguments.is_excluding:
+            said = _WORDS[label_before_exclusion(store, episode_id).outcome]
+        signed_by, signature = _sign(arguments, episode_id, said, arguments.reason)
+        by = signed_by or arguments.by or getpass.getuser()
+        act = exclude_episode if arguments.is_excluding else restore_episode
+        revision = act(store, episode_id, by=by, reason=arguments.reason, signature=signature)
+        done.append({"episode": episode_id, "label": store.find(episode_id).label.outcome, "revision": revision})
+        if not arguments.json:
+            print(f"{episode_id}: {done[-1]['label']}, revision {revision}")
+    if arguments.json:
+        print(json.dumps(done, indent=2))
+    return 0
+
+
+def _sign(arguments: argparse.Namespace, episode_id: str, said: Said, note: str) -> tuple[str, str]:
+    """Where a lab's people have keys, a labeller signs; gives their name and what they signed."""
     import time
 
     from opc_ros.deployment.people import load_people
@@ -75,13 +124,12 @@ def _sign(arguments: argparse.Namespace) -> str:
 
     people = load_people(arguments.keys)
     if not people.people:
-        return ""
+        return "", ""
     signs = find_signer(arguments.keys, arguments.key, arguments.by or "")
-    body = LabelBody(
-        arguments.episode, {"unlabelled": "none"}.get(arguments.outcome, arguments.outcome), arguments.note
-    )
+    body = LabelBody(episode_id, said, note)
     envelope = sign_statement("relabel", signs.person, body, signs.signer, time.time_ns())
-    return check_statement(envelope, ("relabel",), people, time.time_ns(), lambda nonce, until: True).person
+    said_by = check_statement(envelope, ("relabel",), people, time.time_ns(), lambda nonce, until: True).person
+    return said_by, envelope
 
 
 def run_snapshot(arguments: argparse.Namespace) -> int:

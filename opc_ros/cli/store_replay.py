@@ -19,7 +19,7 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     parser = add_verb(verbs, "replay", help="publish an episode on its topics again", examples=EXAMPLES)
     parser.add_argument("episode")
     parser.add_argument("--rate", type=float, default=1.0, help="how many times as fast (default: 1)")
-    parser.add_argument("--wait-s", type=float, default=2.0, help="for listeners, at most (default: 2)")
+    parser.add_argument("--wait-s", type=float, default=2.0, help="longest wait for subscribers (default: 2)")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""`opc store verify` and `recover`: is everything as it was committed, and how to put it right."""
+"""`opc store verify` and `recover`: is everything as it was committed, and how to repair it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opc_ros.store import Snapshot, Store
     from sim_bridge.training.recipe import TrainingRecipe
     from sim_bridge.training.replay import Replay
-    from sim_bridge.training.run import Checkpoint
+    from sim_bridge.training.run import TrainingCheckpoint
 
 EXAMPLES = """examples:
   opc train --store data/train --set name=first --set steps=400 --set 'checkpoints=[100, 200]'
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.threads:
         limit_threads_here(arguments.threads)
     recipes = _find_recipes(arguments)
-    trained: list[Checkpoint] = []
+    trained: list[TrainingCheckpoint] = []
     with open_store(arguments.store) as store:
         data = _Data(store, store.snapshot(arguments.snapshot) if arguments.snapshot else store.take_snapshot())
         _refuse_unfit_data(recipes, data.snapshot)
@@ -134,7 +134,7 @@ class _Data:
         return self._replay
 
 
-def _train(recipe: TrainingRecipe, data: _Data, out: Path, report: Report) -> tuple[Checkpoint, ...]:
+def _train(recipe: TrainingRecipe, data: _Data, out: Path, report: Report) -> tuple[TrainingCheckpoint, ...]:
     from sim_bridge.training.run import DataOrigin, TrainingRun
 
     replay = data.replay_for(recipe, report)
@@ -159,7 +159,7 @@ def _git_revision() -> str:
     return answer.stdout.strip()
 
 
-def _describe(checkpoint: Checkpoint, out: Path) -> str:
+def _describe(checkpoint: TrainingCheckpoint, out: Path) -> str:
     return (
         f"{out / checkpoint.folder}: loss {checkpoint.loss:.4f}, held-out SoftOPC {checkpoint.soft_opc:+.4f} "
         f"(id {checkpoint.candidate_id[:12]})"

@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         import shlex
 
         for node in nodes:
-            print(shlex.join(node.command()))
+            settings = [f"{name}={value}" for name, value in node.environment.items()]
+            print(shlex.join([*settings, *node.command()]))
         return 0
     return _supervise(arguments, system, given)
 
@@ -65,13 +66,14 @@ def _supervise(arguments: argparse.Namespace, system: System, given: dict[str, s
     import signal
 
     from opc_ros.bringup.checks import require_ros
-    from opc_ros.bringup.domain import claim_domain, read_domain
+    from opc_ros.bringup.domain import claim_domains, read_domain
     from opc_ros.bringup.nodes import RESTARTED, SERVANTS
     from opc_ros.bringup.supervisor import Supervisor, heed_signals, write_line
 
     require_ros()
     heed_signals()
-    with claim_domain(read_domain(os.environ), f"opc up {arguments.system}"):
+    domains = {read_domain({**os.environ, **node.environment}) for node in system.nodes(given)}
+    with claim_domains(domains, f"opc up {arguments.system}"):
         for line in system.prepare(given):
             write_line(line)
         nodes = system.nodes(given)

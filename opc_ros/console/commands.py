@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandAnswer:
     """What came of it, in one line a person can act on."""
 
     is_done: bool
@@ -19,10 +19,10 @@ class Commands(Protocol):
 
     takes_statements: bool  # whether signed statements reach somebody who acts on them
 
-    def stop(self, robots: tuple[str, ...], person: str) -> Answer:
+    def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
         """Hold these arms at once; needs no signature."""
 
-    def submit(self, envelope: str) -> Answer:
+    def submit(self, envelope: str) -> CommandAnswer:
         """Hand a signed statement to whoever acts on its kind."""
 
 
@@ -31,8 +31,10 @@ class NoLab:
 
     takes_statements = False
 
-    def stop(self, robots: tuple[str, ...], person: str) -> Answer:
-        return Answer(False, "this console is not connected to any robot; use `opc stop` or the stop button at the arm")
+    def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
+        return CommandAnswer(
+            False, "this console is not connected to any robot; use `opc stop` or the stop button at the arm"
+        )
 
-    def submit(self, envelope: str) -> Answer:
-        return Answer(False, "this console is not connected to a scheduler; use `opc deploy` in a terminal")
+    def submit(self, envelope: str) -> CommandAnswer:
+        return CommandAnswer(False, "this console is not connected to a scheduler; use `opc deploy` in a terminal")

@@ -11,18 +11,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from opc_ros.deployment.audit_log import read_tail
+from opc_ros.deployment.audit_log import find_audit_log, read_tail
 from opc_ros.episode import Episode
 from opc_ros.errors import OpcError, StoreError
 from opc_ros.ranking import Ranking
 from opc_ros.ranking.forecast import forecast_ranking
 from opc_ros.scoring.q_cache import QCache
-from opc_ros.store import CommittedEpisode, open_store
+from opc_ros.store import CommittedEpisode, Selection, open_store
+from opc_ros.workflows.ranking_archive import RankingArchive
 
 AUDIT_LINES = 20_000  # how far back a search looks
 EPISODES_READ = 4  # whole episodes kept in memory, for whoever steps through one
 NEAR = 0.1  # of the best: how far below it still counts as near
-FRESH_S = 2.0  # lists of episodes are at most this old
+RANKINGS_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +40,8 @@ class LabPaths:
         return self.scores.parent / "q.sqlite"
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeQuery:
-    """Which episodes to list; an empty field asks for nothing."""
-
-    robot: str = ""
-    policy: str = ""
-    object_set: str = ""
-    label: str = ""  # success, failure, none
-    health: str = ""  # ok, noted
-    text: str = ""  # part of an id
-    since_ns: int = 0
-
-    def matches(self, episode: CommittedEpisode) -> bool:
-        return (
-            (not self.robot or episode.robot == self.robot)
-            and (not self.policy or episode.behaviour_policy == self.policy)
-            and (not self.object_set or episode.object_set == self.object_set)
-            and (not self.label or label_word(episode) == self.label)
-            and (not self.health or (self.health == "noted") == bool(episode.health))
-            and self.text in episode.id
-            and episode.began_ns >= self.since_ns
-        )
-
-
 def label_word(episode: CommittedEpisode) -> str:
-    if episode.label.is_success is None:
-        return "none"
-    return "success" if episode.label.is_success else "failure"
+    return {"unlabelled": "none"}.get(episode.label.outcome, episode.label.outcome)
 
 
 class ConsoleLab:
@@ -76,8 +51,8 @@ class ConsoleLab:
         self.paths = paths
         self._now_s = now_s
         self._lock = threading.Lock()
-        self._listed: tuple[float, list[CommittedEpisode]] | None = None
         self._predicted: tuple[object, dict[str, dict[str, float]]] | None = None
+        self._ranks_read: dict[str, dict[str, int]] = {}
         self._whole: OrderedDict[str, Episode] = OrderedDict()
 
     def report(self) -> dict[str, Any] | None:
@@ -110,18 +85,52 @@ class ConsoleLab:
             self._predicted = (key, found)
         return found
 
-    def episodes(self, query: EpisodeQuery) -> list[CommittedEpisode]:
-        """Newest first."""
-        return [episode for episode in self._all_episodes() if query.matches(episode)]
+    def episodes(self, selection: Selection, *, first: int, count: int) -> tuple[int, list[CommittedEpisode]]:
+        """How many are selected, and some of them, newest first."""
+        try:
+            with open_store(self.paths.store) as store:
+                return store.statistics(selection).total.episodes, store.page(selection, first=first, count=count)
+        except StoreError:
+            return 0, []  # no store yet: the recorder makes it with its first episode
 
     def facets(self) -> dict[str, list[str]]:
         """What one can filter by."""
-        episodes = self._all_episodes()
+        try:
+            with open_store(self.paths.store) as store:
+                found = store.statistics()
+        except StoreError:
+            return {"robots": [], "policies": [], "object_sets": []}
         return {
-            "robots": sorted({episode.robot for episode in episodes}),
-            "policies": sorted({episode.behaviour_policy for episode in episodes}),
-            "object_sets": sorted({episode.object_set for episode in episodes}),
+            "robots": list(found.by_robot),
+            "policies": list(found.by_policy),
+            "object_sets": list(found.by_object_set),
         }
+
+    def rankings(self, most: int = RANKINGS_SHOWN) -> list[dict[str, Any]]:
+        """The newest rankings of the whole registry by the metric that counts now, oldest first: who stood where."""
+        archive = RankingArchive(self.paths.scores.parent)
+        try:
+            metric = Ranking.from_json((self.paths.scores / "ranking.json").read_text(encoding="utf-8")).metric
+            kept = [entry for entry in archive.summaries() if entry.metric == metric and entry.scope == "registry"]
+        except (OSError, OpcError):
+            return []
+        return [
+            {
+                "ranking_id": entry.ranking_id,
+                "made_at": entry.made_at,
+                "episodes": entry.episodes,
+                "ranks": self._ranks(archive, entry.ranking_id),
+            }
+            for entry in sorted(kept, key=lambda entry: entry.made_at)[-most:]
+        ]
+
+    def _ranks(self, archive: RankingArchive, ranking_id: str) -> dict[str, int]:
+        """A ranking never changes, so it is read once."""
+        if ranking_id not in self._ranks_read:
+            found = {scored.name: scored.rank for scored in archive.read(ranking_id).candidates}
+            with self._lock:
+                self._ranks_read[ranking_id] = found
+        return self._ranks_read[ranking_id]
 
     def find(self, episode_id: str) -> CommittedEpisode:
         with open_store(self.paths.store) as store:
@@ -158,7 +167,7 @@ class ConsoleLab:
 
     def audit(self, text: str = "", kind: str = "", most: int = 200) -> list[dict[str, Any]]:
         """Newest entries first that hold a text; the search goes back some thousand lines."""
-        path = self.paths.deployment / "ledger.jsonl"
+        path = find_audit_log(self.paths.deployment)
         if not path.is_file() or not path.stat().st_size:
             return []
         found = []
@@ -184,17 +193,3 @@ class ConsoleLab:
             if known["name"] == name:
                 return self.paths.scores.parent / name / "report.html"
         raise OpcError(f"no report is called {name!r}")
-
-    def _all_episodes(self) -> list[CommittedEpisode]:
-        with self._lock:
-            listed = self._listed
-        if listed is not None and self._now_s() - listed[0] < FRESH_S:
-            return listed[1]
-        try:
-            with open_store(self.paths.store) as store:
-                episodes = sorted(store.episodes(on_damage=lambda _: None), key=lambda e: e.began_ns, reverse=True)
-        except StoreError:
-            episodes = []  # no store yet: the recorder makes it with its first episode
-        with self._lock:
-            self._listed = (self._now_s(), episodes)
-        return episodes

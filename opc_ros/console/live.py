@@ -14,7 +14,7 @@ WATCHED_S = 5.0  # images are wanted for this long after somebody last asked for
 
 
 @dataclass(frozen=True, slots=True)
-class RecorderView:
+class RecorderState:
     """How a robot's recorder is doing."""
 
     state: str = "unknown"
@@ -41,7 +41,7 @@ class RobotView:
     episodes_left: int = 0
     guard: str = "unknown"
     guard_reason: str = ""
-    recorder: RecorderView = field(default_factory=RecorderView)
+    recorder: RecorderState = field(default_factory=RecorderState)
     heard_s: float = 0.0  # on the steady clock
     frame: int = 0  # counts camera images; 0: none yet
 

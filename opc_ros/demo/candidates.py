@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from opc_ros.errors import CandidateError
 from opc_ros.policies.candidate import Candidate, read_candidate, write_candidate
 from opc_ros.policies.manifest import MANIFEST_NAME
+
+T = TypeVar("T")
 
 
 def read_candidates(folder: Path) -> list[Candidate]:
@@ -30,10 +33,28 @@ def choose_candidates(folder: Path, most: int, known: Collection[str] = ()) -> l
             last[run] = candidate
     if not last:
         raise CandidateError(f"{folder}: holds no candidates, expected folders with {MANIFEST_NAME}")
-    runs = sorted(last)
-    if len(runs) > most:
-        runs = [runs[number * len(runs) // most] for number in range(most)]
-    return [last[run] for run in runs]
+    return [last[run] for run in spread(sorted(last), most)]
+
+
+def choose_measured(folder: Path, most: int, known: Collection[str]) -> list[Candidate]:
+    """Earlier checkpoints of the runs that `choose_candidates` takes the last one of, as far as they are `known`."""
+    newest = choose_candidates(folder, most, known)
+    runs = {candidate.manifest.provenance.training_run for candidate in newest}
+    names = {candidate.name for candidate in newest}
+    return [
+        candidate
+        for candidate in read_candidates(folder)
+        if candidate.name in known
+        and candidate.name not in names
+        and candidate.manifest.provenance.training_run in runs
+    ]
+
+
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """At most so many, evenly over the list."""
+    if len(items) <= most:
+        return list(items)
+    return [items[number * len(items) // most] for number in range(most)]
 
 
 def tamper_with(candidate: Candidate, folder: Path) -> Candidate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from opc_ros.demo.candidates import choose_candidates, tamper_with
 from opc_ros.demo.lab import DemoLab
 from opc_ros.demo.lab_history import LabHistory
 from opc_ros.demo.screen import Screen
+from opc_ros.demo.truth import read_truth
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.gate import predict_field
 from opc_ros.deployment.gatekeeper import read_ranking
@@ -63,14 +63,6 @@ def score(lab: DemoLab, screen: Screen, history: LabHistory) -> tuple[Ranking, t
     new = tuple(candidate.id for candidate in chosen)
     screen.lines(describe_forecast(ranking, forecast, new))
     return ranking, new
-
-
-def read_truth(path: Path | None) -> dict[str, tuple[int, int]]:
-    """Successes and trials by name, from a table with those columns."""
-    if path is None:
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["name"]: (int(row["successes"]), int(row["trials"])) for row in csv.DictReader(file)}
 
 
 def describe_forecast(ranking: Ranking, forecast: Forecast, new: tuple[str, ...]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -77,6 +78,12 @@ class DemoLab:
                     seed = int(node.parameters["seed"]) + there[robot]
                     nodes.append(NodeSpec(node.program, robot, {**node.parameters, "seed": seed}))
         return tuple(nodes)
+
+    def console_address(self) -> str:
+        """Where the live page is, as its node says; nothing while it says nothing."""
+        log = self.logs.path("console")
+        found = re.findall(r"console: (http\S+)", log.read_text(encoding="utf-8")) if log.is_file() else []
+        return found[-1] if found else ""
 
     def watch(self) -> None:
         """Raise where a node of the lab has failed."""

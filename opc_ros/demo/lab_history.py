@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
-from opc_ros.demo.candidates import read_candidates
+from opc_ros.demo.candidates import choose_measured, read_candidates, spread
 from opc_ros.demo.plan import DemoPlan
 from opc_ros.demo.screen import Screen
+from opc_ros.demo.truth import read_truth
 from opc_ros.deployment.decision import RealResult
 from opc_ros.episode import Episode
 from opc_ros.errors import ArmError
@@ -19,6 +20,7 @@ from opc_ros.store import open_store
 from opc_ros.workers import begin_worker
 
 SCRIPTED_EPISODES = 40
+MOST_ABANDONED = 8  # early policies that are scored beside the new ones; all of them play
 PROCESSES = 2
 
 
@@ -28,31 +30,49 @@ class LabHistory:
 
     candidates: tuple[Candidate, ...]
     results: dict[str, RealResult]  # by candidate id
-    episodes: int
+    episodes: int  # played into the store
     successes: int
+    measured: int  # candidates whose results are in the lab's log, from long before
+
+    def describe(self) -> str:
+        return (
+            f"{self.episodes} episodes, {self.successes} successes; the log has results of {len(self.candidates)}"
+            f" earlier policies, {self.measured} of them checkpoints that were measured in 80 to 200 episodes each"
+        )
 
 
-def play_history(plan: DemoPlan, screen: Screen) -> LabHistory:
+def play_history(plan: DemoPlan, screen: Screen, watch: Callable[[], None]) -> LabHistory:
     """Play it into the store on all cores; the same world as the arms', without ROS between."""
     if plan.earlier is None or not plan.history_episodes:
-        return LabHistory((), {}, 0, 0)
-    earlier = read_candidates(plan.earlier)
+        return LabHistory((), {}, 0, 0, 0)
+    early = read_candidates(plan.earlier)
+    scored = {candidate.name: candidate.id for candidate in spread(early, MOST_ABANDONED)}
+    measured, results = _read_log(plan)
     budget = Budget(SCRIPTED_EPISODES, max(2, plan.history_episodes), 2, 2)
-    parts = [_shift(part, plan.seed) for part in plan_sets(plan.world, budget, earlier)[0].parts]
-    ids = {candidate.name: candidate.id for candidate in earlier}
-    results: dict[str, RealResult] = {}
+    parts = [_shift(part, plan.seed) for part in plan_sets(plan.world, budget, early)[0].parts]
     episodes = successes = 0
     total = sum(len(part.seeds) for part in parts)
     with open_store(plan.store, create=True) as store:
         for part, played in _play_parts(parts):
+            watch()
             won = sum(episode.label.is_success is True for episode in played)
             for episode in played:
                 store.append(episode)
             episodes, successes = episodes + len(played), successes + won
-            if part.is_learned:
-                results[ids[part.label]] = RealResult(won, len(played))
+            if part.is_learned and part.label in scored:
+                results[scored[part.label]] = RealResult(won, len(played))
             screen.waiting(f"{episodes} of {total} episodes of earlier days, {successes} successes")
-    return LabHistory(tuple(earlier), results, episodes, successes)
+    earlier = (*measured, *(candidate for candidate in early if candidate.id in scored.values()))
+    return LabHistory(earlier, results, episodes, successes, len(measured))
+
+
+def _read_log(plan: DemoPlan) -> tuple[list[Candidate], dict[str, RealResult]]:
+    """Checkpoints before today's, with what `opc evaluate` counted of them in the same world."""
+    known = read_truth(plan.truth)
+    if not known:
+        return [], {}
+    measured = choose_measured(plan.zoo, plan.most_candidates, known)
+    return measured, {candidate.id: RealResult(*known[candidate.name]) for candidate in measured}
 
 
 def _shift(part: Part, seed: int) -> Part:

@@ -26,10 +26,11 @@ class DemoPlan:
     world: str = "pseudo_real"
     policy: str = "better"
     image_size: int = 96
-    real_time_factor: float = 3.0
+    real_time_factor: float = 6.0
     seed: int = 0
     gate_config: str = "gate_demo.yaml"
     scheduler_config: str = "scheduler_demo.yaml"
+    is_staying: bool = False  # the lab stays up at the end, until Ctrl-C
     longest_run_s: float = 420.0  # robots are given no more time than this, whatever the scheduler would like
 
     def __post_init__(self) -> None:
@@ -56,7 +57,7 @@ class DemoPlan:
 
     @property
     def audit_log(self) -> Path:
-        return self.folder / "deployment" / "ledger.jsonl"
+        return self.folder / "deployment" / "audit.jsonl"
 
     def share(self, robot: str) -> int:
         """How many episodes a robot records."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from opc_ros.demo.judging import read_truth
 from opc_ros.demo.lab_history import LabHistory
 from opc_ros.demo.plan import DemoPlan
 from opc_ros.demo.running import Ran
+from opc_ros.demo.truth import read_truth
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.gate import predict_field
 from opc_ros.deployment.history import add_results

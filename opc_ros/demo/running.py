@@ -28,7 +28,7 @@ class Ran:
 
 
 def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
-    """Until no request is queued and no robot is lent."""
+    """Until there is a champion, or no request is queued and no robot is lent."""
     if not any(request["state"] == "queued" for request in lab.client.status()["requests"]):
         screen.line("  nobody has passed the gate: no permit is issued, and no candidate moves an arm")
     teller = _Teller(lab, screen)
@@ -36,6 +36,12 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
     while True:
         status = lab.client.status()
         teller.tell(status)
+        if status["champion"] and not _is_racing(status):
+            left = sum(request["state"] == "queued" for request in status["requests"])
+            if left:
+                screen.line(f"  the race is decided; {left} requests for episodes to explore stay in the queue")
+            _await_recorders(lab, screen)
+            return Ran(status, is_cut_off=False)
         is_busy = any(robot["lease"] for robot in status["robots"])
         if not is_busy and not any(request["state"] == "queued" for request in status["requests"]):
             _await_recorders(lab, screen)
@@ -47,6 +53,13 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
             return Ran(status, is_cut_off=True)
         lab.watch()
         time.sleep(LOOK_S)
+
+
+def _is_racing(status: dict[str, Any]) -> bool:
+    """Whether anybody is at full speed, or admitted and on the way there."""
+    leases = [robot["lease"] for robot in status["robots"] if robot["lease"]]
+    queued = [request for request in status["requests"] if request["state"] == "queued"]
+    return any(lease["rung"] == "full" for lease in leases) or any(not request["is_exploration"] for request in queued)
 
 
 def _await_recorders(lab: DemoLab, screen: Screen) -> None:

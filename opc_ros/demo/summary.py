@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import datetime
+from collections.abc import Collection
 from pathlib import Path
 
+from opc_ros.bringup.config_files import find_config
 from opc_ros.demo.collecting import Recorded
 from opc_ros.demo.judging import TAG, Judged
 from opc_ros.demo.lab import shorten
@@ -39,6 +41,8 @@ def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
             snapshot=TAG,
             known_success=measured if ran.tried else None,
             keys=plan.folder / "deployment" / "keys",
+            deployment=plan.folder / "deployment",
+            gate=find_config(plan.gate_config),
             options=RankingOptions(metric=ranking.metric, top_k=ranking.top_k),
         ),
         NoEngine(),
@@ -63,11 +67,13 @@ def summarise(plan: DemoPlan, recorded: Recorded, ranking: Ranking, judged: Judg
     return lines
 
 
-def next_commands(plan: DemoPlan, ranking: Ranking) -> list[str]:
+def next_commands(plan: DemoPlan, ranking: Ranking, new: Collection[str]) -> list[str]:
+    """What to try now, with the first of the new candidates; ids name them."""
+    best = next(each.name for each in ranking.candidates if each.candidate_id in new)
     given = f"image_size:={plan.image_size} real_time_factor:={plan.real_time_factor:g}"
     return [
         f"  cd {shorten(plan.folder)}",
-        f"  opc gate explain {ranking.candidates[0].name} --gate {plan.gate_config}",
+        f"  opc gate explain {best} --gate {plan.gate_config}",
         "  opc audit show",
         f"  opc up twin {given} scheduler_config:={plan.scheduler_config}",
     ]

@@ -185,8 +185,8 @@ def test_status_names_champion_and_robots_and_needs_neither_a_key_nor_write_acce
         queue.execute("INSERT INTO robots (name, state) VALUES ('arm1', 'ready')")
         queue.execute("INSERT INTO champions (candidate_id, score, at_ns) VALUES (?, 0.3, 1)", good)
         for number in range(4):
-            result = (f"e{number}", "lease", request_id, good, "arm1", "full", number > 0, 0, number)
-            queue.execute(f"INSERT INTO results VALUES ({', '.join('?' * 9)})", *result)
+            result = (f"e{number}", "lease", request_id, good, "arm1", "full", number > 0, 0, number, "committed")
+            queue.execute(f"INSERT INTO results VALUES ({', '.join('?' * 10)})", *result)
     (lab / "deployment" / "keys" / "scheduler.private.pem").unlink()
     before = {path: path.stat().st_mtime_ns for path in (lab / "deployment").rglob("*")}
     code, out, _ = run(capsys, "deploy", "status")
@@ -223,7 +223,7 @@ def test_an_override_needs_a_reason_and_is_kept(lab: Path, capsys: pytest.Captur
 
 def test_an_edited_audit_log_is_found(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "deploy", "halt", "--reason", "smoke")
-    audit_log = lab / "deployment" / "ledger.jsonl"
+    audit_log = lab / "deployment" / "audit.jsonl"
     audit_log.write_text(audit_log.read_text().replace("smoke", "lunch"))
     code, out, err = run(capsys, "audit", "verify")
     assert code == 1

@@ -63,7 +63,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--version"])
     assert end.value.code == 0
-    assert re.fullmatch(r"opc_ros \d+\.\d+\.\d+, Python 3\.\d+\.\d+\n", capsys.readouterr().out)
+    assert re.fullmatch(r"opc_ros \d+\.\d+\.\d+(\.dev\d+)?, Python 3\.\d+\.\d+\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,12 @@ def test_quarantine_is_listed_with_reasons(opc: Run, store: Store) -> None:
 
 
 def test_show_prints_and_draws_an_episode(opc: Run, tmp_path: Path) -> None:
-    picture = tmp_path / "sheet.png"
-    text = opc("show", "a", "--picture", str(picture))
+    image = tmp_path / "sheet.png"
+    text = opc("show", "a", "--image", str(image))
     assert "label             success" in text
     assert text.count("step ") == 3
     assert "clamped" in text
-    drawn = cv2.imread(str(picture))
+    drawn = cv2.imread(str(image))
     assert drawn is not None
     assert min(drawn.shape[:2]) > 300
     assert len(parsed(opc("show", "a", "--json"))["actions"]) == 3
@@ -83,8 +83,8 @@ def test_show_prints_and_draws_an_episode(opc: Run, tmp_path: Path) -> None:
 
 def test_show_names_what_is_missing(opc: Run, tmp_path: Path) -> None:
     assert opc("show", "nobody", expected=1).startswith("opc: episode nobody: not in ")
-    assert "cannot be written" in opc("show", "a", "--picture", str(tmp_path / "no" / "x.png"), expected=1)
-    assert "cannot be written" in opc("show", "a", "--picture", str(tmp_path / "x.doc"), expected=1)
+    assert "cannot be written" in opc("show", "a", "--image", str(tmp_path / "no" / "x.png"), expected=1)
+    assert "cannot be written" in opc("show", "a", "--image", str(tmp_path / "x.doc"), expected=1)
 
 
 def test_stats_count_by_robot_and_policy(opc: Run) -> None:
@@ -148,3 +148,33 @@ def test_a_bad_date_is_wrong_usage(opc: Run) -> None:
     with pytest.raises(SystemExit) as caught:
         opc("list", "--since", "yesterday")
     assert caught.value.code == 2
+
+
+def test_an_excluded_episode_is_in_no_new_snapshot_and_comes_back_with_its_label(opc: Run, store: Store) -> None:
+    before = parsed(opc("snapshot", "--json"))
+    opc("label", "c", "failure", "--by", "ada")
+    opc("exclude", "b", "c", "--reason", "camera was knocked", "--by", "ada")
+    assert [entry["episode_id"] for entry in parsed(opc("snapshot", "--json"))["entries"]] == ["a"]
+    assert parsed(opc("stats", "--json"))["total"]["excluded"] == 2
+    assert [entry["id"] for entry in parsed(opc("list", "--json", "--label-source", "excluded"))] == ["b", "c"]
+    assert parsed(opc("list", "--json", "--unlabelled")) == []
+    assert "excluded by ada  camera was knocked" in opc("show", "c")
+    assert "is excluded, so no label counts" in opc("label", "b", "success", expected=1)
+    assert "is excluded already" in opc("exclude", "b", "--reason", "again", expected=1)
+    assert "b: failure, revision 2" in opc("restore", "b", "--reason", "only the light had changed", "--by", "ben")
+    assert "c: failure, revision 3" in opc("restore", "c", "--reason", "so had its", "--by", "ben")
+    assert store.find("b").label == FAILURE
+    entries = parsed(opc("snapshot", "--json"))["entries"]
+    assert [(entry["episode_id"], entry["is_success"]) for entry in entries] == [
+        ("a", True),
+        ("c", False),
+        ("b", False),
+    ]
+    assert parsed(opc("snapshot", "--show", before["id"], "--json")) == before
+    assert "is not excluded" in opc("restore", "b", "--reason", "twice", expected=1)
+
+
+def test_excluding_needs_a_reason(opc: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        opc("exclude", "a", "--reason", " ")
+    assert "--reason" in capsys.readouterr().err

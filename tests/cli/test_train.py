@@ -83,7 +83,7 @@ def test_too_few_episodes_for_any_recipe_stop_all_before_the_first(
     assert not Path("candidates").exists()
 
 
-def test_pictures_smaller_than_the_recipe_wants_are_refused(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_smaller_than_the_recipe_wants_are_refused(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "book.yaml", "--set", "image_size=64"]) == 1
     assert "image of step 0 is 32x32, expected square and at least 64x64" in capsys.readouterr().err
     assert not Path("candidates").exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from opc_ros.console.app import Console
-from opc_ros.console.commands import Answer
+from opc_ros.console.commands import CommandAnswer
 from opc_ros.console.lab import ConsoleLab, LabPaths
 from opc_ros.console.live import LiveView
 from opc_ros.deployment.audit_log import AuditLog
@@ -38,13 +38,13 @@ class CountingCommands:
         self.stopped: list[tuple[str, ...]] = []
         self.submitted: list[str] = []
 
-    def stop(self, robots: tuple[str, ...], person: str) -> Answer:
+    def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
         self.stopped.append(robots)
-        return Answer(True, f"stopped: {', '.join(robots)}")
+        return CommandAnswer(True, f"stopped: {', '.join(robots)}")
 
-    def submit(self, envelope: str) -> Answer:
+    def submit(self, envelope: str) -> CommandAnswer:
         self.submitted.append(envelope)
-        return Answer(True, "approved")
+        return CommandAnswer(True, "approved")
 
 
 def make_episode(
@@ -72,7 +72,7 @@ def make_console(folder: Path, commands: CountingCommands | None = None) -> tupl
         facts = EpisodeFacts(first.id, first.file_sha256, 3, "arm1", "better", "discs", first.began_ns)
         values = np.array([0.25, 0.5, 0.75], dtype=np.float32)
         cache.append([QCacheEntry("c" * 64, (first.id, first.file_sha256), values)], [facts])
-    log = AuditLog(paths.deployment / "ledger.jsonl")
+    log = AuditLog(paths.deployment / "audit.jsonl")
     log.append("request", {"candidate": "careful"}, 1)
     log.append("halt", {"robot": "arm1"}, 2)
     clock = Clock()

@@ -12,6 +12,7 @@ from opc_ros.console.guarding import BURST, Guarded
 from opc_ros.console.server import ConsoleServer
 from opc_ros.errors import SetupError
 from opc_ros.reporting.report import build_report
+from opc_ros.workflows.ranking_archive import RankingArchive
 from tests.console.lab_on_disk import HOSTILE, Clock, CountingCommands, make_console
 from tests.ranking.making import make_scored, rank
 
@@ -52,6 +53,17 @@ def test_episodes_are_found_newest_first_and_filtered(client: TestClient) -> Non
     assert everything["facets"]["robots"] == ["arm1", "arm2"]
     failed = client.get("/api/episodes", params={"label": "failure", "robot": "arm1"}).json()
     assert [episode["id"] for episode in failed["episodes"]] == ["arm1-002"]
+    for name, value, wanted in (
+        ("label", "none", ["arm2-003"]),
+        ("label", "excluded", []),
+        ("health", "noted", []),
+        ("health", "ok", ["arm2-003", "arm1-002", "arm1-001"]),
+        ("text", "m1-0", ["arm1-002", "arm1-001"]),
+        ("first", "2", ["arm1-001"]),
+    ):
+        found = client.get("/api/episodes", params={name: value}).json()
+        assert [episode["id"] for episode in found["episodes"]] == wanted
+        assert found["total"] == (3 if name == "first" else len(wanted))
 
 
 def test_an_episode_shows_tool_action_and_each_candidates_q(client: TestClient) -> None:
@@ -181,6 +193,21 @@ def test_a_taken_port_gives_the_next_and_an_address_that_is_not_ours_is_one_line
     finally:
         second.stop()
         first.stop()
+
+
+def test_how_the_ranking_moved_is_told_from_those_that_were_kept(
+    client: TestClient, lab: tuple[Console, Clock]
+) -> None:
+    assert client.get("/api/ranking/history").json() == {"rankings": []}
+    archive = RankingArchive(lab[0].lab.paths.scores.parent)
+    for episodes in (40, 80):
+        scored, _ = make_scored(candidates=3, episodes=episodes)
+        ranking = rank(scored, scope="registry")
+        archive.keep(ranking, report="{}", page="", made_at=f"2026-11-16T04:00:{episodes}+00:00")
+    archive.publish(ranking.ranking_id, now="2026-11-16T05:00:00+00:00")
+    found = client.get("/api/ranking/history").json()["rankings"]
+    assert [entry["episodes"] for entry in found] == [40, 80]
+    assert sorted(found[1]["ranks"].values()) == [1, 2, 3]
 
 
 def test_the_ranking_shows_predicted_success_that_follows_real_results(

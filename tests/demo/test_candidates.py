@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.demo.candidates import choose_candidates, tamper_with
+from opc_ros.demo.candidates import choose_candidates, choose_measured, tamper_with
 from opc_ros.errors import CandidateError
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.policies.manifest import Provenance
@@ -19,6 +19,16 @@ def test_the_last_checkpoint_of_each_run_is_taken(tmp_path: Path) -> None:
             tmp_path / f"{run}-{step}", name=f"{run}-{step}", provenance=Provenance(training_run=run, step=step)
         )
     assert [candidate.name for candidate in choose_candidates(tmp_path, 17)] == ["a-100", "b-7"]
+
+
+def test_measured_are_the_known_checkpoints_before_the_last_of_each_run(tmp_path: Path) -> None:
+    for run, step in (("a", 100), ("a", 20), ("a", 5), ("b", 7), ("b", 9)):
+        make_candidate(
+            tmp_path / f"{run}-{step}", name=f"{run}-{step}", provenance=Provenance(training_run=run, step=step)
+        )
+    known = ("a-20", "a-100", "b-7")
+    assert [candidate.name for candidate in choose_candidates(tmp_path, 17, known)] == ["a-100", "b-7"]
+    assert [candidate.name for candidate in choose_measured(tmp_path, 17, known)] == ["a-20"]
 
 
 def test_of_too_many_runs_some_are_taken_all_over_the_list(tmp_path: Path) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opc_ros.demo.judging import describe_forecast, read_truth
+from opc_ros.demo.judging import describe_forecast
 from opc_ros.demo.lab_history import LabHistory
 from opc_ros.demo.plan import DemoPlan
 from opc_ros.demo.proof import describe_proof
 from opc_ros.demo.running import Ran
+from opc_ros.demo.truth import read_truth
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.gate import predict_field
 from tests.deployment.test_gate import RANKING
 
 NEW = ("a", "b", "c")
-HISTORY = LabHistory((), {name: RealResult(90 - 5 * index, 100) for index, name in enumerate("defghi")}, 600, 400)
+HISTORY = LabHistory((), {name: RealResult(90 - 5 * index, 100) for index, name in enumerate("defghi")}, 600, 400, 0)
 
 
 def make_plan(folder: Path) -> DemoPlan:

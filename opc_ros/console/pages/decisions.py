@@ -36,7 +36,9 @@ def routes(console: Console) -> list[Route]:
             raise OpcError(f"kind {text_field(body, 'kind')!r}, expected one of {', '.join(BODIES)}")
         said = parse_json(text_field(body, "body", longest=LONGEST_ENVELOPE), where=kind, error=OpcError)
         content = parse_config(said, BODIES[kind], where=kind, error=OpcError)
-        payload = prepare_statement(kind, text_field(body, "person"), content, time.time_ns())
+        status = console.live.document("deployment") or {}
+        deployment = str(status.get("deployment_id", ""))
+        payload = prepare_statement(kind, text_field(body, "person"), content, time.time_ns(), deployment)
         return {"type": TYPE, "payload": base64.b64encode(payload.encode()).decode()}
 
     return [

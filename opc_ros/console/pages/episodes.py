@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import cv2
@@ -10,15 +11,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from opc_ros.console.app import Console, Page, data_route
-from opc_ros.console.lab import EpisodeQuery, label_word
-from opc_ros.episode import Frame
+from opc_ros.console.lab import label_word
+from opc_ros.episode import Frame, Outcome
 from opc_ros.errors import OpcError
-from opc_ros.store import CommittedEpisode
+from opc_ros.store import CommittedEpisode, Selection
 from opc_ros.task import find_task
 
 PAGE = Page("/episodes", "Episodes", "episodes.html")
 PAGE_SIZE = 50
 MOST_CURVES = 12
+OUTCOMES: Mapping[str, Outcome] = {
+    "success": "success",
+    "failure": "failure",
+    "none": "unlabelled",
+    "excluded": "excluded",
+}
 FILTERS = ("robot", "policy", "object_set", "label", "health", "text")
 
 
@@ -26,14 +33,21 @@ def routes(console: Console) -> list[Route]:
     def find(request: Request) -> object:
         given = request.query_params
         robot, policy, object_set, label, health, text = (given.get(name, "")[:200] for name in FILTERS)
-        query = EpisodeQuery(robot, policy, object_set, label, health, text)
-        first = max(0, read_integer(given.get("first", "0"), "first"))
-        found = console.lab.episodes(query)
+        selection = Selection(
+            robots=(robot,) if robot else (),
+            behaviour_policies=(policy,) if policy else (),
+            object_sets=(object_set,) if object_set else (),
+            outcomes=(OUTCOMES[label],) if label in OUTCOMES else (),
+            is_healthy={"ok": True, "noted": False}.get(health),
+            id_part=text,
+        )
+        first = read_integer(given.get("first", "0"), "first")
+        total, page = console.lab.episodes(selection, first=first, count=PAGE_SIZE)
         return {
-            "total": len(found),
+            "total": total,
             "first": first,
             "page_size": PAGE_SIZE,
-            "episodes": [describe(episode) for episode in found[first : first + PAGE_SIZE]],
+            "episodes": [describe(episode) for episode in page],
             "facets": console.lab.facets(),
         }
 

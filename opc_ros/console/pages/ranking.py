@@ -41,7 +41,14 @@ def routes(console: Console) -> list[Route]:
         beats = [[report["ranking"]["beats"][row][column] for column in rows] for row in rows]
         return {"candidates": found, "beats": beats}
 
-    return [data_route("/api/ranking", ranking), data_route("/api/compare", compare)]
+    def history(request: Request) -> object:
+        return {"rankings": console.lab.rankings()}
+
+    return [
+        data_route("/api/ranking", ranking),
+        data_route("/api/ranking/history", history),
+        data_route("/api/compare", compare),
+    ]
 
 
 def real_results(console: Console) -> dict[str, tuple[int, int]]:

@@ -96,3 +96,28 @@ if (answer && answer.ranking) {
   about.textContent = `${rows.length} candidates by ${of.metric} on ${of.episodes} episodes, ${of.successes} of them successes; snapshot ${of.snapshot_id.slice(0, 12)}, made ${of.made_at}`;
   show();
 } else if (answer) about.textContent = "There is no ranking yet; `opc score` makes one.";
+
+const LINES = ["#1f77b4", "#d95f02", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f"];
+
+function drawHistory(rankings) {
+  const last = rankings.at(-1).ranks;
+  const names = Object.keys(last).sort((a, b) => last[a] - last[b]).slice(0, LINES.length);
+  const deepest = Math.max(names.length, ...rankings.flatMap((of) => names.map((name) => of.ranks[name] ?? 0)));
+  const x = (index) => 30 + (430 * index) / (rankings.length - 1);
+  const y = (rank) => 14 + (190 * (rank - 1)) / Math.max(1, deepest - 1);
+  const lines = names.flatMap((name, number) => {
+    const points = rankings.map((of, index) => [index, of.ranks[name]]).filter((point) => point[1]);
+    return [
+      drawn("polyline", { points: points.map(([index, rank]) => `${x(index)},${y(rank)}`).join(" "), fill: "none", stroke: LINES[number], "stroke-width": 2 }),
+      drawn("text", { x: 468, y: y(last[name]) + 4, fill: LINES[number] }, `${last[name]} ${name}`),
+    ];
+  });
+  const section = document.getElementById("history");
+  section.hidden = false;
+  section.replaceChildren(element("h2", {}, "How the ranking moved"), element("figure", {},
+    drawn("svg", { viewBox: "0 0 760 220", role: "img", "aria-label": "rank of today's first candidates in earlier rankings" }, ...lines),
+    element("figcaption", {}, `Rank of today's first ${names.length} in the last ${rankings.length} rankings of the whole registry: ${rankings[0].episodes} episodes on the left, ${rankings.at(-1).episodes} on the right.`)));
+}
+
+const moved = await attempt(() => ask("/api/ranking/history"));
+if (moved && moved.rankings.length > 1) drawHistory(moved.rankings);
