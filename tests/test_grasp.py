@@ -79,7 +79,7 @@ def test_bounds_name_what_is_outside_and_clamp_it() -> None:
     assert bounds.violations(clamped) == ()
 
 
-def test_jpeg_keeps_a_plain_picture() -> None:
+def test_jpeg_keeps_a_plain_image() -> None:
     image = np.full((16, 24, 3), (200, 50, 100), dtype=np.uint8)
     decoded = Frame.from_image(image, stamp_ns=1).decode()
     assert decoded.shape == (16, 24, 3)
@@ -100,7 +100,7 @@ def test_raw_frames_come_out_as_rgb() -> None:
         (Frame(5, "yuv422", bytes(4), 2, 1), "'yuv422', expected jpeg"),
     ],
 )
-def test_a_frame_that_is_no_picture_is_named(frame: Frame, complaint: str) -> None:
+def test_a_frame_that_is_no_image_is_named(frame: Frame, complaint: str) -> None:
     with pytest.raises(EpisodeError, match=complaint):
         frame.decode()
 

@@ -39,13 +39,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "console": {"store", "scoring", "ranking", "deployment", "workflows"},
     "bringup": {"deployment", "store", "policies"},
     "experiments": {*CORE, "sim_bridge"},
-    "ros": {*CORE, "behaviour", "bringup", "console"},
+    "notices": set(),
+    "ros": {*CORE, "behaviour", "bringup", "console", "notices"},
     "demo": {*CORE, "bringup", "ros", "experiments", "sim_bridge"},
     "cli": {*CORE, "bringup", "console", "demo", "experiments", "ros", "sim_bridge"},
     "docs": {"cli", "bringup", "ros"},
     "sim_bridge": set(),
     "sim_bridge/training": {"policies", "scoring"},
-    "sim_bridge/behaviour_node": {"ros", "recording", "bringup"},
+    "sim_bridge/behaviour_node": {"ros", "recording", "bringup", "deployment"},
     "sim_bridge/twin_node": {"ros", "bringup"},
     "sim_bridge/twin_inputs": {"ros"},
 }
@@ -102,6 +103,28 @@ def test_imports_point_one_way(path: str) -> None:
             assert parts[1] in allowed, f"{path} imports {module}; {room} may import {sorted(allowed)}"
         elif parts[0] == "sim_bridge":
             assert "sim_bridge" in allowed or room.startswith("sim_bridge"), f"{path} imports {module}"
+
+
+# Who keeps, scores, ranks, gates or shows episodes knows no gripper; these few are where grasps are read and played.
+KNOW_GRASPS = {
+    "opc_ros/store/grasp_steps.py",
+    "opc_ros/store/bag_import.py",
+    "opc_ros/store/bag_mapping.py",
+    "opc_ros/store/bag_timeline.py",
+    "opc_ros/store/lerobot_import.py",
+    "opc_ros/deployment/runner.py",
+}
+TASK_FREE_ROOMS = ("store", "scoring", "ranking", "reporting", "workflows", "deployment", "console")
+
+
+def test_only_the_few_that_read_or_play_grasps_import_what_a_grasp_is() -> None:
+    found = {
+        path
+        for path in FILES
+        if path.startswith(tuple(f"opc_ros/{room}/" for room in TASK_FREE_ROOMS))
+        and any(module.startswith("opc_ros.grasp.") for module in imported_modules((ROOT / path).read_text()))
+    }
+    assert found == KNOW_GRASPS
 
 
 def test_the_ground_imports_only_itself() -> None:

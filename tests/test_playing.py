@@ -16,7 +16,7 @@ class Telling:
     def __init__(self) -> None:
         self.heard: list[object] = []
 
-    def begin(self, seed: int) -> None:
+    def begin(self, seed: int, seen: Observation) -> None:
         self.heard.append(("begin", seed))
 
     def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:

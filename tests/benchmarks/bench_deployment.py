@@ -23,7 +23,7 @@ import numpy as np
 from domain_coordinator import domain_id
 
 from opc_ros.bringup.nodes import NodeSpec, Parameter
-from opc_ros.cli.deploy import published_table
+from opc_ros.cli.deploy_simulation import published_table
 from opc_ros.deployment.approval_queue import NewRequest, submit_request
 from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.decision import Decision, Finding, Verdict
@@ -152,7 +152,7 @@ def measure_fleet(fleet: Fleet, episodes: int) -> None:
         f"episodes run on {fleet.robots} {fleet.arms} arms: {len(begun)}, counted {ran[0]}, broken off {broken}, "
         f"run twice: {doubles} (goal 0)"
     )
-    _print_idle(folder / "deployment" / "ledger.jsonl", names)
+    _print_idle(folder / "deployment" / "audit.jsonl", names)
     _print_handover(folder, names)
 
 
@@ -181,13 +181,13 @@ def _print_idle(audit_log: Path, names: list[str]) -> None:
 def _print_handover(folder: Path, names: list[str]) -> None:
     """From the end of an arm's last episode of a lease to the runner's word that it has the next lease."""
     began: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for entry in read_audit_log(folder / "deployment" / "ledger.jsonl"):
+    for entry in read_audit_log(folder / "deployment" / "audit.jsonl"):
         if entry.kind == "began":
             began[entry.body["robot"]].append((entry.at_ns, entry.body["lease_id"]))
     gaps, span_ns = [], 0
     for name in names:
         ended: dict[str, int] = {}
-        for entry in read_audit_log(folder / name / "ledger.jsonl"):
+        for entry in read_audit_log(folder / name / "audit.jsonl"):
             if entry.kind == "episode":
                 ended[entry.body["episode_id"].rpartition("-")[0]] = entry.at_ns
         for (_, before), (after_ns, _) in pairwise(began[name]):

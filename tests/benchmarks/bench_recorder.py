@@ -1,4 +1,4 @@
-"""Seven robots record at once over DDS: frames lost, memory growth and processor time.
+"""Seven robots record at once over DDS, with joint states and camera info: what is lost, memory growth, processor time.
 
 python -m tests.benchmarks.bench_recorder --seconds 60
 """
@@ -6,6 +6,7 @@ python -m tests.benchmarks.bench_recorder --seconds 60
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import signal
 import subprocess
@@ -17,10 +18,12 @@ from pathlib import Path
 
 import psutil
 from domain_coordinator import domain_id
+from mcap.reader import make_reader
 
 from opc_ros.bringup.nodes import NodeSpec
-from opc_ros.store import open_store
+from opc_ros.store import Store, open_store, schemas
 
+JOINTS_HZ = 100.0
 STEPS_OF_AN_EPISODE = 7  # of the scripted arm: four down, close, lift, terminate
 
 
@@ -60,6 +63,7 @@ def measure(folder: Path, seconds: float, robots: int, rate_hz: float) -> None:
         )
         for seed, name in enumerate(names)
     ]
+    drivers = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.drivers", *names, "--rate", str(JOINTS_HZ)])
     recording, acting = (Load([psutil.Process(child.pid) for child in group]) for group in (recorders, arms))
     others_before, began = psutil.cpu_times(), time.monotonic()
     try:
@@ -72,9 +76,9 @@ def measure(folder: Path, seconds: float, robots: int, rate_hz: float) -> None:
             time.sleep(1.0)
         took_s = time.monotonic() - began
     finally:
-        for child in (*arms, *recorders):
+        for child in (*arms, *recorders, drivers):
             child.send_signal(signal.SIGINT)
-        codes = [child.wait(30) for child in (*arms, *recorders)]
+        codes = [child.wait(30) for child in (*arms, *recorders, drivers)]
     busy = psutil.cpu_times()
     busy_s = sum(getattr(busy, name) - getattr(others_before, name) for name in ("user", "nice", "system"))
     report(folder, recording, acting, told=robots * episodes * STEPS_OF_AN_EPISODE, took_s=took_s, busy_s=busy_s)
@@ -93,6 +97,10 @@ def report(folder: Path, recording: Load, acting: Load, *, told: int, took_s: fl
     growth = (sum(late) / len(late)) / (sum(early) / len(early)) if early else float("nan")
     robots = len(recording.processes)
     print(f"frames stored of frames told: {stored / told:.4f} ({stored} of {told}; goal 1.0000)")
+    held, gaps, infos = count_beside(store)
+    print(f"joint states missing between the first and last of an episode: {gaps} of {held + gaps} (goal 0)")
+    print(f"episodes without camera info: {len(committed) - infos} of {len(committed)} (goal 0)")
+    print(f"load average beside these figures: {os.getloadavg()[0]:.1f}")
     print(f"episodes quarantined: {len(quarantined) + len(unreadable)} (goal 0)")
     print(f"episodes saved with a remark on health: {unhealthy} of {len(committed)}")
     print(f"recorders' memory, last quarter to second quarter: {growth:.3f} (goal 1.00 to 1.05)")
@@ -103,6 +111,21 @@ def report(folder: Path, recording: Load, acting: Load, *, told: int, took_s: fl
     print(f"took {took_s:.1f} s for {told / robots:.0f} steps each")
 
 
+def count_beside(store: Store) -> tuple[int, int, int]:
+    """Joint states kept, those missing by the numbers in their stamps, and episodes with camera info."""
+    held = gaps = infos = 0
+    for path in store.path.rglob("*.mcap"):
+        with path.open("rb") as file:
+            found: dict[str, list[int]] = {}
+            for schema, _, message in make_reader(file).iter_messages(log_time_order=False):
+                found.setdefault(schema.name if schema else "", []).append(message.publish_time)
+        stamps = sorted(found.get(schemas.JOINT_STATE, []))[1:]  # the first may be of before the episode
+        held += len(stamps)
+        gaps += sum(round((after - before) * JOINTS_HZ / 1e9) - 1 for before, after in itertools.pairwise(stamps))
+        infos += schemas.CAMERA_INFO in found
+    return held, gaps, infos
+
+
 def start(node: NodeSpec, folder: Path) -> subprocess.Popen[bytes]:
     log = folder / f"{node.label.replace('/', '-')}.log"
     with log.open("wb") as sink:
@@ -110,4 +133,4 @@ def start(node: NodeSpec, folder: Path) -> subprocess.Popen[bytes]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

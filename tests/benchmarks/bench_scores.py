@@ -8,6 +8,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import partial
 
 # One thread, so that processor time is work and not threads waiting for each other; set before numpy is loaded.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -43,14 +44,18 @@ def bench_opc_against_sort() -> None:
     success = rng.random(lengths.size) < 0.4
     for dtype in (np.float64, np.float32):
         q = (rng.random(transitions) + 0.1 * np.repeat(success, lengths)).astype(dtype)
-        sort_s = measure_s(lambda q=q: np.sort(q), 5)
-        opc_s = measure_s(lambda q=q: opc(q, lengths, success), 5)
+        sort_s = measure_s(partial(np.sort, q), 5)
+        opc_s = measure_s(partial(opc, q, lengths, success), 5)
         print(f"opc of 10 million {dtype.__name__}: {opc_s:.3f} s, {opc_s / sort_s:.2f} times np.sort (goal at most 4)")
         tracemalloc.start()
         opc(q, lengths, success)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         print(f"opc of 10 million {dtype.__name__}: peak memory {peak / q.nbytes:.2f} times the array")
+
+
+def _bootstrap(q: list[np.ndarray], lengths: np.ndarray, success: np.ndarray, metric: str, resamples: int) -> object:
+    return bootstrap_scores(q, lengths, success, metric=metric, resamples=resamples, rng=np.random.default_rng(1))
 
 
 def bench_bootstrap() -> None:
@@ -67,9 +72,7 @@ def bench_bootstrap() -> None:
     goals: tuple[tuple[str, int], ...] = (("opc", 10), ("soft_opc", 100))
     for metric, goal in goals:
         joint_s = measure_s(
-            lambda metric=metric: bootstrap_scores(
-                q, lengths, success, metric=metric, resamples=resamples, rng=np.random.default_rng(1)
-            ),
+            partial(_bootstrap, q, lengths, success, metric, resamples),
             3,
         )
         tried = 4

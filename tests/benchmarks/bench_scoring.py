@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import score_candidates
 from opc_ros.scoring.source import EpisodeRef, MemorySource, SnapshotSource
 from opc_ros.store import Store, open_store
+from tests.benchmarks.before_and_now import compare_with_before
+from tests.benchmarks.thinking import measure_thinking
 from tests.policies.making import make_candidate, make_episode
 
 CANDIDATES = 15
@@ -34,6 +37,8 @@ KINDS = ("whole_image", "tool_crop", "target_crop")
 
 
 def main() -> None:
+    compare_with_before()
+    measure_thinking()
     limit_threads_here(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -72,10 +77,10 @@ def _bench_overhead(store: Store, candidates: Sequence[Candidate], folder: Path)
     )
 
 
-def _decode_and_pass(episodes: Sequence[Episode], networks: Sequence) -> None:
+def _decode_and_pass(episodes: Sequence[Episode], networks: Sequence[Any]) -> None:
     for episode in episodes:
         images = np.stack([resize_image(step.frame.decode(), (96, 96)) for step in episode.steps])
-        observations = Observations(images, np.stack([step.tool.to_vector() for step in episode.steps]))
+        observations = Observations(images, np.stack([step.state_vector() for step in episode.steps]))
         actions = episode.actions()
         for network in networks:
             network.q(observations, actions)
@@ -87,7 +92,7 @@ def _bench_increments(store: Store, candidates: Sequence[Candidate], folder: Pat
     engine = LocalEngine()
     with QCache(folder / "q.sqlite") as q_cache:
 
-        def score(entries: Sequence) -> np.ndarray:
+        def score(entries: Sequence[Any]) -> np.ndarray:
             source = SnapshotSource("set", entries, store.read_entry)
             return _measure(lambda: score_candidates(source, candidates, q_cache, engine))
 

@@ -26,7 +26,8 @@ from opc_ros.ros import convert, topics
 from opc_ros.ros.ros_arm import RosArm
 from opc_ros.store import open_store
 from tests.policies.making import make_candidate, make_episodes
-from tests.ros.twin_rig import ROOT, SETTINGS, TwinProcess, Watcher, own_domain
+from tests.ros.releasing import Releaser, make_people
+from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher, own_domain
 
 AT_REST_RAD_S = 0.01
 MOVING_RAD_S = 0.1
@@ -51,28 +52,31 @@ def main() -> int:
         lab = make_lab(Path(folder))
         for load in arguments.load:
             with own_domain(), scoring(lab, load):
-                measure(arguments.stops, load, arguments.niceness)
+                measure(arguments.stops, load, arguments.niceness, make_people(Path(folder) / f"keys{load}"))
     return 0
 
 
-def measure(stops: int, load: int, niceness: int) -> None:
-    twin = TwinProcess(real_time_factor=1.0, image_size=472, camera_hz=10.0, command_timeout_s=5.0, niceness=niceness)
+def measure(stops: int, load: int, niceness: int, keys: Path) -> None:
+    twin = TwinProcess(
+        real_time_factor=1.0, image_size=472, camera_hz=10.0, command_timeout_s=5.0, niceness=niceness, keys=keys
+    )
     others = os.getloadavg()[0]
-    watcher, arm = Watcher(), RosArm(PATIENT)
+    watcher, arm = Watcher(), RosArm(PATIENT, keys=keys)
     rng = np.random.default_rng(0)
     try:
         arm.begin(seed=0)
         publisher = watcher.node.create_publisher(Bool, "stop", topics.LATEST)
         watcher.wait_until(lambda: publisher.get_subscription_count() >= 2)
-        ways: tuple[tuple[str, Callable[[], None], Callable[[], None]], ...] = (
-            ("by topic", lambda: publisher.publish(Bool(data=True)), lambda: publisher.publish(Bool(data=False))),
-            ("by RosArm", lambda: arm.stop("measured"), arm.release),
+        releaser = Releaser(watcher.node, ROBOT, keys)
+        ways: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("by topic", lambda: publisher.publish(Bool(data=True))),
+            ("by RosArm", lambda: arm.stop("measured")),
         )
-        for name, stop, release in ways:
+        for name, stop in ways:
             times: list[tuple[float, float]] = []
             while len(times) < stops:
                 side = 1 - 2 * (len(times) % 2)
-                taken = stop_once(arm, watcher, stop, release, side, float(rng.uniform(0.1, 0.35)))
+                taken = stop_once(arm, watcher, stop, releaser, side, float(rng.uniform(0.1, 0.35)))
                 times += [taken] if taken is not None else []
             case = f"{load} scoring workers beside a load of {others:.1f}, niceness {niceness}"
             for state, column in zip(("hold", "rest"), zip(*times, strict=True), strict=True):
@@ -84,7 +88,7 @@ def measure(stops: int, load: int, niceness: int) -> None:
 
 
 def stop_once(
-    arm: RosArm, watcher: Watcher, stop: Callable[[], None], release: Callable[[], None], side: int, after_s: float
+    arm: RosArm, watcher: Watcher, stop: Callable[[], None], releaser: Releaser, side: int, after_s: float
 ) -> tuple[float, float] | None:
     """Milliseconds until the twin held and until its joints were measured at rest; None if the arm was not moving."""
     arm.begin(seed=0)
@@ -100,8 +104,12 @@ def stop_once(
     watcher.wait_for_state(RobotStatus.STOPPED)
     held_ns = min(stamp_ns(status) for status in watcher.statuses if status.state == RobotStatus.STOPPED)
     states = [state for state in watcher.joints if stamp_ns(state) > stopped_ns]
-    release()
-    watcher.wait_until(lambda: arm._link.switch.reason is None and watcher.statuses[-1].state != RobotStatus.STOPPED)
+
+    def is_released() -> bool:
+        releaser.release()
+        return arm._link.switch.reason is None and watcher.statuses[-1].state != RobotStatus.STOPPED
+
+    watcher.wait_until(is_released)
     if speed(states[0]) < MOVING_RAD_S:
         return None
     last_moving = max(index for index, state in enumerate(states) if speed(state) >= AT_REST_RAD_S)
@@ -122,7 +130,7 @@ def is_at_rest(states: list[JointState]) -> bool:
 
 
 def speed(state: JointState) -> float:
-    return max(map(abs, state.velocity))
+    return float(max(map(abs, state.velocity)))
 
 
 def report(what: str, times_ms: Sequence[float]) -> None:

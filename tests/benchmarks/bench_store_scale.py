@@ -31,7 +31,7 @@ from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.store import Selection, open_store, schemas
 from opc_ros.store.commit import describe, encode_sidecar
 from opc_ros.store.episode_writing import EpisodeFileWriter
-from opc_ros.store.layout import Home, Layout, Place, day_of
+from opc_ros.store.layout import Home, Place, StoreLayout, day_of
 
 DAY_NS = 86_400_000_000_000
 FIRST_DAY_NS = 20_000 * DAY_NS
@@ -174,7 +174,7 @@ def add_episode(root: Path, robot: int, day: int, number: int) -> None:
     template, name = _TEMPLATES[key]
     data = bytearray(template.replace(name, header.id.encode()))
     patch_checksum(data)
-    layout, place = Layout(root), Place(Home(header.robot, day_of(header.began_ns)), header.id)
+    layout, place = StoreLayout(root), Place(Home(header.robot, day_of(header.began_ns)), header.id)
     folder = layout.home_folder(place.home)
     folder.mkdir(parents=True, exist_ok=True)
     sidecar = describe(

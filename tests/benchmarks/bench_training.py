@@ -16,7 +16,7 @@ import torch
 
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.compute import limit_threads_here
-from sim_bridge.training.evaluation import EvaluationPlan, evaluate
+from sim_bridge.training.evaluation import TrialPlan, evaluate
 from sim_bridge.training.memory import keep_freed_memory
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay
@@ -47,7 +47,7 @@ def measure_training(architecture: str, steps: int, folder: Path) -> None:
         architecture=architecture,
         targets="monte_carlo",
         batch_size=BATCH,
-        picture_jitter=0.5,  # as the zoo's recipes have it
+        image_jitter=0.5,  # as the zoo's recipes have it
         averaging=0.98,
     )
     run = TrainingRun(recipe, random_replay(200), folder)
@@ -87,7 +87,7 @@ def measure_evaluation(episodes: int, folder: Path) -> None:
 
 
 def evaluate_on(candidate: Candidate, episodes: int, cache: Path, workers: int) -> None:
-    evaluate([candidate], EvaluationPlan(worlds=("train",), episodes=episodes), cache, workers=workers)
+    evaluate([candidate], TrialPlan(worlds=("train",), episodes=episodes), cache, workers=workers)
 
 
 def random_replay(episodes: int) -> Replay:

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from opc_ros.playing import record_episode
@@ -40,7 +41,7 @@ class CallLog:
 
     client: Any
     calls: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
-    pictures: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
+    images: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self.client, name)
@@ -50,7 +51,7 @@ class CallLog:
         def call_and_log(*args: Any, **kwargs: Any) -> Any:
             self.calls.append((function, args, kwargs))
             if name == "getCameraImage":
-                self.pictures.append((function, args, kwargs))
+                self.images.append((function, args, kwargs))
             return function(*args, **kwargs)
 
         return call_and_log
@@ -72,9 +73,9 @@ class Seconds:
 
 def set_clients(arm: TwinArm, client: Any, stage: Any) -> None:
     world = arm.world
-    scene, pictures = world._scene, world._pictures
-    world._client = scene._client = scene._painter._client = scene._surroundings._client = pictures._client = client
-    pictures._stage = scene._surroundings._stage = scene._surroundings._painter._client = stage
+    scene, images = world._scene, world._images
+    world._client = scene._client = scene._painter._client = scene._surroundings._client = images._client = client
+    images._stage = scene._surroundings._stage = scene._surroundings._painter._client = stage
 
 
 def repeat(calls: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]) -> None:
@@ -96,13 +97,13 @@ def compare_with_bare_loop(episodes: int, size: int, store: Store) -> None:
     play(episodes, "warm-up")
     for seed in range(episodes):
         calls: list[Any] = []
-        pictures: list[Any] = []
-        set_clients(arm, CallLog(client, calls, pictures), CallLog(stage, calls, pictures))
+        images: list[Any] = []
+        set_clients(arm, CallLog(client, calls, images), CallLog(stage, calls, images))
         play(seed, "log")
         set_clients(arm, client, stage)
-        collecting.measure(lambda seed=seed: play(seed, "timed"))
-        bare.measure(lambda calls=calls: repeat(calls))
-        rendering.measure(lambda pictures=pictures: repeat(pictures))
+        collecting.measure(partial(play, seed, "timed"))
+        bare.measure(partial(repeat, calls))
+        rendering.measure(partial(repeat, images))
     arm.close()
     print(f"collecting at {size} px, of the rate of a bare loop: {bare.cpu / collecting.cpu:.0%} (goal 85 %)")
     print(f"episodes a minute at {size} px, one core: {60 * episodes / collecting.cpu:.0f} of CPU time, ", end="")

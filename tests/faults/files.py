@@ -21,7 +21,7 @@ from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.lab import Lab
 from opc_ros.config import load_config
 from opc_ros.deployment.audit_log import parse_line, read_head
-from opc_ros.deployment.gate import GateRules
+from opc_ros.deployment.gate_rules import GateRules
 from opc_ros.deployment.people import People
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.errors import OpcError
@@ -182,7 +182,7 @@ def make_kinds(folder: Path) -> Iterable[Kind]:
     yield Kind("recipes", (ROOT / "sim_bridge" / "zoo" / "recipes.yaml").read_bytes(), _recipes(folder))
     yield Kind("ranking", rank().to_json().encode(), lambda data: Ranking.from_json(data.decode("utf-8", "replace")))
     yield _candidate(folder)
-    yield Kind("audit line", LINE, lambda data: parse_line(data, Path("ledger.jsonl")))
+    yield Kind("audit line", LINE, lambda data: parse_line(data, Path("audit.jsonl")))
     yield Kind("audit head", HEAD, _writing(folder / "log.head", lambda: read_head(folder / "log")))
     yield from _store_kinds(folder)
 
@@ -205,7 +205,7 @@ def _recipes(folder: Path) -> Callable[[bytes], object]:
 
 
 def _candidate(folder: Path) -> Kind:
-    source = next((ROOT / "sim_bridge" / "zoo" / "candidates").glob("keen-*"))
+    source = next((ROOT / "sim_bridge" / "zoo" / "candidates").glob("wary-*"))
     target = folder / "candidate"
     target.mkdir()
     for path in source.iterdir():

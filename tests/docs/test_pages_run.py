@@ -1,0 +1,114 @@
+"""What README and tutorials print is run as printed, by the shell a reader would type it into; takes minutes.
+
+`make demo` and `make test` themselves are run by `.ci/fresh` on a fresh machine; the demo here is the same program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.printed import ROOT, find_blocks
+
+pytestmark = [pytest.mark.slow, pytest.mark.ros]
+EPISODES = 48  # collect:=24 on two arms
+TUTORIALS = "opc_ros/docs/tutorials"
+
+
+class Reader:
+    """Somebody with a clone and two terminals."""
+
+    def __init__(self, folder: Path, domain: int) -> None:
+        self._folder = folder
+        # What a clone has, without what a lab writes beside it.
+        for name in ("sim_bridge", "constraints.txt"):
+            (folder / name).symlink_to(ROOT / name)
+        (folder / ".venv").symlink_to(sys.prefix)
+        self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain), "COLUMNS": "120"}
+
+    def type(self, line: str, *, limit_s: float = 600) -> str:
+        shell = ["bash", "-c", f"source .venv/bin/activate && {line}"]
+        done = subprocess.run(
+            shell, cwd=self._folder, env=self._environment, capture_output=True, text=True, timeout=limit_s
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        return done.stdout
+
+    def leave_running(self, line: str) -> subprocess.Popen[bytes]:
+        shell = ["bash", "-c", f"source .venv/bin/activate && exec {line}"]
+        log = (self._folder / "up.log").open("wb")
+        return subprocess.Popen(shell, cwd=self._folder, env=self._environment, stdout=log, stderr=log)
+
+    def wait_for_episodes(self, count: int, running: subprocess.Popen[bytes], *, limit_s: float = 600) -> None:
+        deadline = time.monotonic() + limit_s
+        while len(list(self._folder.glob("store/episodes/*/*/*.json"))) < count:
+            said = (self._folder / "up.log").read_text(errors="replace")[-3000:]
+            assert running.poll() is None, f"ended by itself:\n{said}"
+            assert time.monotonic() < deadline, f"fewer than {count} episodes:\n{said}"
+            time.sleep(1)
+
+
+@pytest.fixture
+def reader(tmp_path: Path, ros_domain: int) -> Reader:
+    return Reader(tmp_path, ros_domain)
+
+
+def printed(page: str, beginning: str) -> list[str]:
+    """The lines of the block that begins so, comments cut off."""
+    (text,) = (block.text for block in find_blocks(page) if block.text.lstrip().startswith(beginning))
+    lines = (re.split(r"\s+#", line)[0].rstrip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+@pytest.fixture
+def lab(reader: Reader) -> Iterator[Reader]:
+    """The lab of the README's first terminal, once its arms have collected."""
+    activate, up = printed("README.md", "source .venv")
+    assert activate == "source .venv/bin/activate"
+    running = reader.leave_running(up)
+    try:
+        reader.wait_for_episodes(EPISODES, running)
+        yield reader
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(120)
+
+
+@pytest.mark.parametrize(
+    ("page", "beginning"),
+    [("README.md", "opc candidate add sim_bridge"), (f"{TUTORIALS}/demo.md", "opc up twin collect")],
+)
+def test_the_commands_for_a_running_lab_work_as_printed(lab: Reader, page: str, beginning: str) -> None:
+    name = request = ""
+    for line in printed(page, beginning):
+        if line.startswith("opc up twin"):  # the README's, which runs already
+            continue
+        line = line.replace("NAME", name).replace("REQUEST", request).replace(".../sim_bridge", "sim_bridge")
+        if line.startswith("opc deploy approve") and not re.search(
+            rf"(?m)^{request} +waiting", lab.type("opc deploy status")
+        ):
+            continue  # the gate left nothing to a person
+        said = lab.type(line)
+        if line == "opc score":
+            name = re.findall(r"(?m)^ +1 +(\S+)", said)[0]
+        if line.startswith("opc deploy request"):
+            request = re.findall(r"request ([0-9a-f]{8})", said)[0]
+
+
+def test_the_first_tutorial_goes_on_as_printed(reader: Reader) -> None:
+    for beginning in ("opc doctor", "opc up scripted"):
+        for line in printed(f"{TUTORIALS}/first-ranking.md", beginning):
+            reader.type(line.replace("ZOO", "sim_bridge/zoo/candidates"))
+
+
+def test_the_demo_runs_to_its_end(reader: Reader) -> None:
+    said = reader.type("opc demo --quick", limit_s=1200)
+    assert "audit log  whole" in said

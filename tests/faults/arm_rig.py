@@ -1,0 +1,372 @@
+"""One moving arm as real processes over DDS: a driver that knows neither stops nor heartbeats, guard, runner, worker.
+
+All that goes between driver, guard and runner passes the rig, which can hold it back, repeat it or cut it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import rclpy
+import yaml
+from opc_interfaces.action import RunEpisodes
+from opc_interfaces.msg import RobotStatus, SafetyEvent
+from rclpy.action import ActionClient
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import CompressedImage, JointState
+from std_msgs.msg import Bool, Header, String
+from trajectory_msgs.msg import JointTrajectory
+
+from opc_ros.arms.limits import JointLimits
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.bringup.config_files import find_config
+from opc_ros.config import load_config
+from opc_ros.deployment.audit_log import AuditHead
+from opc_ros.deployment.dsse import from_text
+from opc_ros.deployment.keys import load_signer
+from opc_ros.deployment.permit import Permit, Rung, sign_permit
+from opc_ros.deployment.signing import find_signer
+from opc_ros.deployment.stop_release import sign_release
+from opc_ros.episode import Frame
+from opc_ros.policies.candidate import Candidate
+from opc_ros.ros import convert, topics
+from opc_ros.ros.joint_messages import reading_from_msg
+from opc_ros.ros.permit_messages import permit_to_msg
+from tests.deployment.lab import SECOND, make_lab
+from tests.faults.mischief import Clocks
+from tests.faults.moving_candidates import make_candidates
+
+ROOT = Path(__file__).resolve().parents[2]
+ROBOT = "iiwa"
+PATIENCE_S = 120.0
+KEPT = 3000  # joint states: half a minute
+MOVING_RAD_S = 0.05
+REST_RAD_S = 0.02
+IMAGE_SIZE = 64
+DRIVER, GUARD, RUNNER = "driver", "guard", "runner"
+
+
+class RigFailed(Exception):
+    """The lab itself did not get going, so nothing was measured."""
+
+
+class LeaseEnded(Exception):
+    """The arm was held before anything was broken: on a machine so busy that a live process looks like a dead one."""
+
+
+class ArmRig:
+    """Start it, let it move, break something, look, mend it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        make_lab(folder, {ROBOT: ["full"]})
+        self._signer = load_signer(folder / "deployment" / "keys")
+        self._people = find_signer(folder / "deployment" / "keys", folder / "deployment" / "keys" / "ada.person.pem")
+        self.candidates = make_candidates(folder / "moving")
+        self.settings = _write_arms(folder)
+        self.limits = JointLimits(self.settings.load_model())
+        self.kinematics = self.settings.kinematics()
+        self.clocks = Clocks(folder / "clocks")
+        if not self.clocks.can_step:
+            raise RigFailed("no C compiler, so no clock can be stepped: install cc")
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._changed = threading.Condition()
+        self.joints: deque[tuple[float, np.ndarray, float]] = deque(maxlen=KEPT)  # heard at, positions, speed
+        self.commands: deque[tuple[float, JointTrajectory]] = deque(maxlen=KEPT)
+        self.events: deque[tuple[float, SafetyEvent]] = deque(maxlen=KEPT)
+        self.statuses: dict[str, RobotStatus] = {}
+        self._stop_ids: set[int] = set()
+        self._image: CompressedImage | None = None
+        self._rng = np.random.default_rng(0)
+        self.mend_relay()
+        self._open_node()
+        for name in (DRIVER, GUARD, RUNNER):
+            self.start(name)
+
+    def close(self) -> None:
+        for child in self._children.values():
+            child.send_signal(signal.SIGCONT)
+            child.terminate()
+        for child in self._children.values():
+            try:
+                child.wait(timeout=20.0)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        self._is_closing.set()
+        self._thread.join(timeout=5.0)
+        self._executor.shutdown()
+        self.node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    # What can be broken.
+
+    def mend_relay(self) -> None:
+        """Everything gets through, as it is."""
+        self.is_silent = self.is_frozen = self.is_cut = self.is_black = False
+
+    def double_joints(self) -> Any:
+        """Another publisher of the guard's and the runner's joint states, which says that the arm stands elsewhere."""
+        makers = [self.node.create_publisher(JointState, topic, 10) for topic in ("guard/joint_states", "joint_states")]
+        elsewhere = self.joints[-1][1] + 0.3
+
+        def say() -> None:
+            msg = JointState(name=list(self.settings.joint_names), position=elsewhere.tolist())
+            msg.header.stamp = self.node.get_clock().now().to_msg()
+            for maker in makers:
+                maker.publish(msg)
+
+        timer = self.act(lambda: self.node.create_timer(0.01, say))
+
+        def end() -> None:
+            self.node.destroy_timer(timer)
+            for maker in makers:
+                self.node.destroy_publisher(maker)
+
+        return lambda: self.act(end)
+
+    def kill(self, name: str) -> None:
+        self._children[name].kill()
+        self._children[name].wait()
+
+    def kill_worker(self) -> None:
+        """The process in which the candidate thinks: a child of the one that the runner gets them from."""
+        for nursery in psutil.Process(self._children[RUNNER].pid).children():
+            for worker in nursery.children():
+                worker.send_signal(signal.SIGKILL)
+
+    def is_running(self, name: str) -> bool:
+        return self._children[name].poll() is None
+
+    def start(self, name: str) -> None:
+        keys = self.folder / ROBOT / "keys"
+        parameters: dict[str, object]
+        remap: dict[str, str] = {}
+        if name == DRIVER:
+            module = "sim_bridge.twin_node"
+            parameters = {"arm_config": self.folder / "driver.yaml", "image_size": IMAGE_SIZE, "camera_hz": 20.0}
+            parameters |= {"command_timeout_s": 60.0}
+            # As real drivers are: it hears neither stops nor heartbeats.
+            remap = {each: f"driver/{each}" for each in ("stop", "release", "stop_id", "heartbeat", "safety/event")}
+        elif name == GUARD:
+            module = "opc_ros.ros.arm_guard_node"
+            parameters = {"arm_config": self.folder / "guard.yaml", "state": self.folder / "guard", "keys": keys}
+            remap = {"heartbeat": "guard/heartbeat"}
+        else:
+            module = "opc_ros.ros.policy_runner_node"
+            parameters = {"arm_config": self.folder / "runner.yaml", "rungs": "full", "keys": keys}
+            parameters |= {"state": self.folder / ROBOT, "heartbeat_s": 60.0, "wait_for_recorder": False}
+        words = ["--ros-args", "-r", f"__ns:=/{ROBOT}"]
+        for old, new in remap.items():
+            words += ["-r", f"{old}:={new}"]
+        for key, value in parameters.items():
+            words += ["-p", f"{key}:={str(value).lower() if isinstance(value, bool) else value}"]
+        self.clocks.step(name, 0.0)
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._children[name] = subprocess.Popen(
+                [sys.executable, "-m", module, *words],
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.clocks.environment(name)},
+            )
+
+    # Let it move, and make it ready again.
+
+    def recover(self) -> None:
+        """Nobody is stopped, everybody runs, the relay lets everything through, and no lease is open."""
+        self.mend_relay()
+        for name in (DRIVER, GUARD, RUNNER):
+            self.clocks.step(name, 0.0)
+            if not self.is_running(name):
+                self.statuses.pop(name, None)
+                self.start(name)
+        self.wait_until(lambda: self._is_idle(), "guard and runner do not come back")
+
+    def move(self, candidate: Candidate) -> None:
+        """Lend the arm for long, and wait until it moves in an episode."""
+        self.wait_until(lambda: bool(self._client.server_is_ready()), "no runner")
+        now_ns = time.time_ns()
+        permit = Permit(
+            permit_id=secrets.token_hex(4),
+            lease_id=secrets.token_hex(4),
+            candidate_id=candidate.id,
+            robot=ROBOT,
+            rung=Rung.FULL,
+            episodes=50,
+            issued_ns=now_ns,
+            expires_ns=now_ns + 3600 * SECOND,
+            audit_head=AuditHead(),
+            session=json.loads(from_text(self.statuses[RUNNER].session).payload)["content"]["session"],
+        )
+        goal = RunEpisodes.Goal(
+            permit=permit_to_msg(sign_permit(permit, self._signer)),
+            candidate_path=str(candidate.folder),
+            seed=1,
+            lease_id=permit.lease_id,
+        )
+        self._answer = ""
+        sent = self.act(lambda: self._client.send_goal_async(goal))
+        self.wait_until(sent.done, "the goal is not answered")
+        self.act(lambda: sent.result().get_result_async().add_done_callback(self._on_result))
+        has_begun = lambda: bool(self._answer) or self.statuses[RUNNER].step >= 1  # noqa: E731
+        self.wait_until(has_begun, "no episode gets going")
+        if self._answer:
+            raise LeaseEnded(self._answer)
+
+    def wait_until_moving(self) -> None:
+        self.wait_until(lambda: bool(self._answer) or self.joints[-1][2] > MOVING_RAD_S, "the arm does not move")
+        if self._answer:
+            raise LeaseEnded(self._answer)
+
+    @property
+    def answer(self) -> str:
+        """How the lease ended; empty while it runs."""
+        return self._answer
+
+    def press_stop(self) -> None:
+        self._stop.publish(Bool(data=True))
+
+    def wait_until(self, holds: Callable[[], bool], otherwise: str, *, within_s: float = PATIENCE_S) -> None:
+        end_s = time.monotonic() + within_s
+        with self._changed:
+            while not holds():
+                if time.monotonic() > end_s:
+                    raise RigFailed(otherwise)
+                self._changed.wait(0.02)
+
+    def act(self, function: Callable[[], Any]) -> Any:
+        """Call something in the thread that spins."""
+        task = self._executor.create_task(function)
+        self.wait_until(task.done, "the rig's own node hangs")
+        return task.result()
+
+    def _is_idle(self) -> bool:
+        for stop_ns in tuple(self._stop_ids):
+            self._stop_ids.discard(stop_ns)
+            self._release.publish(String(data=sign_release(self._people, ROBOT, stop_ns, time.time_ns())))
+        guard, runner = self.statuses.get(GUARD), self.statuses.get(RUNNER)
+        # It holds until the next commander is heard.
+        well = (RobotStatus.IDLE, RobotStatus.RUNNING, RobotStatus.HOLDING)
+        is_guard_well = guard is not None and guard.state in well
+        return is_guard_well and runner is not None and runner.state == RobotStatus.IDLE
+
+    def _on_result(self, future: Any) -> None:
+        answer = future.result()
+        with self._changed:
+            self._answer = (answer.result.message or "done") if answer is not None else "gone"
+            self._changed.notify_all()
+
+    # The relay.
+
+    def _open_node(self) -> None:
+        self._context = Context()
+        rclpy.init(args=[], context=self._context)
+        self.node = Node("rig", namespace=ROBOT, context=self._context, use_global_arguments=False)
+        make, hear = self.node.create_publisher, self._hear
+        self._to_guard = make(JointState, "guard/joint_states", 10)
+        self._to_runner = make(JointState, "joint_states", 10)
+        self._images = make(CompressedImage, "camera/image/compressed", topics.images())
+        self._heartbeats = make(Header, "guard/heartbeat", 10)
+        self._trajectories = make(JointTrajectory, "joint_trajectory_controller/joint_trajectory", 10)
+        self._word = make(RobotStatus, "runner/guard_status", topics.LATEST)
+        self._stop = make(Bool, "stop", topics.LATEST)
+        self._release = make(String, "release", topics.RELEASES)
+        beat = make(String, "/deployment/heartbeat", topics.RECORDED)
+        self.node.create_timer(0.5, lambda: beat.publish(String(data="beat")))
+        hear(JointState, "driver/joint_states", self._on_joints, qos_profile_sensor_data)
+        hear(CompressedImage, "driver/image", self._on_image, topics.images())
+        hear(Header, "heartbeat", lambda msg: None if self.is_cut else self._heartbeats.publish(msg), 10)
+        hear(JointTrajectory, "runner/controller/joint_trajectory", self._on_runners_command, 10)
+        hear(JointTrajectory, "joint_trajectory_controller/joint_trajectory", self._on_command, 10)
+        hear(RobotStatus, "arm_guard/status", self._on_guard, topics.LATEST)
+        hear(RobotStatus, "robot/status", lambda msg: self.statuses.update({RUNNER: msg}), topics.LATEST)
+        hear(SafetyEvent, "safety/event", lambda msg: self.events.append((time.monotonic(), msg)), topics.RECORDED)
+        hear(String, "stop_id", lambda msg: self._stop_ids.add(int(msg.data)) if msg.data else None, topics.STOPS)
+        self._client = ActionClient(self.node, RunEpisodes, "run_episodes")
+        self._answer = ""
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        while not self._is_closing.is_set():
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def _hear(self, kind: type, topic: str, keep: Callable[[Any], object], qos: Any) -> None:
+        def heard(msg: Any) -> None:
+            with self._changed:
+                keep(msg)
+                self._changed.notify_all()
+
+        self.node.create_subscription(kind, topic, heard, qos)
+
+    def _on_joints(self, msg: JointState) -> None:
+        reading = reading_from_msg(msg, self.settings.joint_names)
+        assert reading is not None
+        assert reading.velocities_rad_s is not None
+        self.joints.append((time.monotonic(), reading.positions_rad, float(np.abs(reading.velocities_rad_s).max())))
+        if self.is_silent:
+            return
+        self._to_guard.publish(msg)
+        if not self.is_cut:
+            self._to_runner.publish(msg)
+
+    def _on_image(self, msg: CompressedImage) -> None:
+        if self.is_cut:
+            return
+        if self.is_black:
+            # Not quite the same each time, as no two images of a camera are.
+            black = self._rng.integers(0, 3, (IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8)
+            msg.data = convert.frame_to_msg(Frame.from_image(black, 0)).data
+        elif self.is_frozen and self._image is not None:
+            msg.data = self._image.data
+        else:
+            self._image = msg
+        self._images.publish(msg)
+
+    def _on_runners_command(self, msg: JointTrajectory) -> None:
+        if not self.is_cut:
+            self._trajectories.publish(msg)
+
+    def _on_command(self, msg: JointTrajectory) -> None:
+        self.commands.append((time.monotonic(), msg))
+
+    def _on_guard(self, msg: RobotStatus) -> None:
+        self.statuses[GUARD] = msg
+        if not self.is_cut:
+            self._word.publish(msg)
+
+
+def _write_arms(folder: Path) -> ArmSettings:
+    """The arm as driver, guard and runner each reach it, with the motion of a real one."""
+    arm = yaml.safe_load(find_config("arm_twin.yaml").read_text())
+    real = yaml.safe_load(find_config("arm.yaml").read_text())
+    arm |= {"robot": ROBOT, "lay_out": "", "motion": real["motion"], "measurement_timeout_s": 0.5}
+    arm["camera"] = {"timeout_s": 5.0}
+    ways: dict[str, dict[str, Any]] = {
+        "driver": {"joint_states": "driver/joint_states", "camera": {"topic": "driver/image"}},
+        "guard": {"joint_states": "guard/joint_states"},
+        "runner": {"controller": "runner/controller", "guard": "runner/guard_status"},
+    }
+    for name, changes in ways.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(arm | changes))
+    return load_config(folder / "runner.yaml", ArmSettings)
