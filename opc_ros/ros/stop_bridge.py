@@ -12,7 +12,7 @@ from std_msgs.msg import Bool, String
 
 from opc_ros.ros import topics
 from opc_ros.ros.relay import Carried, carry
-from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID
+from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID, ObeyedStop
 
 
 class StopBridge:
@@ -23,6 +23,7 @@ class StopBridge:
 
     def __init__(self, lab: Node, arm: Node) -> None:
         self._lock = threading.Lock()
+        self._stopped: set[tuple[str, str]] = set()  # who obeys a stop in the arm's domain
         self._sides = {"lab": _Side(lab), "arm": _Side(arm)}
         for name, other in (("lab", "arm"), ("arm", "lab")):
             self._listen(name, other)
@@ -30,6 +31,10 @@ class StopBridge:
         # Several nodes of the arm tell theirs, and the last ones of all are kept.
         carry(arm, lab, Carried(String, STOP_ID, topics.STOPS, topics.RELEASES))
         arm.create_subscription(String, STOP_ID, self._on_id, topics.STOPS)
+        # Whoever releases waits until as many have said that they are free as publish: a word for each publisher here.
+        self._own = lab.create_publisher(String, STOP_ID, topics.RELEASES)
+        for publisher in ("relay", "bridge"):
+            self._own.publish(ObeyedStop(lab.get_fully_qualified_name(), publisher, 0).to_msg())
 
     def _listen(self, name: str, other: str) -> None:
         side, across = self._sides[name], self._sides[other]
@@ -42,9 +47,16 @@ class StopBridge:
         side.node.create_subscription(Bool, STOP, hear, topics.STOPS)
 
     def _on_id(self, msg: String) -> None:
-        """Somebody at the arm was released: who is still stopped tells that himself to those who come later."""
-        if not msg.data:
-            with self._lock:
+        """Once a node at the arm is released, those still stopped tell it themselves to whoever joins later."""
+        said = ObeyedStop.from_msg(msg)
+        if said is None:
+            return
+        with self._lock:
+            who = (said.node, said.listener)
+            if said.stop_ns:
+                self._stopped.add(who)
+            elif who in self._stopped:
+                self._stopped.discard(who)
                 for side in self._sides.values():
                     side.forget()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
@@ -18,7 +19,7 @@ from std_msgs.msg import Bool, String
 from opc_ros.deployment.signing import SignsAs
 from opc_ros.deployment.stop_release import sign_release
 from opc_ros.ros import topics
-from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID
+from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID, ObeyedStop
 
 PULSE_S = 0.05
 UNHEARD = -1  # state of somebody who has said nothing yet
@@ -42,6 +43,7 @@ class StopCall:
         self._states: dict[str, dict[str, int]] = {}  # robot -> topic -> state last said there
         self._switches: dict[str, object] = {}
         self._stops: dict[str, set[int]] = {}  # robot -> stops that somebody obeys
+        self._obeyed: dict[str, dict[tuple[str, str], int]] = {}  # robot -> node and listener -> the stop it obeys
         self._signed: dict[str, dict[int, float]] = {}  # robot -> those that a release was signed for, and when
         self._releases: dict[str, Publisher] = {}
 
@@ -76,7 +78,7 @@ class StopCall:
         for robot in named:
             self._node.create_subscription(String, f"/{robot}/{STOP_ID}", partial(self._hear_id, robot), topics.STOPS)
             self._releases[robot] = self._node.create_publisher(String, f"/{robot}/{RELEASE}", topics.RELEASES)
-            self._stops[robot], self._signed[robot] = set(), {}
+            self._stops[robot], self._signed[robot], self._obeyed[robot] = set(), {}, {}
         found, found_s = self._found(named), began_s
         while time.monotonic() - began_s < timeout_s:
             self._look(named)
@@ -86,7 +88,7 @@ class StopCall:
             if (now_found := self._found(named)) != found:
                 found, found_s = now_found, time.monotonic()
             is_settled = time.monotonic() - found_s > DISCOVERED_S
-            if is_settled and all(self._has_obeyed(robot, is_stopped=False) for robot in named):
+            if is_settled and all(self._is_free(robot) for robot in named):
                 break
         return self._split(named, is_stopped=False)
 
@@ -102,8 +104,23 @@ class StopCall:
         ]
 
     def _hear_id(self, robot: str, msg: String) -> None:
-        if msg.data.isascii() and msg.data.isdigit():
-            self._stops[robot].add(int(msg.data))
+        if (said := ObeyedStop.from_msg(msg)) is not None:
+            self._obeyed[robot][said.node, said.listener] = said.stop_ns
+            if said.stop_ns:
+                self._stops[robot].add(said.stop_ns)
+
+    def _is_free(self, robot: str) -> bool:
+        """Whoever speaks for the robot says that it is not stopped, and so does every node that listens to stops.
+
+        A node that this call has only just discovered has said nothing yet: it is waited for.
+        """
+        present = Counter(
+            f"{each.node_namespace.rstrip('/')}/{each.node_name}"
+            for each in self._node.get_publishers_info_by_topic(f"/{robot}/{STOP_ID}")
+        )
+        free = Counter(node for (node, _), stop_ns in self._obeyed[robot].items() if not stop_ns)
+        is_said = all(free[node] >= count for node, count in present.items())
+        return is_said and self._has_obeyed(robot, is_stopped=False)
 
     def _sign(self, robot: str, signs: SignsAs, began_ns: int) -> None:
         """A release for each stop that somebody obeys; what is pressed after this call began stays."""
@@ -111,7 +128,7 @@ class StopCall:
         for stop_ns in sorted(self._stops[robot], reverse=True):
             is_new = began_ns < stop_ns <= time.time_ns()  # one from the future has a wrong clock, not a new stop
             if stop_ns in signed:
-                is_due = now_s - signed[stop_ns] > AGAIN_S and not self._has_obeyed(robot, is_stopped=False)
+                is_due = now_s - signed[stop_ns] > AGAIN_S and not self._is_free(robot)
             else:
                 is_due = not is_new and len(signed) < MOST_RELEASES
             if is_due:
@@ -120,7 +137,11 @@ class StopCall:
 
     def _split(self, robots: Iterable[str], *, is_stopped: bool) -> tuple[list[str], list[str]]:
         known = set(robots)
-        confirmed = sorted(robot for robot in known if self._has_obeyed(robot, is_stopped=is_stopped))
+        confirmed = sorted(
+            robot
+            for robot in known
+            if (self._has_obeyed(robot, is_stopped=True) if is_stopped else self._is_free(robot))
+        )
         return confirmed, sorted(known - set(confirmed))
 
     def _look(self, named: tuple[str, ...]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
+import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
@@ -18,8 +21,28 @@ from opc_ros.ros import topics
 
 STOP = "stop"  # std_msgs/Bool, kept for late comers: true stops; false does nothing
 RELEASE = "release"  # std_msgs/String: a signed statement
-STOP_ID = "stop_id"  # std_msgs/String, kept for late comers: the newest stop that the publisher obeys; empty: none
+STOP_ID = "stop_id"  # std_msgs/String, kept for late joiners: an ObeyedStop
 REFUSALS_EVERY_S = 3.0  # a stranger who shouts fills neither the audit log nor the episodes
+
+
+@dataclass(frozen=True, slots=True)
+class ObeyedStop:
+    """The newest stop that a node obeys, by when it was said; 0 while it obeys none."""
+
+    node: str  # with its namespace
+    listener: str  # tells nodes of one name apart
+    stop_ns: int
+
+    @classmethod
+    def from_msg(cls, msg: String) -> ObeyedStop | None:
+        """What a node said on the topic; None for what no node of ours says."""
+        words = msg.data.split(" ")
+        if len(words) != 3 or not words[0].startswith("/") or not re.fullmatch("[0-9]{1,19}", words[2]):
+            return None
+        return cls(words[0], words[1], int(words[2]))
+
+    def to_msg(self) -> String:
+        return String(data=f"{self.node} {self.listener} {self.stop_ns}")
 
 
 class StopListener:
@@ -49,12 +72,14 @@ class StopListener:
         self._on_refusal = on_refusal
         self._is_own = is_own
         self._refused_s = -REFUSALS_EVERY_S
+        self._name = uuid.uuid4().hex
         self._ids = node.create_publisher(String, STOP_ID, topics.LATEST)
         # In this order, for what came at the same time is dealt with in it.
         self._subscriptions = [
             node.create_subscription(kind, topic, hear, topics.STOPS, callback_group=callback_group)
             for kind, topic, hear in ((Bool, STOP, self._on_stop), (String, RELEASE, self._on_release))
         ]
+        self.tell_id()  # whoever releases waits for those who are there, so all have to say how they stand
 
     def close(self) -> None:
         for subscription in self._subscriptions:
@@ -63,7 +88,8 @@ class StopListener:
 
     def tell_id(self) -> None:
         """Which stop is in force, for whoever wants to release it."""
-        self._ids.publish(String(data="" if self._switch.reason is None else str(self._switch.pressed_ns)))
+        stop_ns = 0 if self._switch.reason is None else self._switch.pressed_ns
+        self._ids.publish(ObeyedStop(self._node.get_fully_qualified_name(), self._name, stop_ns).to_msg())
 
     def refuse(self, reason: str) -> None:
         """Somebody wanted a stop lifted who may not."""

@@ -48,6 +48,7 @@ from opc_ros.policies.candidate import Candidate
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import reading_from_msg
 from opc_ros.ros.permit_messages import permit_to_msg
+from opc_ros.ros.stop_listener import ObeyedStop
 from tests.deployment.lab import SECOND, make_lab
 from tests.faults.mischief import Clocks
 from tests.faults.moving_candidates import make_candidates
@@ -267,6 +268,10 @@ class ArmRig:
         is_guard_well = guard is not None and guard.state in well
         return is_guard_well and runner is not None and runner.state == RobotStatus.IDLE
 
+    def _on_stop_id(self, msg: String) -> None:
+        if (said := ObeyedStop.from_msg(msg)) is not None and said.stop_ns:
+            self._stop_ids.add(said.stop_ns)
+
     def _on_result(self, future: Any) -> None:
         answer = future.result()
         with self._changed:
@@ -298,7 +303,7 @@ class ArmRig:
         hear(RobotStatus, "arm_guard/status", self._on_guard, topics.LATEST)
         hear(RobotStatus, "robot/status", lambda msg: self.statuses.update({RUNNER: msg}), topics.LATEST)
         hear(SafetyEvent, "safety/event", lambda msg: self.events.append((time.monotonic(), msg)), topics.RECORDED)
-        hear(String, "stop_id", lambda msg: self._stop_ids.add(int(msg.data)) if msg.data else None, topics.STOPS)
+        hear(String, "stop_id", self._on_stop_id, topics.STOPS)
         self._client = ActionClient(self.node, RunEpisodes, "run_episodes")
         self._answer = ""
         self._executor = SingleThreadedExecutor(context=self._context)

@@ -12,6 +12,7 @@ from opc_ros.deployment.signing import find_signer, make_person_key
 from opc_ros.deployment.stop_release import sign_release
 from opc_ros.ros import topics
 from opc_ros.ros.stop_call import StopCall
+from opc_ros.ros.stop_listener import ObeyedStop
 
 PERSON = "ada"
 
@@ -37,8 +38,8 @@ class Releaser:
             self._publisher.publish(String(data=sign_release(self._signs, self._robot, stop_ns, time.time_ns())))
 
     def _hear(self, msg: String) -> None:
-        if msg.data:
-            self._ids.add(int(msg.data))
+        if (said := ObeyedStop.from_msg(msg)) is not None and said.stop_ns:
+            self._ids.add(said.stop_ns)
 
 
 def release(robot: str, keys: Path, *, timeout_s: float = 90.0) -> None:

@@ -43,6 +43,7 @@ from opc_ros.deployment.stop_release import sign_release
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.ranking import Ranking
 from opc_ros.ros import topics
+from opc_ros.ros.stop_listener import ObeyedStop
 from tests.deployment.lab import SECOND, publish_ranking, say
 from tests.ros.attack_rig import FAKE, Rig, rewrite_ranking, spoil
 from tests.ros.releasing import Releaser
@@ -428,8 +429,13 @@ def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_e
 def test_a_stop_stays_whatever_strangers_say_and_overheard_releases_lift_nothing_twice(rig: Rig) -> None:
     watcher, keys = rig.watcher, rig.folder / "deployment" / "keys"
     ada = find_signer(keys, keys / "ada.person.pem")
-    signed: dict[str, str] = {}  # stop -> release of it
-    watcher.node.create_subscription(String, "stop_id", lambda msg: signed.setdefault(msg.data, ""), topics.STOPS)
+    signed: dict[int, str] = {}  # stop -> release of it
+
+    def hear_stop(msg: String) -> None:
+        if (said := ObeyedStop.from_msg(msg)) is not None and said.stop_ns:
+            signed.setdefault(said.stop_ns, "")
+
+    watcher.node.create_subscription(String, "stop_id", hear_stop, topics.STOPS)
     stop = watcher.node.create_publisher(Bool, "stop", topics.LATEST)
     releases = watcher.node.create_publisher(String, "release", topics.RELEASES)
     stop.publish(Bool(data=True))
@@ -453,9 +459,9 @@ def test_a_stop_stays_whatever_strangers_say_and_overheard_releases_lift_nothing
     is_refused(lambda: releases.publish(String(data=forged)), "is not signed by ada")
 
     def release_all() -> bool:
-        for stop_id in [each for each in signed if each and not signed[each]]:
-            signed[stop_id] = sign_release(ada, ROBOT, int(stop_id), time.time_ns())
-            releases.publish(String(data=signed[stop_id]))
+        for stop_ns in [each for each in signed if not signed[each]]:
+            signed[stop_ns] = sign_release(ada, ROBOT, stop_ns, time.time_ns())
+            releases.publish(String(data=signed[stop_ns]))
         return watcher.statuses[-1].state == RobotStatus.IDLE
 
     watcher.wait_until(release_all)
