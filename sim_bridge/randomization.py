@@ -24,6 +24,11 @@ class Level(StrEnum):
     HEAVY = "heavy"  # also arm and tray pose, divider, backgrounds
     ROUGH = "rough"  # looks, and what hardware does to image, camera, contact and motion, drawn for training
     PSEUDO_REAL = "pseudo_real"  # also noise, blur, exposure, cables, clutter, friction, mass, latency, gripper play
+    SECOND_PSEUDO_REAL = "second_pseudo_real"  # the same kinds of flaws in another lab
+
+    @property
+    def stands_for_hardware(self) -> bool:
+        return self in (Level.PSEUDO_REAL, Level.SECOND_PSEUDO_REAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,8 @@ def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Vari
         return Variation(**{**_draw_look(objects, rng), **_draw_layout(rng)})
     if level is Level.ROUGH:
         return _draw_rough(objects, rng)
+    if level is Level.SECOND_PSEUDO_REAL:
+        return _draw_second_pseudo_real(objects, rng)
     return _draw_pseudo_real(objects, rng)
 
 
@@ -188,6 +195,41 @@ def _draw_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:
             mass_scale=float(rng.uniform(1.2, 1.9)),
             latency_s=float(rng.uniform(0.03, 0.08)),
             gripper_play_m=float(rng.uniform(0.001, 0.004)),
+        ),
+    )
+
+
+def _draw_second_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:
+    """Another room: darker, lit from the other side, a slippery tray, a sharper and noisier camera, a quicker arm."""
+    exposure = rng.uniform(0.8, 1.25)
+    red, green, blue = exposure * rng.uniform(0.92, 1.08, size=3)
+    drift = rng.uniform(-0.25, 0.25, size=2)
+    return Variation(
+        tray=Surface((0.62, 0.55, 0.45), texture=4),
+        table=Surface((0.45, 0.50, 0.48), texture=13),
+        arm=Surface((0.85, 0.86, 0.90)),
+        objects=tuple(Surface(_draw_rgb(rng, low=0.2)) for _ in range(objects)),
+        light=Light(
+            direction=(-0.6 + drift[0], 0.8 + drift[1], 1.3),
+            rgb=(0.88, 0.94, 1.0),
+            ambient=float(rng.uniform(0.35, 0.45)),
+            diffuse=float(rng.uniform(0.45, 0.7)),
+            specular=0.05,
+        ),
+        tray_offset=_draw_offset(rng, reach_m=0.008, turn_rad=0.04),
+        clutter=tuple(_draw_beside_tray(rng) for _ in range(3)),
+        cables=tuple(_draw_beside_tray(rng) for _ in range(2)),
+        flaws=ImageFlaws(
+            noise=float(rng.uniform(5.0, 9.0)),
+            blur_px_at_472=float(rng.uniform(0.3, 1.2)),
+            gain=(red, green, blue),
+            vignette=0.1,
+        ),
+        touch=Touch(
+            friction=float(rng.uniform(0.5, 0.65)),
+            mass_scale=float(rng.uniform(0.8, 1.3)),
+            latency_s=float(rng.uniform(0.01, 0.05)),
+            gripper_play_m=float(rng.uniform(0.002, 0.005)),
         ),
     )
 

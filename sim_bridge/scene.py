@@ -49,7 +49,7 @@ class Scene:
         self._clear_state: int | None = None
         with silence(), tempfile.TemporaryDirectory(prefix="opc_twin_") as name:
             folder = Path(name)
-            bank = PSEUDO_REAL_BANK if level is Level.PSEUDO_REAL else 0
+            bank = PSEUDO_REAL_BANK if level.stands_for_hardware else 0
             textures = write_textures(folder, first=bank) if level is not Level.NONE else []
             self._painter = Painter(client, textures)
             urdf = folder / "arm.urdf"

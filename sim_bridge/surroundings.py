@@ -62,7 +62,7 @@ class Surroundings:
             ]
         self._clutter: list[int] = []
         self._cables: list[int] = []
-        if level is Level.PSEUDO_REAL:
+        if level.stands_for_hardware:
             self._clutter = [_add_seen_box(stage, half, _AWAY_M) for half in _CLUTTER_HALF_M]
             self._cables = [_add_cable(stage) for _ in range(_CABLES)]
             for body, rgb in zip(self._clutter, _CLUTTER_RGB, strict=True):

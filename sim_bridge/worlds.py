@@ -25,6 +25,21 @@ PSEUDO_REAL = WorldSpec(
     gripper=GripperMount(yaw_offset_rad=0.03, sideways_m=0.003, has_cable=True),
 )
 
+# Kept to judge a score that was chosen elsewhere: no score, weight or rule was chosen with it (decision 14).
+SECOND_PSEUDO_REAL = WorldSpec(
+    name="second_pseudo_real",
+    object_set="sealed",
+    level=Level.SECOND_PSEUDO_REAL,
+    camera=CameraMount(
+        eye_m=(0.055, -0.40, 0.735),
+        target_m=(0.598, -0.004, 0.05),
+        roll_rad=-0.012,
+        view_angle_rad=0.556,
+        distortion=(0.08, -0.02),
+    ),
+    gripper=GripperMount(yaw_offset_rad=-0.025, sideways_m=-0.002, has_cable=True),
+)
+
 WORLDS: dict[str, WorldSpec] = {
     **{name: WorldSpec(name=name, object_set=name) for name in OBJECT_SETS},
     **{
@@ -33,6 +48,7 @@ WORLDS: dict[str, WorldSpec] = {
         for level in (Level.MILD, Level.HEAVY, Level.ROUGH)
     },
     "pseudo_real": PSEUDO_REAL,
+    "second_pseudo_real": SECOND_PSEUDO_REAL,
 }
 
 

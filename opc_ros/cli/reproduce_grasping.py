@@ -68,6 +68,12 @@ def add_parser(experiments: Any) -> None:
     parser.add_argument("--out", type=Path, default=Path("reproduced"), help="where plots go (default reproduced/)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write results and plots into this Markdown page")
     parser.add_argument("--workers", type=whole_number(1), help="processes that play (default: one for each core)")
+    parser.add_argument(
+        "--first-seed",
+        type=whole_number(0),
+        default=500_000,
+        help="seed of the first validation episode (default: 500000, the page's); another gives fresh episodes",
+    )
     parser.add_argument("--only-collect", action="store_true", help="play the validation episodes and stop")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     parser.set_defaults(run=run)
@@ -142,7 +148,7 @@ def _run_world(
     from opc_ros.store import open_store
     from sim_bridge.training.evaluation import TrialPlan, read_outcomes
 
-    sets = plan_sets(name, budget, earlier)
+    sets = plan_sets(name, budget, earlier, first_seed=arguments.first_seed)
     true_success = read_outcomes(candidates, TrialPlan(worlds=(name,)), arguments.outcomes)
     with open_store(store_folder(arguments.data, name), create=True) as store:
         with progress_bar(f"playing in {name}", is_shown=not arguments.json) as report:

@@ -24,6 +24,7 @@ _SCRIPTED: dict[str, tuple[str, ...]] = {
     "train": ("scripted",),
     "test": ("scripted",),
     "pseudo_real": ("weaker", "better"),
+    "second_pseudo_real": ("weaker", "better"),
 }
 
 
@@ -75,10 +76,12 @@ class ValidationSet:
         object.__setattr__(self, "episode_ids", ids)
 
 
-def plan_sets(world: str, budget: Budget, earlier: Sequence[Candidate]) -> tuple[ValidationSet, ...]:
+def plan_sets(
+    world: str, budget: Budget, earlier: Sequence[Candidate], *, first_seed: int = FIRST_SEED
+) -> tuple[ValidationSet, ...]:
     """All validation sets of one world, the one that counts first; every scene is played by one policy only."""
-    scripted = tuple(_scripted_parts(world, budget))
-    learned = tuple(_own_play_parts(world, budget, earlier))
+    scripted = tuple(_scripted_parts(world, budget, first_seed))
+    learned = tuple(_own_play_parts(world, budget, earlier, first_seed))
     sets = [ValidationSet(MIXED, world, (*scripted, *learned)), ValidationSet(SCRIPTED, world, scripted)]
     if learned:
         sets.append(ValidationSet(OWN_PLAY, world, learned))
@@ -86,23 +89,23 @@ def plan_sets(world: str, budget: Budget, earlier: Sequence[Candidate]) -> tuple
         sets += [ValidationSet(part.label, world, (part,)) for part in scripted]
     if world == "train":
         plan = CollectionPlan(world, "mostly_random", IMAGE_SIZE)
-        start = FIRST_SEED + 200_000
+        start = first_seed + 200_000
         seeds = range(start, start + budget.mostly_random)
         sets.append(ValidationSet(MOSTLY_RANDOM, world, (Part(MOSTLY_RANDOM, plan, seeds),)))
     return tuple(sets)
 
 
-def _scripted_parts(world: str, budget: Budget) -> Iterator[Part]:
+def _scripted_parts(world: str, budget: Budget, first_seed: int) -> Iterator[Part]:
     policies = _SCRIPTED[world]
     each = budget.scripted // len(policies)
     for index, policy in enumerate(policies):
-        start = FIRST_SEED + index * 50_000
+        start = first_seed + index * 50_000
         yield Part(policy, CollectionPlan(world, policy, IMAGE_SIZE), range(start, start + each))
 
 
-def _own_play_parts(world: str, budget: Budget, earlier: Sequence[Candidate]) -> Iterator[Part]:
+def _own_play_parts(world: str, budget: Budget, earlier: Sequence[Candidate], first_seed: int) -> Iterator[Part]:
     for index, candidate in enumerate(sorted(earlier, key=lambda found: found.name)):
-        start = FIRST_SEED + 100_000 + index * 1000
+        start = first_seed + 100_000 + index * 1000
         plan = plan_own_play(candidate.folder, world, epsilon=EPSILON)
         yield Part(candidate.name, plan, range(start, start + budget.own_play), is_learned=True)
 

@@ -23,7 +23,7 @@ def migrate_outcomes(folder: Path, renamed: Mapping[str, str]) -> list[Path]:
         old_id = str(header.get("candidate"))
         if header.get("format_version") != 1 or header.get("cem") != _MEASURED_WITH or old_id not in renamed:
             continue
-        trial = Trial(renamed[old_id], str(header["world"]), int(str(header["image_size"])))
+        trial = Trial(renamed[old_id], str(header["world"]), int(str(header["image_size"])), twin_revision=1)
         if (
             header["world_digest"] != _digest_version1(trial.world)
             or header["max_steps"] != trial.header()["max_steps"]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from opc_ros.durable import replace_file
 from opc_ros.errors import EvaluationError
-from sim_bridge.training.true_success import OutcomeFile, Trial, read_outcome_file
+from sim_bridge.training.true_success import TWIN_REVISION, OutcomeFile, Trial, read_outcome_file
 
 SUFFIX = ".parquet"
 Outcomes = dict[int, bool]  # by seed
-_HEADER = ("candidate", "world", "world_digest", "image_size", "max_steps", "format_version")
+_REVISION = "twin_revision"
+_HEADER = ("candidate", "world", "world_digest", "image_size", "max_steps", "format_version", _REVISION)
 _COLUMNS = (*_HEADER, "seed", "is_success")
 
 
@@ -27,7 +29,18 @@ class OutcomeTable:
         self._by_header = _read(path)
 
     def outcomes(self, trial: Trial) -> Outcomes:
-        return self._by_header.get(_key(trial.header()), {})
+        """Of one revision of the twin, never of two: the one that has most of them, of equals the newest."""
+        return self._best(trial)[1]
+
+    def revision(self, trial: Trial) -> int:
+        """Which revision of the twin these outcomes come from; 0 where there are none."""
+        return self._best(trial)[0]
+
+    def _best(self, trial: Trial) -> tuple[int, Outcomes]:
+        newest_first = [dataclasses.replace(trial, twin_revision=number) for number in range(TWIN_REVISION, 0, -1)]
+        found = [(one.twin_revision, self._by_header.get(_key(one.header()), {})) for one in newest_first]
+        revision, outcomes = max(found, key=lambda one: len(one[1]))  # the first of equals
+        return (revision, outcomes) if outcomes else (0, {})
 
 
 def open_outcomes(cache: Path, trial: Trial, table: OutcomeTable | None) -> Outcomes:
@@ -46,7 +59,8 @@ def pack_outcomes(folder: Path, path: Path) -> int:
 
 
 def _key(header: Mapping[str, object]) -> str:
-    return json.dumps({name: header.get(name) for name in _HEADER}, sort_keys=True)
+    """Files and tables of before revisions were counted do not name theirs: it was the first."""
+    return json.dumps({name: header.get(name, 1 if name == _REVISION else None) for name in _HEADER}, sort_keys=True)
 
 
 def _read(path: Path) -> dict[str, Outcomes]:
@@ -54,11 +68,13 @@ def _read(path: Path) -> dict[str, Outcomes]:
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_table(path, columns=list(_COLUMNS)).to_pydict()
+        rows = pq.read_table(path).to_pydict()
     except (OSError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
         raise EvaluationError(f"{path}: cannot be read as a table of outcomes: {reason}") from error
     found: dict[str, Outcomes] = {}
+    if "seed" in rows:
+        rows.setdefault(_REVISION, [1] * len(rows["seed"]))
     if missing := [name for name in _COLUMNS if name not in rows]:
         raise EvaluationError(f"{path}: lacks the column {missing[0]}, expected {', '.join(_COLUMNS)}")
     for values in zip(*(rows[name] for name in _COLUMNS), strict=True):

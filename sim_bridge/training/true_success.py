@@ -16,6 +16,9 @@ from sim_bridge.worlds import find_world
 
 FORMAT_VERSION = 2
 FIRST_SEED = 1_000_000  # far from the seeds that data is collected with
+# Raised whenever the twin's arithmetic changes, if only in the last bit: contacts magnify it. 1: the kinematics before
+# Pinocchio's; 2: since.
+TWIN_REVISION = 2
 
 
 def world_digest(spec: WorldSpec) -> str:
@@ -32,6 +35,7 @@ class Trial:
     candidate_id: str
     world: str
     image_size: int  # of the twin's images
+    twin_revision: int = TWIN_REVISION
 
     def header(self) -> dict[str, object]:
         """All that changes an outcome; the world's description included, so that an edited world is another one."""
@@ -42,6 +46,7 @@ class Trial:
             "world_digest": world_digest(find_world(self.world)),
             "image_size": self.image_size,
             "max_steps": MAX_STEPS,
+            "twin_revision": self.twin_revision,
         }
 
     @property

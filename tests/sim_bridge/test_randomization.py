@@ -31,6 +31,7 @@ def varied_fields(level: Level) -> set[str]:
         (Level.HEAVY, LOOK | LAYOUT),
         (Level.ROUGH, LOOK | {"home_offset", "tray_offset", "flaws", "touch", "camera_shift"}),
         (Level.PSEUDO_REAL, LOOK | HARDWARE | {"tray_offset"}),
+        (Level.SECOND_PSEUDO_REAL, LOOK | HARDWARE | {"tray_offset"}),
     ],
 )
 def test_a_level_varies_exactly_its_own(level: Level, expected: set[str]) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from opc_ros.errors import ConfigError, EvaluationError
@@ -129,6 +131,28 @@ def test_packed_outcomes_are_those_of_the_files_and_later_ones_are_merged_in(
     assert OutcomeTable(table).outcomes(TRIAL) == {1: True}
     known = read_outcomes([candidate], plan, table)[candidate.id, "train"]
     assert (known.successes, known.episodes) == (2, 3)
+
+
+def test_outcomes_of_two_revisions_of_the_twin_are_never_mixed(tmp_path: Path) -> None:
+    table = tmp_path / "outcomes.parquet"
+    before = dataclasses.replace(TRIAL, twin_revision=1)
+    OutcomeFile(tmp_path / "before", before).append({1: False, 2: False})
+    pack_outcomes(tmp_path / "before", table)
+    OutcomeFile(tmp_path / "after", TRIAL).append({1: True})
+    pack_outcomes(tmp_path / "after", table)
+    assert (OutcomeTable(table).revision(TRIAL), OutcomeTable(table).outcomes(TRIAL)) == (1, {1: False, 2: False})
+    OutcomeFile(tmp_path / "after", TRIAL).append({3: True})
+    pack_outcomes(tmp_path / "after", table)
+    assert (OutcomeTable(table).revision(TRIAL), OutcomeTable(table).outcomes(TRIAL)) == (2, {1: True, 3: True})
+    assert OutcomeTable(table).revision(Trial("cd" * 32, "train", 32)) == 0
+
+
+def test_a_table_that_names_no_revision_is_of_the_first(tmp_path: Path) -> None:
+    table = tmp_path / "outcomes.parquet"
+    OutcomeFile(tmp_path / "files", dataclasses.replace(TRIAL, twin_revision=1)).append({1: True})
+    pack_outcomes(tmp_path / "files", table)
+    pq.write_table(pq.read_table(table).drop_columns(["twin_revision"]), table)
+    assert OutcomeTable(table).revision(TRIAL) == 1
 
 
 def test_a_packed_table_is_only_read_and_a_damaged_one_refused(candidate: Candidate, tmp_path: Path) -> None:
