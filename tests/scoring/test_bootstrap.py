@@ -8,6 +8,7 @@ from opc_ros.scoring import (
     compute_metric,
     draw_resamples,
     opc,
+    ranking_metric_names,
     score_bias,
     score_intervals,
     soft_opc,
@@ -15,7 +16,7 @@ from opc_ros.scoring import (
 )
 from opc_ros.scoring import bootstrap as bootstrap_module
 
-METRICS: tuple[str, ...] = ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
+METRICS = ranking_metric_names()
 
 
 def make_set(

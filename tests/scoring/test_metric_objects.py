@@ -52,7 +52,10 @@ def test_a_metric_bears_the_name_of_its_file_and_says_what_it_is() -> None:
         low, high = metric.bounds
         score = metric.score(Answers(Q, LENGTHS, SUCCESS, q_greedy=Q + 0.1), prior=1.0)
         assert low <= score <= high
-    assert ranking_metric_names() == ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
+    assert set(ranking_metric_names()) == {
+        *("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread"),
+        *("soft_opc_on_ranks", "opc_by_episode", "weighted_auc", "episode_auc", "auc_by_step"),
+    }
     assert [find_metric(name).direction for name in ("opc", "td_error")] == ["higher is better", "lower is better"]
 
 
@@ -78,7 +81,7 @@ def test_a_new_metric_is_one_file_and_can_rank_at_once(capsys: pytest.CaptureFix
 
 
 def test_what_cannot_order_is_refused_by_name() -> None:
-    with pytest.raises(ScoreError, match=r"metric is 'td_error', expected one of opc, soft_opc"):
+    with pytest.raises(ScoreError, match=r"metric is 'td_error', expected one of .*opc, .*soft_opc"):
         find_ranking_metric("td_error")
     with pytest.raises(ScoreError, match=r"metric is 'softopc', expected one of .*td_error"):
         find_metric("softopc")

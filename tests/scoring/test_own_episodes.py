@@ -8,7 +8,7 @@ import pytest
 
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.ranking import rank_candidates
-from opc_ros.scoring import compute_metric
+from opc_ros.scoring import compute_metric, ranking_metric_names
 from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples
 from opc_ros.scoring.own_episodes import LEAST_LEFT, find_own_episodes, find_too_few
 from opc_ros.scoring.q_cache import EpisodeFacts
@@ -16,7 +16,7 @@ from opc_ros.scoring.reweighting import Reweighter
 from tests.policies.making import make_candidate
 
 SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
-METRICS = ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
+METRICS = ranking_metric_names()
 
 
 def facts_of(*policies: str) -> list[EpisodeFacts]:
