@@ -210,7 +210,7 @@ def test_uncertainty_refuses_what_it_cannot_use() -> None:
         bootstrap_scores([q, [1, 1, np.nan]], lengths, success, rng=rng)
     with pytest.raises(errors.LengthMismatch, match="q of candidate 1 has shape"):
         bootstrap_scores([q, q[:2]], lengths, success, rng=rng)
-    with pytest.raises(errors.ScoreError, match="metric is 'auc', expected one of opc, soft_opc"):
+    with pytest.raises(errors.ScoreError, match=r"metric is 'auc', expected one of .*opc, .*soft_opc"):
         bootstrap_scores([q], lengths, success, metric="auc", rng=rng)  # type: ignore[arg-type]
     with pytest.raises(errors.ScoreError, match="no candidate"):
         bootstrap_scores([], lengths, success, rng=rng)

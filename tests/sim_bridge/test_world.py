@@ -108,5 +108,5 @@ def test_a_closed_world_says_so() -> None:
 
 
 def test_an_unknown_world_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"'mars': expected one of train, test, held_out, bars, train_mild"):
+    with pytest.raises(ConfigError, match=r"'mars': expected one of train, test, held_out, sealed, bars, train_mild"):
         find_world("mars")
