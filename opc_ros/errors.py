@@ -17,7 +17,8 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     ├── StoreError                 the validation store
     │   ├── EpisodeNotFound
     │   ├── EpisodeDamaged         bytes that are not what was committed
-    │   └── SnapshotNotFound
+    │   ├── SnapshotNotFound
+    │   └── BlobNotFound           no such file or object
     ├── CandidateError             a candidate's folder, manifest, artifact or output
     │   └── ThoughtTooLong         no action within the deadline
     ├── ScoreError                 data that no score can be computed from
@@ -106,6 +107,10 @@ class EpisodeDamaged(StoreError):
 
 class SnapshotNotFound(StoreError):
     """No such snapshot or tag."""
+
+
+class BlobNotFound(StoreError):
+    """No such file or object."""
 
 
 class CandidateError(OpcError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from opc_ros.cli import store_browse, store_exchange, store_pin, store_replay, store_upkeep
+from opc_ros.cli import store_browse, store_copies, store_exchange, store_pin, store_replay, store_room, store_upkeep
 
 EXAMPLES = """examples:
   opc store list --store /data/store --robot arm1 --since 2026-11-01
@@ -13,6 +13,7 @@ EXAMPLES = """examples:
   opc store snapshot --tag week-46 --object-set cups
   opc store verify
   opc store recover
+  opc store backup /backups/store
   opc store export --snapshot week-46 /data/lerobot/week-46
   opc store import old.mcap --mapping mapping.yaml"""
 
@@ -26,5 +27,5 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parts = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (store_browse, store_replay, store_upkeep, store_pin, store_exchange):
+    for module in (store_browse, store_replay, store_upkeep, store_room, store_pin, store_copies, store_exchange):
         module.add_parsers(parts)

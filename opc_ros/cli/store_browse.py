@@ -103,7 +103,11 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_stats(arguments: argparse.Namespace) -> int:
+    from opc_ros.store.quota import warnings
+
     store = open_existing(arguments)
+    for line in warnings(store):
+        print(f"opc: {line}", file=sys.stderr)
     stats = store.statistics(read_selection(arguments))
     damaged: list[StoreError] = [*store.damage()]
     groups = {

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from opc_ros.cli.argument_types import some_text
 from opc_ros.cli.store_arguments import Verbs, add_selection, add_verb, open_existing, read_selection
+from opc_ros.cli.store_copies import restore_backup
 
 Said = Literal["success", "failure", "none", "excluded"]
 _WORDS: Mapping[str, Said] = {"success": "success", "failure": "failure", "unlabelled": "none", "excluded": "excluded"}
@@ -28,6 +29,7 @@ EXCLUDE_EXAMPLES = """examples:
   opc store show arm1-000123            # its label's history, with reasons
   opc store restore arm1-000123 --reason "only the light had changed"
 
+`opc store restore --from BACKUP` is another thing: it brings a whole backup back, see `opc store backup --help`.
 Nothing is deleted. Snapshots taken from now on leave an excluded episode out; earlier ones stay as they are."""
 
 SNAPSHOT_EXAMPLES = """examples:
@@ -49,11 +51,13 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
     for name, purpose in (
         ("exclude", "keep episodes out of snapshots, with a reason"),
-        ("restore", "take excluded episodes back with the labels they had"),
+        ("restore", "take excluded episodes back with the labels they had, or a whole backup"),
     ):
         parser = add_verb(verbs, name, help=purpose, examples=EXCLUDE_EXAMPLES)
-        parser.add_argument("episodes", nargs="+", metavar="episode")
-        parser.add_argument("--reason", type=some_text, required=True)
+        parser.add_argument("episodes", nargs="+" if name == "exclude" else "*", metavar="episode")
+        parser.add_argument("--reason", type=some_text, required=name == "exclude")
+        if name == "restore":
+            parser.add_argument("--from", dest="backup", metavar="BACKUP", help="bring a whole backup back instead")
         _add_person(parser)
         parser.set_defaults(run=run_exclude, is_excluding=name == "exclude")
 
@@ -94,8 +98,13 @@ def run_label(arguments: argparse.Namespace) -> int:
 
 
 def run_exclude(arguments: argparse.Namespace) -> int:
+    from opc_ros.errors import StoreError
     from opc_ros.store.exclusion import exclude_episode, label_before_exclusion, restore_episode
 
+    if not arguments.is_excluding and arguments.backup is not None:
+        return restore_backup(arguments)
+    if not arguments.episodes or not arguments.reason:
+        raise StoreError("restore: names no episode or no --reason; `--from BACKUP` brings a whole backup back")
     store = open_existing(arguments)
     done = []
     for episode_id in arguments.episodes:

@@ -76,11 +76,15 @@ def list_quarantine(layout: StoreLayout) -> tuple[list[Quarantined], list[StoreE
             if not name.endswith(JSON) or name.endswith(f".sidecar{JSON}"):
                 continue
             try:
-                body = read_document(path, "quarantine")
-                entries.append(parse_config(body, Quarantined, where=str(path), error=StoreError))
+                entries.append(read_quarantined(path))
             except StoreError as error:
                 errors.append(error)
     return entries, errors
+
+
+def read_quarantined(path: Path) -> Quarantined:
+    """One reason."""
+    return parse_config(read_document(path, "quarantine"), Quarantined, where=str(path), error=StoreError)
 
 
 def _suffix(path: Path) -> str:

@@ -69,6 +69,10 @@ class GroupedEntries(Sequence[SnapshotEntry]):
         number = int(np.searchsorted(self._ends, position, side="right"))
         return self._entries_of(number)[position - int(self._ends[number] - self._groups[number].episodes)]
 
+    @property
+    def part_digests(self) -> set[str]:
+        return {group.digest for group in self._groups}
+
     def _entries_of(self, number: int) -> list[SnapshotEntry]:
         if self._read is None or self._read[0] != number:
             group = self._groups[number]
@@ -218,6 +222,12 @@ def read_snapshot(layout: StoreLayout, snapshot_id: str) -> Snapshot:
     if found != snapshot_id:
         raise StoreError(f"snapshot {snapshot_id}: its file has sha256 {found}, so it was changed or damaged")
     return _decode(layout, snapshot_id, data)
+
+
+def part_digests(layout: StoreLayout, snapshot_id: str) -> set[str]:
+    """Which parts a snapshot lists."""
+    entries = read_snapshot(layout, snapshot_id).entries
+    return entries.part_digests if isinstance(entries, GroupedEntries) else set()
 
 
 def resolve(layout: StoreLayout, ref: str) -> str:

@@ -178,3 +178,33 @@ def test_excluding_needs_a_reason(opc: Run, capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit):
         opc("exclude", "a", "--reason", " ")
     assert "--reason" in capsys.readouterr().err
+
+
+def test_backup_and_restore_speak_of_what_they_read_back(opc: Run, store: Store, tmp_path: Path) -> None:
+    backup = str(tmp_path / "backup")
+    assert "read back 3 episodes" in opc("backup", backup)
+    assert parsed(opc("backup", backup, "--json"))["kept"] == 3
+    store.file_of("a").unlink()
+    store.layout.sidecar(store.locate("a")).unlink()
+    assert "copied 1 episodes" in opc("restore", "--from", backup)
+    assert "all as committed" in opc("verify")
+    assert "names no episode" in opc("restore", expected=1)
+
+
+def test_sync_reports_what_conflicts(opc: Run, store: Store, tmp_path: Path) -> None:
+    other = open_store(tmp_path / "other", create=True)
+    other.append(make_episode("a", image_size=32))
+    assert "another episode has this id" in opc("sync", str(store.path), str(other.path), expected=1)
+    assert sorted(other.episode_ids()) == ["a", "b", "c"]
+
+
+def test_quota_warns_in_stats_and_gc_tells_what_would_go(
+    opc: Run, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "no quota is set" in opc("quota")
+    assert "of 1e+03 GB (0%)" in opc("quota", "--limit", "1T")
+    assert main(["store", "quota", "--store", str(store.path), "--robot", "left", "--limit", "1K"]) == 1
+    assert "robot left" in capsys.readouterr().out
+    assert main(["store", "stats", "--store", str(store.path)]) == 0
+    assert "quota: robot left" in capsys.readouterr().err
+    assert "would remove 0.0 MB" in opc("gc", "--trial", "--quarantine-older-than", "30")
