@@ -1,0 +1,104 @@
+"""What candidates would have done in recorded states, searched once for each candidate and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from opc_ros.durable import replace_file
+from opc_ros.episode import Episode
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.loading import load_q_function
+from opc_ros.policies.policy import load_policy, seed_of_recorded
+from opc_ros.policies.q_function import FactoredQFunction, Observations, resize_image
+from opc_ros.progress import Report, ignore_progress
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStates:
+    """Steps of some episodes, one episode behind the other."""
+
+    episodes: tuple[Episode, ...]
+    seen: Observations  # (M, ...)
+    actions: np.ndarray  # (M, 8), as recorded
+    lengths: np.ndarray  # (E,)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(episode.id for episode in self.episodes).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyChoices:
+    """Of every candidate in every state."""
+
+    actions: np.ndarray  # (C, M, 8)
+    q: np.ndarray  # (C, M), what the candidate thinks of its own action
+    others: np.ndarray  # (C, M), what the other candidates think of it on average, each in its own ranks from 0 to 1
+
+
+def gather_states(episodes: Sequence[Episode], image_size: tuple[int, int]) -> RecordedStates:
+    images = [resize_image(step.frame.decode(), image_size) for episode in episodes for step in episode.steps]
+    return RecordedStates(
+        episodes=tuple(episodes),
+        seen=Observations(images=np.stack(images), tools=np.concatenate([e.states() for e in episodes])),
+        actions=np.concatenate([episode.actions() for episode in episodes]),
+        lengths=np.array([len(episode.steps) for episode in episodes]),
+    )
+
+
+def find_greedy(
+    candidates: Sequence[Candidate], states: RecordedStates, folder: Path, *, report: Report = ignore_progress
+) -> GreedyChoices:
+    """Search what the folder lacks; an interrupted call goes on at the candidate it was at."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for done, candidate in enumerate(candidates, start=1):
+        path = folder / f"{candidate.id[:16]}-{states.digest}.npy"
+        if not path.exists():
+            replace_file(path, _to_bytes(_search(candidate, states)))
+        found.append(np.load(path))
+        report(done, len(candidates), candidate.name)
+    both = np.stack(found)
+    actions = both[:, :, :-1]
+    return GreedyChoices(actions, both[:, :, -1], _ask_others(candidates, states, actions))
+
+
+def _search(candidate: Candidate, states: RecordedStates) -> np.ndarray:
+    """Actions and their Q side by side, (M, 9)."""
+    policy = load_policy(candidate, device="cpu")
+    rows, start = [], 0
+    for episode, length in zip(states.episodes, states.lengths.tolist(), strict=True):
+        seed = seed_of_recorded(episode.id, episode.seed)
+        actions, values = policy.decide_each(states.seen.rows(start, start + length), seed=seed)
+        rows.append(np.column_stack([actions, values]))
+        start += length
+    policy.close()
+    return np.concatenate(rows).astype(np.float32)
+
+
+def _ask_others(candidates: Sequence[Candidate], states: RecordedStates, actions: np.ndarray) -> np.ndarray:
+    """Mean rank (C, M) that others give to each candidate's action among all candidates' actions in that state."""
+    count = len(candidates)
+    total = np.zeros(actions.shape[:2])
+    by_state = np.ascontiguousarray(actions.transpose(1, 0, 2)).reshape(-1, actions.shape[2])  # (M * C, 8)
+    for judge, candidate in enumerate(candidates):
+        q_function = load_q_function(candidate, device="cpu")
+        assert isinstance(q_function, FactoredQFunction)
+        values = q_function.head(q_function.encode(states.seen), by_state).reshape(-1, count).T  # (C, M)
+        ranks = values.argsort(axis=0).argsort(axis=0) / (count - 1)
+        ranks[judge] = 0.0
+        total += ranks
+    return np.asarray(total / (count - 1))
+
+
+def _to_bytes(array: np.ndarray) -> bytes:
+    import io
+
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
