@@ -24,7 +24,12 @@ def add_verb(verbs: Verbs[argparse.ArgumentParser], name: str, *, help: str, exa
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
+    parser.add_argument(
+        "--store",
+        type=Path,
+        default=Path("store"),
+        help="validation store: a folder or s3://bucket/name (default: ./store)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

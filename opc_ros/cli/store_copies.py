@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SYNC_EXAMPLES = """examples:
   opc store sync /data/arm1 /lab/store          # a robot's episodes into the lab's store
+  opc store sync store s3://bucket/lab          # credentials from the environment: AWS_ACCESS_KEY_ID, ...
 
 The second gets every episode, label, snapshot and tag of the first that it lacks, each byte checked on the way.
 Nothing is removed and nothing but tags overwritten; what differs under one name is reported, and stays as it is. Break
@@ -31,12 +32,12 @@ into a new folder, or into a store that lost files, where it brings back what is
 
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     sync = add_verb(verbs, "sync", help="bring what one store has and another lacks over", examples=SYNC_EXAMPLES)
-    sync.add_argument("source", help="a store's folder")
+    sync.add_argument("source", help="a store: folder or s3://bucket/name")
     sync.add_argument("target", help="another; made where there is none")
     sync.set_defaults(run=run_sync)
 
     backup = add_verb(verbs, "backup", help="copy a store and verify the copy", examples=BACKUP_EXAMPLES)
-    backup.add_argument("target", help="the copy's folder")
+    backup.add_argument("target", help="folder or s3://bucket/name")
     backup.set_defaults(run=run_backup)
 
 

@@ -35,7 +35,7 @@ def copy_and_verify(source: Path | str, target: Path | str, *, report: Report = 
 
 def sync_stores(source: Path | str, target: Path | str, *, report: Report = ignore_progress) -> SyncResult:
     """Bring everything that the target lacks over from the source; the target is made where there is none."""
-    here, there = find_blobs(source), find_blobs(target)
+    here, there = find_blobs(source), find_blobs(target, is_target=True)
     if here.name == there.name:
         raise StoreError(f"{here.name}: is both source and target, expected two stores")
     if here.head(MARKER) is None:

@@ -218,7 +218,8 @@ class _Refreshing:
         sidecars, files = _scan(self._layout.home_folder(home))
         for episode_id, (changed_ns, node) in sidecars.items():
             index = known.get(episode_id)
-            if before is not None and index is not None and episode_id in files:
+            is_there = episode_id in files or not self._layout.has_files
+            if before is not None and index is not None and is_there:
                 row = before.rows[index]
                 if row["sidecar_ns"] == changed_ns and row["sidecar_node"] == node:
                     builder.keep(index)

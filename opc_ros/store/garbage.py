@@ -32,6 +32,7 @@ def collect_garbage(
     store: Store, *, quarantine_older_than_days: float | None = None, is_trial: bool = False
 ) -> Garbage:
     """Remove it, or with `is_trial` only tell; quarantine only where an age is given."""
+    store = store.writable
     found = Garbage()
     try:
         if quarantine_older_than_days is not None:

@@ -47,17 +47,21 @@ def append_label(
 ) -> int:
     """Write the next revision; of two processes labelling at once, each gets a number of its own."""
     make_folder(layout.label_folder(place.home))
-    revision = max((file.revision for file in _files_of(layout, place)), default=0)
+    revision = max(taken_revisions(layout, place), default=0)
     while True:
         revision += 1
         entry = LabelRevision(place.episode_id, revision, label, now_ns, note, signature)
-        content = {name: value for name, value in asdict(entry).items() if name != "signature" or value}
-        if create_file(_path(layout, place, revision), encode_document("label", content)):
+        if create_file(revision_path(layout, place, revision), encode_revision(entry)):
             return revision
 
 
+def encode_revision(entry: LabelRevision) -> bytes:
+    content = {name: value for name, value in asdict(entry).items() if name != "signature" or value}
+    return encode_document("label", content)
+
+
 def read_revision(layout: StoreLayout, place: Place, revision: int) -> LabelRevision:
-    path = _path(layout, place, revision)
+    path = revision_path(layout, place, revision)
     return read_label(path if path.exists() else _older_path(layout, place, revision), place.episode_id, revision)
 
 
@@ -74,6 +78,11 @@ def read_label(path: Path, episode_id: str, revision: int) -> LabelRevision:
 def revisions(layout: StoreLayout, place: Place) -> list[int]:
     """Numbers of the relabellings that are not set aside, oldest first."""
     return sorted({file.revision for file in _files_of(layout, place) if not file.is_damaged})
+
+
+def taken_revisions(layout: StoreLayout, place: Place) -> Iterator[int]:
+    """Every number that was ever given, also to what is set aside."""
+    return (file.revision for file in _files_of(layout, place))
 
 
 def has_labels(layout: StoreLayout, place: Place) -> bool:
@@ -113,7 +122,7 @@ def _files_of(layout: StoreLayout, place: Place) -> Iterator[LabelFile]:
             yield file
 
 
-def _path(layout: StoreLayout, place: Place, revision: int) -> Path:
+def revision_path(layout: StoreLayout, place: Place, revision: int) -> Path:
     return layout.label_folder(place.home) / f"{place.episode_id}.{revision}{JSON}"
 
 

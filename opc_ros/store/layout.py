@@ -49,6 +49,7 @@ class StoreLayout:
     """Paths below one store's root."""
 
     root: Path
+    has_files: bool = True  # False: a mirror of a bucket, where the episode files are
 
     @property
     def marker(self) -> Path:

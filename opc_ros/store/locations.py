@@ -1,15 +1,19 @@
-"""Where stores lie."""
+"""Where stores lie: in a folder, or below a name in a bucket (`s3://bucket/lab`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from opc_ros.errors import StoreError
 from opc_ros.store.blobs import Blobs, FolderBlobs
+from opc_ros.store.object_blobs import is_bucket, open_bucket
+from opc_ros.store.store_sync import MARKER
 
 
-def find_blobs(location: Path | str) -> Blobs:
-    """The bytes of a store."""
-    if str(location).startswith("s3:/"):
-        raise StoreError(f"{location}: a store lies in a folder, buckets are not supported")
-    return FolderBlobs(Path(location).expanduser().absolute())
+def find_blobs(location: Path | str, *, is_target: bool = False) -> Blobs:
+    """The bytes of a store, or of a place that becomes one."""
+    if not is_bucket(location):
+        return FolderBlobs(Path(location).expanduser().absolute())
+    bucket = open_bucket(location)
+    if is_target and bucket.head(MARKER) is None:
+        bucket.refuse_without_conditions()
+    return bucket

@@ -68,7 +68,7 @@ def write_quota(store: Store, quota: Quota) -> None:
 
 def measure_usage(store: Store) -> list[Usage]:
     """Every limit with what is used of it, by the catalogue's counts."""
-    quota = read_quota(store)
+    quota = read_quota(store) if store.layout.has_files else Quota()
     if not quota.total_bytes and not quota.robots:
         return []
     statistics = store.statistics()
@@ -87,4 +87,6 @@ def warnings(store: Store) -> list[str]:
 
 
 def _path(store: Store) -> Path:
+    if not store.layout.has_files:
+        raise StoreError(f"{store.path}: a bucket's quota is set with whoever provides it")
     return store.path / NAME

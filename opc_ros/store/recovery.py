@@ -44,6 +44,7 @@ def recover(
     `is_quick` trusts committed files of the right size instead of hashing each. `settle_s` is how long a file must
     stay unchanged before it counts as abandoned, where the file system cannot tell whether its writer lives.
     """
+    store = store.writable
     done = Recovery()
     refused: OSError | None = None
     try:

@@ -50,6 +50,8 @@ def read_sidecar(layout: StoreLayout, place: Place) -> Sidecar:
 def read_committed(layout: StoreLayout, place: Place) -> Sidecar:
     """Also see that the file is there in its full length: cheap, and it keeps broken episodes out of snapshots."""
     sidecar = read_sidecar(layout, place)
+    if not layout.has_files:
+        return sidecar
     path = layout.file(place)
     try:
         size = path.stat().st_size

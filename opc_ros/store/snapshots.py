@@ -161,7 +161,7 @@ def take_snapshot(layout: StoreLayout, catalogue: Catalogue, selection: Selectio
             break
     else:
         raise StoreError(f"snapshot: the store changed under each of {_MOST_TRIES} attempts; take it again")
-    path = _path(layout, composed.id)
+    path = snapshot_path(layout, composed.id)
     if not create_file(path, composed.document) and path.read_bytes() != composed.document:
         replace_file(path, composed.document)
     return _to_snapshot(layout, composed.id, composed.groups)
@@ -211,7 +211,7 @@ def read_tag(layout: StoreLayout, tag: str) -> str:
 
 def read_snapshot(layout: StoreLayout, snapshot_id: str) -> Snapshot:
     """Read one snapshot by its whole digest, and check that its bytes still have it."""
-    path = _path(layout, snapshot_id)
+    path = snapshot_path(layout, snapshot_id)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -253,7 +253,7 @@ def tag_names(layout: StoreLayout) -> list[str]:
     return names_in(layout.tags)
 
 
-def _path(layout: StoreLayout, snapshot_id: str) -> Path:
+def snapshot_path(layout: StoreLayout, snapshot_id: str) -> Path:
     return layout.snapshots / f"{snapshot_id}{JSON}"
 
 

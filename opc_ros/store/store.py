@@ -22,6 +22,7 @@ from opc_ros.store.catalogue import Catalogue
 from opc_ros.store.catalogue_index import FolderFacts
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
 from opc_ros.store.layout import Place, StoreLayout
+from opc_ros.store.object_blobs import is_bucket
 from opc_ros.store.paging import may_match, read_page
 from opc_ros.store.quarantine import Quarantined, list_quarantine
 from opc_ros.store.records import CommittedEpisode
@@ -37,7 +38,11 @@ READ_AHEAD = 2  # episodes
 
 
 def open_store(path: Path | str, *, create: bool = False, now: Callable[[], int] = time.time_ns) -> Store:
-    """Open a store's folder; with `create`, make one where there is none yet."""
+    """Open a store's folder, or `s3://bucket/name`; with `create`, make one where there is none yet."""
+    if is_bucket(path):
+        from opc_ros.store.bucket_store import open_bucket_store
+
+        return open_bucket_store(path, create=create, now=now)
     layout = StoreLayout(Path(path).expanduser().absolute())
     try:
         if create and not layout.marker.exists():
@@ -79,6 +84,10 @@ class Store:
     @property
     def layout(self) -> StoreLayout:
         return self._layout
+
+    @property
+    def writable(self) -> Store:  # where writers of this machine leave their files
+        return self
 
     @property
     def now(self) -> Callable[[], int]:
@@ -219,7 +228,7 @@ class Store:
         return _to_episode(self._read_file(place, entry.file_sha256), label)
 
     def read_snapshot(self, snapshot: Snapshot) -> Iterator[Episode]:
-        """All episodes of a snapshot in canonical order; the first that cannot be read raises."""
+        """All in canonical order; the first that cannot be read raises."""
         for _, episode in self.read_each(snapshot.entries):
             if isinstance(episode, StoreError):
                 raise episode
@@ -271,14 +280,18 @@ class Store:
             raise EpisodeNotFound(f"episode {episode_id}: not in {self.path}")
         return place
 
+    def look_at_everything(self) -> list[str]:
+        """Before a verification: forget what earlier looks found; one line for each thing amiss."""
+        return []
+
     def _find_committed(self, episode_id: str) -> Place | None:
         return self._catalogue.locate(episode_id, is_fresh=False)
 
     def _tell_damage(self, facts: FolderFacts, on_damage: Callable[[EpisodeDamaged], None] | None) -> None:
-        for complaint in self._catalogue.segment(facts).damaged.values():
+        for complaint in map(EpisodeDamaged, self._catalogue.segment(facts).damaged.values()):
             if on_damage is None:
-                raise EpisodeDamaged(complaint)
-            on_damage(EpisodeDamaged(complaint))
+                raise complaint
+            on_damage(complaint)
 
     def _try_entry(self, entry: SnapshotEntry) -> Episode | StoreError:
         try:
@@ -292,20 +305,26 @@ class Store:
         return read_sidecar(self._layout, place).label
 
     def _read_file(self, place: Place, file_sha256: str) -> WholeEpisode:
-        path, episode_id = self._layout.file(place), place.episode_id
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            raise EpisodeDamaged(f"episode {episode_id}: its file {path} is gone") from None
-        except OSError as error:
-            raise EpisodeDamaged(f"episode {episode_id}: {path}: {error.strerror or error}") from error
-        found = hashlib.sha256(data).hexdigest()
-        if found != file_sha256:
-            raise EpisodeDamaged(f"episode {episode_id}: {path} has sha256 {found}, committed was {file_sha256}")
-        whole = read_whole(data, where=f"episode {episode_id}", are_crcs_checked=False)
-        if (whole.header.robot, whole.header.id) != (place.robot, episode_id):
-            raise EpisodeDamaged(f"episode {episode_id}: {path} holds episode {whole.header.id}")
+        data, where = self._read_checked(place, file_sha256), f"episode {place.episode_id}"
+        whole = read_whole(data, where=where, are_crcs_checked=False)
+        if (whole.header.robot, whole.header.id) != (place.robot, place.episode_id):
+            raise EpisodeDamaged(f"{where}: {self._layout.file(place)} holds episode {whole.header.id}")
         return whole
+
+    def _read_checked(self, place: Place, file_sha256: str) -> bytes:
+        data = self._read_bytes(place)
+        if (found := hashlib.sha256(data).hexdigest()) != file_sha256:
+            told = f"{self._layout.file(place)} has sha256 {found}, committed was {file_sha256}"
+            raise EpisodeDamaged(f"episode {place.episode_id}: {told}")
+        return data
+
+    def _read_bytes(self, place: Place) -> bytes:
+        path = self._layout.file(place)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            why = "is gone" if isinstance(error, FileNotFoundError) else error.strerror or error
+            raise EpisodeDamaged(f"episode {place.episode_id}: its file {path} {why}") from error
 
 
 def _create(layout: StoreLayout) -> None:

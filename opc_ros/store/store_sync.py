@@ -83,7 +83,7 @@ class _Sync:
                 self._compare(blobs, there, key)
         before = self._done.episodes
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            copies = pool.map(lambda key: self._try_episode(key, key_of_file(key) in blobs), missing)
+            copies = pool.map(self._try_episode, missing)
             for number, copied in enumerate(copies):
                 self._note(copied)
                 self._report(number + 1, len(missing), folder)
@@ -96,40 +96,16 @@ class _Sync:
         same = key in there and blobs[key].size == there[key].size
         if same and (file not in blobs or file not in there or blobs[file].size == there[file].size):
             return
-        ours, its = (_committed_digest(side.get(key), key) for side in (self._source, self._target))
+        ours, its = (committed_digest(side.get(key), key) for side in (self._source, self._target))
         if ours != its:
             self._done.conflicts.append(f"{key}: another episode has this id in {self._target.name}")
 
-    def _try_episode(self, key: str, has_file: bool) -> int | str:
+    def _try_episode(self, key: str) -> int | str:
         """Bytes copied, or a complaint."""
         try:
-            return self._copy_episode(key, has_file)
+            return copy_episode(self._source, self._target, key)
         except (EpisodeDamaged, BlobNotFound) as error:
             return str(error)
-
-    def _copy_episode(self, key: str, has_file: bool) -> int:
-        sidecar = self._source.get(key)
-        digest = _committed_digest(sidecar, key)
-        copied = len(sidecar)
-        if has_file:
-            data = self._source.get(key_of_file(key))
-            if hashlib.sha256(data).hexdigest() != digest:
-                raise EpisodeDamaged(f"{key_of_file(key)}: in {self._source.name} it is not what was committed")
-            if not self._target.put_if_absent(key_of_file(key), data):
-                there = self._target.get(key_of_file(key))
-                if hashlib.sha256(there).hexdigest() != digest:
-                    raise EpisodeDamaged(f"{key_of_file(key)}: {self._target.name} has another file of this name")
-            copied += len(data)
-        elif not self._is_packed(key, digest):
-            raise EpisodeDamaged(f"{key}: in {self._source.name} its file is gone")
-        if not self._target.put_if_absent(key, sidecar):
-            its = _committed_digest(self._target.get(key), key)
-            if its != digest:
-                raise EpisodeDamaged(f"{key}: another episode has this id in {self._target.name}")
-        return copied
-
-    def _is_packed(self, key: str, digest: str) -> bool:
-        return False
 
     def _copy_named(self, prefix: str, *, but: str = "") -> None:
         """What is small, sealed or named by its digest; an index goes after what it lists, by its ending."""
@@ -178,6 +154,25 @@ class _Sync:
             self._done.bytes_copied += copied
 
 
+def copy_episode(source: Blobs, target: Blobs, key: str) -> int:
+    """Copy an episode's file and then the sidecar of this key, which commits it; gives the bytes.
+
+    Either may be there from a run that was broken off. EpisodeDamaged where the source's is not what was committed, or
+    the target has another of this id.
+    """
+    sidecar = source.get(key)
+    digest = committed_digest(sidecar, key)
+    file = key_of_file(key)
+    data = source.get(file)
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise EpisodeDamaged(f"{file}: in {source.name} it is not what was committed")
+    if not target.put_if_absent(file, data) and hashlib.sha256(target.get(file)).hexdigest() != digest:
+        raise EpisodeDamaged(f"{file}: {target.name} has another file of this name")
+    if not target.put_if_absent(key, sidecar) and committed_digest(target.get(key), key) != digest:
+        raise EpisodeDamaged(f"{key}: another episode has this id in {target.name}")
+    return len(sidecar) + len(data)
+
+
 def key_of_file(sidecar_key: str) -> str:
     return sidecar_key.removesuffix(JSON) + MCAP
 
@@ -198,7 +193,7 @@ def find_damage(key: str, data: bytes) -> str:
     return ""
 
 
-def _committed_digest(sidecar: bytes, key: str) -> str:
+def committed_digest(sidecar: bytes, key: str) -> str:
     try:
         digest = decode_document(sidecar, "episode", where=key).get("file_sha256")
     except StoreError as error:

@@ -10,7 +10,7 @@ from opc_ros.durable import PART
 from opc_ros.errors import OpcError, SnapshotNotFound, StoreError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import labels, snapshots
-from opc_ros.store.layout import MCAP, Place
+from opc_ros.store.layout import JSON, MCAP, Place
 from opc_ros.store.records import CommittedEpisode
 from opc_ros.store.store import Store
 from opc_ros.store.survey import Remains, held, survey
@@ -29,18 +29,20 @@ class Verification:
 
 def verify(store: Store, *, is_decoding: bool = False, report: Report = ignore_progress) -> Verification:
     """Hash and read every episode, label, snapshot and tag; with `is_decoding`, every image too."""
+    amiss = store.look_at_everything()
     found = survey(store.layout)
-    problems = [f"{path.relative_to(store.path)}: does not belong here" for path in found.strays]
+    problems = amiss + [f"{path.relative_to(store.path)}: does not belong here" for path in found.strays]
     episodes = bytes_read = frames = running = 0
     read: dict[Place, CommittedEpisode] = {}
     for number, remains in enumerate(found.remains):
         report(number, len(found.remains), remains.episode_id)
-        if not remains.is_committed and _is_running(store, remains):
+        is_committed = remains.is_committed or (not store.layout.has_files and JSON in remains.suffixes)
+        if not is_committed and _is_running(store, remains):
             running += 1
             continue
         episodes += 1
         try:
-            if not remains.is_committed:
+            if not is_committed:
                 raise StoreError(_describe_remains(remains))
             committed = store.read_committed(remains.place)
             bytes_read += committed.file_bytes

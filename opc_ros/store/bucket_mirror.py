@@ -1,0 +1,134 @@
+"""What a machine keeps of a bucket's store: sidecars, labels, snapshots and tags, but no episode files.
+
+It may be deleted at any time. For each folder of the bucket one small object changes after every commit or label in it;
+a pull lists those, and then only the folders whose mark is another. So a poll with nothing new is one request for every
+thousand folders, and whatever was announced before it is seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from opc_ros.documents import canonical_json
+from opc_ros.durable import make_folder, store_error, swap_file
+from opc_ros.errors import BlobNotFound
+from opc_ros.store.blobs import BlobFacts, Blobs
+from opc_ros.store.layout import JSON, MCAP, StoreLayout
+from opc_ros.store.object_blobs import MARKS
+from opc_ros.store.store_sync import MARKER
+
+AT_ONCE = 16  # objects under way
+STATE = "marks.json"
+
+
+class BucketMirror:
+    """Brings a folder up to date with a bucket; several processes may share the folder."""
+
+    def __init__(self, blobs: Blobs, layout: StoreLayout) -> None:
+        self._blobs = blobs
+        self._layout = layout
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Make the folder where there is none."""
+        try:
+            for folder in self._layout.folders:
+                make_folder(folder)
+            if not self._layout.marker.exists():
+                swap_file(self._layout.marker, self._blobs.get(MARKER))
+        except OSError as error:
+            raise store_error(str(self._layout.root), error) from error
+
+    def pull(self) -> None:
+        """Fetch what is new since the last pull."""
+        with self._lock:
+            before = self._read_state()
+            # The marks are read before the folders, so that a folder is never older than its mark.
+            now = {fact.key: fact.mark for fact in self._blobs.list(MARKS)}
+            changed = [key for key, mark in now.items() if before.get(key) != mark]
+            for key in changed:
+                folder = key.removeprefix(MARKS)
+                self._pull_folder(folder, list(_directly_in(self._blobs.list(f"{folder}/"), folder)))
+            if changed or before.keys() - now.keys():
+                self._write(self._layout.root / STATE, canonical_json(now).encode())
+
+    def pull_everything(self) -> list[str]:
+        """List the whole bucket whatever the marks say, and forget what is gone; gives files without a commit."""
+        self.pull()
+        with self._lock:
+            found: dict[str, list[BlobFacts]] = {}
+            for prefix in ("episodes/", "labels/"):
+                for fact in self._blobs.list(prefix):
+                    found.setdefault(fact.key.rpartition("/")[0], []).append(fact)
+            alone: list[str] = []
+            for folder, facts in found.items():
+                keys = {fact.key for fact in facts}
+                alone += [key for key in keys if key.endswith(MCAP) and key.removesuffix(MCAP) + JSON not in keys]
+                self._pull_folder(folder, facts)
+                for path in self._local(folder):
+                    if f"{folder}/{path.name}" not in keys:
+                        path.unlink(missing_ok=True)
+        self.pull_snapshots()
+        return sorted(alone)
+
+    def pull_snapshots(self) -> None:
+        """Snapshots are named by their content, so only new names are fetched; tags move, so all are."""
+        with self._lock:
+            known = {str(path.relative_to(self._layout.root)) for path in self._layout.snapshots.rglob(f"*{JSON}")}
+            keys = [fact.key for fact in self._blobs.list("snapshots/") if fact.key not in known]
+            tags = [fact.key for fact in self._blobs.list("tags/")]
+            self._fetch([*keys, *tags])
+            for path in self._layout.tags.iterdir():
+                if f"tags/{path.name}" not in tags and not path.name.startswith("."):
+                    path.unlink(missing_ok=True)
+
+    def _pull_folder(self, folder: str, facts: list[BlobFacts]) -> None:
+        """A sidecar counts only beside its file: S3 lists both once both are put."""
+        keys = {fact.key for fact in facts}
+        is_episodes = folder.startswith("episodes/")
+        wanted = [
+            key for key in keys if key.endswith(JSON) and (not is_episodes or key.removesuffix(JSON) + MCAP in keys)
+        ]
+        known = {f"{folder}/{path.name}" for path in self._local(folder)}
+        self._fetch(sorted(key for key in wanted if key not in known))
+
+    def _local(self, folder: str) -> list[Path]:
+        try:
+            with os.scandir(self._layout.root / folder) as entries:
+                return [Path(entry.path) for entry in entries if entry.name.endswith(JSON) and entry.is_file()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _fetch(self, keys: Iterable[str]) -> None:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self._fetch_one, keys))
+
+    def _fetch_one(self, key: str) -> None:
+        try:
+            self._write(self._layout.root / key, self._blobs.get(key))
+        except BlobNotFound:
+            return  # removed since it was listed
+
+    def _write(self, path: Path, data: bytes) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            swap_file(path, data)
+        except OSError as error:
+            raise store_error(f"{path}: cannot be written", error) from error
+
+    def _read_state(self) -> dict[str, str]:
+        """What cannot be read costs listing every folder again."""
+        try:
+            state = json.loads((self._layout.root / STATE).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return {str(key): str(mark) for key, mark in state.items()} if isinstance(state, dict) else {}
+
+
+def _directly_in(facts: Iterable[BlobFacts], folder: str) -> Iterator[BlobFacts]:
+    return (fact for fact in facts if fact.key.rpartition("/")[0] == folder)

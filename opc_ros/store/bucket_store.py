@@ -1,0 +1,250 @@
+"""A validation store in a bucket: `s3://bucket/lab` behind the same calls as a folder.
+
+Episodes are committed to a spool on this disk and sent from there: the file by a conditional put, then the sidecar by
+another, which is the commit, then the folder's mark, which tells those who poll. Everything else reads a mirror of the
+small documents. Credentials are taken from the environment by the library and stand in no file or message of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from opc_ros.durable import make_folder, swap_file
+from opc_ros.episode import Episode, EpisodeHeader, Label, check_text
+from opc_ros.errors import BlobNotFound, EpisodeDamaged, StoreError
+from opc_ros.store import labels, snapshots
+from opc_ros.store.blobs import Blobs
+from opc_ros.store.bucket_mirror import BucketMirror
+from opc_ros.store.catalogue import Catalogue
+from opc_ros.store.catalogue_index import Index
+from opc_ros.store.layout import Place, StoreLayout
+from opc_ros.store.object_blobs import ObjectBlobs, open_bucket
+from opc_ros.store.quarantine import Quarantined
+from opc_ros.store.records import CommittedEpisode
+from opc_ros.store.sealed import decode_document, encode_document
+from opc_ros.store.selection import EVERYTHING, Selection
+from opc_ros.store.snapshots import Snapshot
+from opc_ros.store.spool import Sender, SpooledWriter
+from opc_ros.store.store import Store, open_store
+from opc_ros.store.store_sync import MARKER
+from opc_ros.store.writer import EpisodeWriter
+
+SPOOL_VARIABLE = "OPC_SPOOL"  # folder for spools and mirrors
+
+
+def open_bucket_store(location: Path | str, *, create: bool = False, now: Callable[[], int] = time.time_ns) -> Store:
+    """Open `s3://bucket/name`; with `create`, make a store there where there is none."""
+    blobs = open_bucket(location)
+    folder = local_folder(blobs.name)
+    return open_store_in(blobs, folder, create=create, now=now)
+
+
+def open_store_in(
+    blobs: Blobs, folder: Path, *, create: bool = False, now: Callable[[], int] = time.time_ns
+) -> BucketStore:
+    """The store in these blobs, with its spool and mirror below a folder.
+
+    A machine that has used the store before may begin without the network: what it records waits in the spool.
+    """
+    layout = StoreLayout(folder / "mirror", has_files=False)
+    try:
+        marker = blobs.get(MARKER)
+    except BlobNotFound:
+        if not create:
+            raise StoreError(f"{blobs.name}: not a validation store (it has no {MARKER})") from None
+        marker = _create(blobs)
+    except StoreError:
+        if not (create and layout.marker.exists()):
+            raise
+        marker = layout.marker.read_bytes()
+    decode_document(marker, "store", where=f"{blobs.name}/{MARKER}")
+    mirror = BucketMirror(blobs, layout)
+    mirror.prepare()
+    return BucketStore(blobs, folder, mirror, now)
+
+
+def local_folder(name: str) -> Path:
+    """Where this machine keeps spool and mirror of a bucket's store."""
+    base = os.environ.get(SPOOL_VARIABLE) or os.path.join(
+        os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "opc_ros"
+    )
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    readable = re.sub(r"[^a-z0-9]+", "-", name.removeprefix("s3://").lower()).strip("-")
+    return Path(base).expanduser() / f"{readable}-{hashlib.sha256(f'{endpoint} {name}'.encode()).hexdigest()[:8]}"
+
+
+class BucketStore(Store):
+    """Episodes, labels and snapshots below one name of a bucket."""
+
+    def __init__(self, blobs: Blobs, folder: Path, mirror: BucketMirror, now: Callable[[], int]) -> None:
+        super().__init__(StoreLayout(folder / "mirror", has_files=False), now)
+        self._blobs = blobs
+        self._folder = folder
+        self._mirror = mirror
+        self._catalogue = MirrorCatalogue(self._layout, mirror)
+        self._spool: Store | None = None
+        self._sender: Sender | None = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Wait until everything recorded here is in the bucket; say so where it cannot be."""
+        if self._sender is not None:
+            sender, self._sender, self._spool = self._sender, None, None
+            try:
+                sender.close()
+            except StoreError:
+                if error is None:
+                    raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process, perhaps on another machine, has a mirror of its own; it reads the bucket itself."""
+        if not isinstance(self._blobs, ObjectBlobs):
+            raise TypeError("a store in memory cannot go to another process")
+        return open_bucket_store, (self._blobs.name,)
+
+    @property
+    def writable(self) -> Store:
+        """The spool, where half-written episodes of this machine lie."""
+        if self._spool is None:
+            make_folder(self._folder)
+            self._spool = open_store(self._folder / "spool", create=True, now=self._now)
+        return self._spool
+
+    @property
+    def sender(self) -> Sender:
+        if self._sender is None:
+            self._sender = Sender(self.writable, self._blobs)
+        return self._sender
+
+    def begin(self, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> EpisodeWriter:
+        """Start recording on this disk; once committed there, the episode is sent in the background."""
+        sender = self.sender
+        sender.start()
+        return SpooledWriter(self.writable, header, self._find_committed, topics, sender.wake)
+
+    def find(self, episode_id: str) -> CommittedEpisode:
+        self._catch_up()
+        return super().find(episode_id)
+
+    def read(self, episode_id: str) -> Episode:
+        self._catch_up()
+        return super().read(episode_id)
+
+    def label(self, episode_id: str, label: Label, *, note: str = "", signature: str = "") -> int:
+        self._catch_up()
+        return super().label(episode_id, label, note=note, signature=signature)
+
+    def add_label(self, place: Place, label: Label, *, note: str, signature: str = "") -> int:
+        """A conditional put: of two people labelling at once, each gets a number of their own."""
+        check_text(f"episode {place.episode_id}", note + label.labeller)
+        self._catalogue.refresh()
+        revision = max(labels.taken_revisions(self._layout, place), default=0)
+        while True:
+            revision += 1
+            entry = labels.LabelRevision(place.episode_id, revision, label, self._now(), note, signature)
+            data = labels.encode_revision(entry)
+            key = self._key(labels.revision_path(self._layout, place, revision))
+            if self._blobs.put_if_absent(key, data) or self._blobs.get(key) == data:
+                self._blobs.announce(key.rpartition("/")[0])
+                return revision
+
+    def take_snapshot(self, selection: Selection = EVERYTHING, *, tag: str = "") -> Snapshot:
+        """Parts first, then the list that names them, then the tag."""
+        self._catch_up()
+        snapshot = super().take_snapshot(selection)
+        there = {fact.key for fact in self._blobs.list("snapshots/")}
+        paths = [
+            *(
+                snapshots.group_path(self._layout, digest)
+                for digest in snapshots.part_digests(self._layout, snapshot.id)
+            ),
+            snapshots.snapshot_path(self._layout, snapshot.id),
+        ]
+        for path in paths:
+            if self._key(path) not in there:
+                self._blobs.put_if_absent(self._key(path), path.read_bytes())
+        if tag:
+            snapshots.write_tag(self._layout, tag, snapshot.id)
+            self._blobs.put(f"tags/{tag}", (self._layout.tags / tag).read_bytes())
+        return snapshot
+
+    def snapshot(self, ref: str) -> Snapshot:
+        self._mirror.pull_snapshots()
+        return super().snapshot(ref)
+
+    def snapshots(self) -> list[str]:
+        self._mirror.pull_snapshots()
+        return super().snapshots()
+
+    def tags(self) -> dict[str, str]:
+        self._mirror.pull_snapshots()
+        return super().tags()
+
+    def quarantined(self) -> tuple[list[Quarantined], list[StoreError]]:
+        """Of this machine's spool."""
+        return self.writable.quarantined()
+
+    def file_of(self, episode_id: str) -> Path:
+        """A copy on this disk, its bytes checked."""
+        place = self.locate(episode_id)
+        data = self._read_checked(place, self.read_committed(place).file_sha256)
+        path = self._folder / "files" / f"{episode_id}.mcap"
+        make_folder(path.parent)
+        swap_file(path, data)
+        return path
+
+    def look_at_everything(self) -> list[str]:
+        """List the whole bucket, whatever its marks say."""
+        return [f"{key}: no sidecar commits it; an upload was broken off" for key in self._mirror.pull_everything()]
+
+    def _catch_up(self) -> None:
+        """See what this process has just recorded, and what others have recorded and labelled."""
+        if self._sender is not None:
+            self._sender.send()
+        self._mirror.pull()
+
+    def _find_committed(self, episode_id: str) -> Place | None:
+        """Without the network, the conditional put will tell whether an id is taken."""
+        try:
+            return super()._find_committed(episode_id)
+        except StoreError:
+            return None
+
+    def _read_bytes(self, place: Place) -> bytes:
+        try:
+            return self._blobs.get(self._key(self._layout.file(place)))
+        except BlobNotFound as error:
+            raise EpisodeDamaged(f"episode {place.episode_id}: its file is gone: {error}") from error
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self._layout.root).as_posix()
+
+
+class MirrorCatalogue(Catalogue):
+    """Fetches what is new before it looks."""
+
+    def __init__(self, layout: StoreLayout, mirror: BucketMirror) -> None:
+        super().__init__(layout)
+        self._mirror = mirror
+
+    def refresh(self) -> Index:
+        self._mirror.pull()
+        return super().refresh()
+
+
+def _create(blobs: Blobs) -> bytes:
+    first = next(iter(blobs.list()), None)
+    if first is not None:
+        raise StoreError(f"{blobs.name}: holds {first.key!r} and is no store; create one under a new name")
+    if isinstance(blobs, ObjectBlobs):
+        blobs.refuse_without_conditions()
+    blobs.put_if_absent(MARKER, encode_document("store", {}))
+    return blobs.get(MARKER)
