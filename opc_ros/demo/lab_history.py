@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -41,7 +41,7 @@ class LabHistory:
         )
 
 
-def play_history(plan: DemoPlan, screen: Screen, watch: Callable[[], None]) -> LabHistory:
+def play_history(plan: DemoPlan, screen: Screen) -> LabHistory:
     """Play it into the store on all cores; the same world as the arms', without ROS between."""
     if plan.earlier is None or not plan.history_episodes:
         return LabHistory((), {}, 0, 0, 0)
@@ -54,7 +54,6 @@ def play_history(plan: DemoPlan, screen: Screen, watch: Callable[[], None]) -> L
     total = sum(len(part.seeds) for part in parts)
     with open_store(plan.store, create=True) as store:
         for part, played in _play_parts(parts):
-            watch()
             won = sum(episode.label.is_success is True for episode in played)
             for episode in played:
                 store.append(episode)

@@ -24,14 +24,14 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
     """Everything is really done, by processes that talk over DDS in the ROS domain of the environment."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     arms = f"{len(plan.robots)} {plan.world.replace('_', '-')} arm{'s' if len(plan.robots) > 1 else ''}"
-    screen.head(f"1. {arms} behind KUKA topics come up, with recorders, runners, scorer, scheduler")
+    screen.head("1. The lab's history: episodes that scripted and earlier learned policies have played")
+    history = play_history(plan, screen)
+    screen.line(f"  {history.describe()}")
+    screen.head(f"2. {arms} behind KUKA topics come up, with recorders, runners, scorer, scheduler")
     with DemoLab(plan) as lab:
         screen.line(
             f"  {lab.count} ROS 2 nodes are starting in domain {domain}; their logs are in {shorten(plan.logs)}"
         )
-        screen.head("2. The lab's history: episodes that scripted and earlier learned policies played meanwhile")
-        history = play_history(plan, screen, lab.watch)
-        screen.line(f"  {history.describe()}")
         screen.head(f"3. Behaviour policy '{plan.policy}' adds to the validation set through the recorders")
         recorded = collect(lab, screen)
         screen.line(f"  {recorded.episodes} episodes recorded, {recorded.describe()}")
@@ -71,7 +71,7 @@ def _conclude(plan: DemoPlan, screen: Screen, told: _Told) -> None:
     write_proof(plan, told.ranking, told.new, told.ran)
     screen.lines(export_evidence_of_best(plan, told.ran))
     screen.head(f"What happened; everything is in {shorten(plan.folder)}")
-    screen.lines(summarise(plan, told.recorded, told.ranking, told.judged, told.ran, page))
+    screen.lines(summarise(plan, told.recorded, told.ranking, told.judged, told.ran, told.history, page))
     screen.line("Next:")
     for command in next_commands(plan, told.ranking, told.new):
         screen.hint(command)

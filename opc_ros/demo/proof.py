@@ -70,7 +70,7 @@ def describe_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], histo
         return ["  nobody has measured the true success of these candidates"]
     real = {request["candidate_id"]: _result(request) for request in ran.status["requests"]}
     before = predict_field(ranking, history.results)
-    after = predict_field(ranking, add_results(history.results, real))
+    after = predict_field(ranking, results_of(history, ran))
     width = max(len("candidate"), *(len(names[each]) for each in truth))
     lines = [f"  {'candidate':<{width}}  {'by score alone':>18}  {'on the arms':>11}  {'now expected':>18}    true"]
     for each in sorted(truth, key=lambda each: -truth[each]):
@@ -91,6 +91,11 @@ def describe_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], histo
             f" {names[best]}"
         )
     return lines
+
+
+def results_of(history: LabHistory, ran: Ran) -> dict[str, RealResult]:
+    """Everything that has ever run, by candidate id."""
+    return add_results(history.results, {each["candidate_id"]: _result(each) for each in ran.status["requests"]})
 
 
 def _result(request: dict[str, object]) -> RealResult:

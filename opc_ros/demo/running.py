@@ -84,6 +84,7 @@ class _Teller:
         self._screen = screen
         self._seen = 0
         self._episodes = self._successes = 0
+        self._taken_back: set[str] = set()  # leases that ended early because the scheduler wished so
 
     def tell(self, status: dict[str, Any]) -> None:
         names = {request["candidate_id"]: request["name"] for request in status["requests"]}
@@ -93,9 +94,16 @@ class _Teller:
             if entry.kind == "episode":
                 self._episodes += 1
                 self._successes += entry.body["success"] is True
-            elif line := _describe(entry.kind, entry.body, name):
+            elif entry.kind == "permit_revoked":
+                self._taken_back.add(entry.body["lease_id"])
+            elif line := self._describe(entry.kind, entry.body, name):
                 self._screen.line(f"  {line}")
         self._screen.waiting(f"{self._episodes} episodes run, {self._successes} succeeded; {_doing(status, names)}")
+
+    def _describe(self, kind: str, body: dict[str, Any], name: str) -> str:
+        if kind == "lease_ended" and body["lease_id"] in self._taken_back:
+            return f"{body['robot']}: taken back from {name} after {body['ran']} of {body['episodes']} episodes"
+        return _describe(kind, body, name)
 
 
 def _describe(kind: str, body: dict[str, Any], name: str) -> str:
@@ -115,7 +123,8 @@ def _describe(kind: str, body: dict[str, Any], name: str) -> str:
     if kind == "admitted":
         return f"{name} has convinced the gate at reduced speed, and goes on to full"
     if kind == "lease_ended" and body["message"]:
-        return f"{body['robot']}: broke off after {body['ran']} episodes of {name}: {body['message']}"
+        done = f"{body['ran']} of {body['episodes']} episodes"
+        return f"{body['robot']}: broke off after {done} of {name}: {body['message']}"
     if kind == "gate_closed":
         return f"{name} waits for a person: {body['reasons'][0]}"
     if kind == "finished" and not body.get("reason", "race over").startswith("race over"):

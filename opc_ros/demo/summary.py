@@ -11,13 +11,15 @@ from opc_ros.bringup.config_files import find_config
 from opc_ros.demo.collecting import Recorded
 from opc_ros.demo.judging import TAG, Judged
 from opc_ros.demo.lab import shorten
+from opc_ros.demo.lab_history import LabHistory
 from opc_ros.demo.plan import DemoPlan
+from opc_ros.demo.proof import results_of
 from opc_ros.demo.running import Ran
 from opc_ros.deployment.audit_check import check_audit_log
-from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.decision import RealResult, Verdict
+from opc_ros.deployment.gate import predict_field
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.errors import ConstantScores
-from opc_ros.ranking import Ranking, spearman
+from opc_ros.ranking import Ranking
 from opc_ros.scoring.engines import NoEngine
 from opc_ros.workflows.scoring_run import RankingOptions
 from opc_ros.workflows.store_scoring import StoreScoring, score_store
@@ -51,7 +53,15 @@ def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
     return run.page
 
 
-def summarise(plan: DemoPlan, recorded: Recorded, ranking: Ranking, judged: Judged, ran: Ran, page: Path) -> list[str]:
+def summarise(
+    plan: DemoPlan,
+    recorded: Recorded,
+    ranking: Ranking,
+    judged: Judged,
+    ran: Ran,
+    history: LabHistory,
+    page: Path,
+) -> list[str]:
     """At most 20 lines of 100 characters."""
     passed, asked, refused = (judged.count(verdict) for verdict in (Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL))
     lines = [
@@ -59,7 +69,7 @@ def summarise(plan: DemoPlan, recorded: Recorded, ranking: Ranking, judged: Judg
         f"  scored     {len(ranking.candidates)} candidates by {ranking.metric}, snapshot {ranking.snapshot_id[:12]}",
         f"  gate       {passed} pass, {asked} left open, {refused} refused; tampered: {judged.tampered.state}",
         *_describe_runs(ran),
-        f"  agreement  {_describe_agreement(ran)}",
+        f"  agreement  {_describe_agreement(ranking, history, ran)}",
         f"  champion   {_describe_champion(ran)}",
         f"  audit log  {_describe_audit_log(plan)}",
         f"  report     {shorten(page)}",
@@ -94,17 +104,16 @@ def _describe_runs(ran: Ran) -> list[str]:
     return lines
 
 
-def _describe_agreement(ran: Ran) -> str:
-    tried = ran.tried
-    if len(tried) < 2:
-        return f"of score and success: unknown; candidates run on the arms: {len(tried)}"
-    scores = [request["score"] for request in tried]
-    rates = [request["real"]["successes"] / request["real"]["trials"] for request in tried]
-    try:
-        found = spearman(scores, rates)
-    except ConstantScores:
-        return f"of score and success: cannot be said, for all {len(tried)} did equally well"
-    return f"rank correlation of score and success {found:+.2f} over {len(tried)} candidates: a hint, no proof"
+def _describe_agreement(ranking: Ranking, history: LabHistory, ran: Ran) -> str:
+    real = results_of(history, ran)
+    tried = sum(real.get(each.candidate_id, RealResult(0, 0)).trials > 0 for each in ranking.candidates)
+    if not tried or len(ranking.candidates) < 3:
+        return f"of score and success: unknown; {tried} of {len(ranking.candidates)} candidates have run"
+    found = predict_field(ranking, real).agreement()
+    return (
+        f"rank correlation of score and success {found.mean:.2f} ({found.low:.2f} to {found.high:.2f}),"
+        f" by the results of {tried}"
+    )
 
 
 def _describe_champion(ran: Ran) -> str:

@@ -25,6 +25,7 @@ from opc_ros.errors import OpcError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ros.permit_messages import decision_from_msg
 
+SCORING_S = 1800.0  # without news from a scorer whose node lives: it stands back behind everything else on a machine
 PULSE_S = 0.05  # how long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run
 
 Watch = Callable[[], None]  # called while waiting; raises where waiting is vain
@@ -44,12 +45,13 @@ class GateAnswer:
 
 
 class LabClient:
-    """Waits for each answer as long as `watch` finds nothing wrong, and `patience_s` at the longest."""
+    """Waits for each answer as long as `watch` finds nothing wrong, and `patience_s` after the last sign of life."""
 
     def __init__(self, watch: Watch, signs: SignsAs, *, patience_s: float = 300.0) -> None:
         self._watch = watch
         self._signs = signs
         self._patience_s = patience_s
+        self._heard_s = time.monotonic()
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = Node(
@@ -90,13 +92,14 @@ class LabClient:
 
         def tell(message: Any) -> None:
             feedback = message.feedback
+            self._heard_s = time.monotonic()
             report(int(feedback.done), int(feedback.total), feedback.phase)
 
         goal = ScoreCandidates.Goal(snapshot=snapshot)
         handle = self._wait(self._score.send_goal_async(goal, feedback_callback=tell), "scorer")
         if not handle.accepted:
             raise OpcError("scorer: refused the request; its log says why")
-        result = self._wait(handle.get_result_async(), "scorer").result
+        result = self._wait(handle.get_result_async(), "scorer", SCORING_S).result
         if not result.success:
             raise OpcError(f"scorer: {result.message}")
         return Path(result.report_path)
@@ -120,11 +123,12 @@ class LabClient:
             raise OpcError(f"{node}: {answer.message}")
         return answer
 
-    def _wait(self, future: Any, node: str) -> Any:
-        deadline = time.monotonic() + self._patience_s
+    def _wait(self, future: Any, node: str, least_s: float = 0.0) -> Any:
+        patience_s = max(self._patience_s, least_s)
+        self._heard_s = time.monotonic()
         while not future.done():
             self._watch()
-            if time.monotonic() > deadline:
-                raise OpcError(f"{node}: gave no answer in {self._patience_s:g} s")
+            if time.monotonic() > self._heard_s + patience_s:
+                raise OpcError(f"{node}: gave no answer in {patience_s:g} s")
             self._executor.spin_once(timeout_sec=PULSE_S)
         return future.result()
