@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from opc_ros.ranking.success_model import (
-    DUDS,
     KERNELS,
     LOGITS,
     SHAPES,
@@ -15,53 +14,101 @@ from opc_ros.ranking.success_model import (
     log_likelihood,
 )
 
-_USED = [index for index, shape in enumerate(SHAPES) if shape.scatter > 0.1 and shape.duds in (DUDS[0], DUDS[2])]
+_SIDE = 9  # lines along each axis of a race's grid
+_REACH = 3.0  # standard deviations that it spans to either side
+_OFFSETS = np.stack(np.meshgrid(*[np.linspace(-_REACH, _REACH, _SIDE)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
+_GAP = 2.0 * _REACH / (_SIDE - 1)  # between neighbours, in standard deviations
+_LEAST = 1e-35
 
 
 class RaceBelief:
-    """R races of K candidates; the same model as `predict_success`, on a fixed grid of lines and fewer shapes."""
+    """R races of K candidates; the model of `predict_success`, on lines that follow what each race has shown."""
 
     def __init__(self, scores: np.ndarray, prior: Prior | None = None) -> None:
-        prior = prior or Prior()
-        self._races, rivals = scores.shape
+        self._prior = prior or Prior()
+        races, rivals = scores.shape
         spread = scores.std(axis=1, keepdims=True)
-        z = (scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0.0, spread, 1.0)
-        reach = np.linspace(-2.6, 2.6, 15)
-        intercepts = prior.intercept + prior.intercept_sd * reach
-        slopes = prior.slope + prior.slope_sd * np.linspace(-2.4, 2.4, 9)
-        lines = np.stack(np.meshgrid(intercepts, slopes, indexing="ij"), axis=-1).reshape(-1, 2)
-        self._low, self._share = line_position(lines[None, :, None, 0], lines[None, :, None, 1], z[:, None, :])
-        weights = np.array([SHAPES[shape].weight for shape in _USED])
-        at_prior = -0.5 * ((lines - [prior.intercept, prior.slope]) / [prior.intercept_sd, prior.slope_sd]) ** 2
-        log_weight = at_prior.sum(axis=1)[:, None] + np.log(weights)
-        self._log_weight = np.repeat(log_weight[None], self._races, axis=0)  # (R, lines, shapes)
-        self._chance = np.zeros((self._races, rivals, *log_weight.shape))  # log, of each candidate's results so far
-        self._likelihood = np.ones((self._races, rivals, LOGITS.size), dtype=np.float32)
-        self._kernels = np.stack([KERNELS[shape].T for shape in _USED])  # (shapes, G, G)
+        self._z = (scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0.0, spread, 1.0)
+        # Of each candidate's results so far, at each value of the line and with each shape: the log of their chance.
+        self._chance = np.zeros((races, rivals, LOGITS.size, len(SHAPES)), dtype=np.float32)
+        self._likelihood = np.ones((races, rivals, LOGITS.size), dtype=np.float32)
+        self._kernels = np.ascontiguousarray(KERNELS.transpose(2, 1, 0).reshape(LOGITS.size, -1), dtype=np.float32)
+        self._batches, self._due = np.zeros(races, dtype=int), np.ones(races, dtype=int)
+        lines = len(_OFFSETS)
+        self._lines, self._gap = np.zeros((races, lines, 2)), np.zeros((races, 2))
+        self._low = np.zeros((races, lines, rivals), dtype=np.int32)
+        self._share = np.zeros((races, lines, rivals), dtype=np.float32)
+        self._log_weight = np.zeros((races, lines, len(SHAPES)), dtype=np.float32)
+        middle = np.array([self._prior.intercept, self._prior.slope])
+        self._lay(
+            np.arange(races), middle, np.diag([self._prior.intercept_sd, self._prior.slope_sd])[None].repeat(races, 0)
+        )
 
     def learn(self, races: np.ndarray, picked: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> None:
         """Take the results that one candidate of each of some races has now, all its episodes together."""
-        likelihood = np.exp(log_likelihood(successes, trials))
+        likelihood = np.exp(log_likelihood(successes, trials)).astype(np.float32)
         self._likelihood[races, picked] = likelihood
-        by_line = np.stack([likelihood @ kernel for kernel in self._kernels], axis=-1)  # (r, G, shapes)
-        low, share = self._low[races, :, picked], self._share[races, :, picked][..., None]  # (r, lines)
-        row = np.arange(len(races))[:, None]
-        chance = np.log(np.maximum(by_line[row, low] * (1 - share) + by_line[row, low + 1] * share, 1e-300))
-        self._log_weight[races] += chance - self._chance[races, picked]
-        self._chance[races, picked] = chance
+        before = self._at_lines(races, picked)
+        found = np.log(np.maximum(likelihood @ self._kernels, _LEAST))
+        self._chance[races, picked] = found.reshape(len(races), LOGITS.size, len(SHAPES))
+        self._log_weight[races] += self._at_lines(races, picked) - before
+        self._batches[races] += 1
+        self._follow(races[self._batches[races] >= self._due[races]])
 
-    def densities(self, races: np.ndarray, points: int, rng: np.random.Generator) -> np.ndarray:
-        """Success of everyone at points drawn by their weight, (r, points, K, G)."""
-        log_weight = self._log_weight[races].reshape(len(races), -1)
-        weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
-        cumulated = np.cumsum(weight, axis=1)
-        level = rng.random((len(races), points)) * cumulated[:, -1:]
-        point = (cumulated[:, None, :] < level[:, :, None]).sum(axis=2).clip(max=cumulated.shape[1] - 1)
-        line, shape = np.divmod(point, len(_USED))
+    def densities(
+        self, races: np.ndarray, points: int, rng: np.random.Generator, *, is_even: bool = False
+    ) -> np.ndarray:
+        """Success of everyone at points drawn by their weight, (r, points, K, G).
+
+        Points are drawn one by one, or evenly over all the weight there is, which tells averages better.
+        """
+        cumulated = np.cumsum(self._weights(races).reshape(len(races), -1), axis=1)
+        if is_even:
+            level = (np.arange(points) + rng.random((len(races), 1))) / points * cumulated[:, -1:]
+        else:
+            level = rng.random((len(races), points)) * cumulated[:, -1:]
+        point = np.stack([np.searchsorted(row, at) for row, at in zip(cumulated, level, strict=True)])
+        line, shape = np.divmod(point.clip(max=cumulated.shape[1] - 1), len(SHAPES))
         rows = races[:, None]
         return conditional(
-            self._likelihood[races][:, None],
-            np.array(_USED)[shape][..., None],
-            self._low[rows, line],
-            self._share[rows, line],
+            self._likelihood[races][:, None], shape[..., None], self._low[rows, line], self._share[rows, line]
         ).astype(np.float32)
+
+    def _weights(self, races: np.ndarray) -> np.ndarray:
+        """Of lines and shapes, (r, lines, shapes), up to a factor for each race."""
+        log_weight = self._log_weight[races].astype(np.float64)
+        return np.asarray(np.exp(log_weight - log_weight.max(axis=(1, 2), keepdims=True)))
+
+    def _follow(self, races: np.ndarray) -> None:
+        """Lay the lines anew where the posterior is; seldom once there are many results, for it moves less then."""
+        if not races.size:
+            return
+        weight = self._weights(races).sum(axis=2)
+        weight /= weight.sum(axis=1, keepdims=True)
+        mean = np.einsum("rl,rlc->rc", weight, self._lines[races])
+        about = self._lines[races] - mean[:, None]
+        covariance = np.einsum("rl,rlc,rld->rcd", weight, about, about)
+        # Lines farther apart than the posterior is wide see it as one of them: never trust a width below their gap.
+        covariance[:, [0, 1], [0, 1]] += (self._gap[races] / 2.0) ** 2
+        self._lay(races, mean[:, None], np.linalg.cholesky(covariance))
+        self._due[races] = self._batches[races] + np.maximum(1, self._batches[races] // 8)
+
+    def _lay(self, races: np.ndarray, middle: np.ndarray, root: np.ndarray) -> None:
+        self._lines[races] = middle + np.einsum("lc,rdc->rld", _OFFSETS, root)
+        self._gap[races] = np.abs(root).sum(axis=2) * _GAP
+        intercept, slope = self._lines[races, :, 0], self._lines[races, :, 1]
+        self._low[races], self._share[races] = line_position(
+            intercept[..., None], slope[..., None], self._z[races][:, None, :]
+        )
+        every_shape = np.arange(len(SHAPES))
+        log_weight = self._prior.log_density(intercept[..., None], slope[..., None], every_shape)
+        for rival in range(self._z.shape[1]):
+            log_weight = log_weight + self._at_lines(races, np.full(len(races), rival))
+        self._log_weight[races] = log_weight
+
+    def _at_lines(self, races: np.ndarray, picked: np.ndarray) -> np.ndarray:
+        """Log of the chance of one candidate's results in each race, (r, lines, shapes)."""
+        low, share = self._low[races, :, picked], self._share[races, :, picked][..., None]
+        rows, columns = races[:, None], picked[:, None]
+        below, above = self._chance[rows, columns, low], self._chance[rows, columns, low + 1]
+        return np.asarray(below * (1.0 - share) + above * share)

@@ -120,33 +120,31 @@ def _run_races(scores: np.ndarray, rates: np.ndarray, rules: RaceRules, rng: np.
         running = np.flatnonzero(~is_settled)
         if not running.size:
             break
-        density = belief.densities(running, _POINTS, rng)
         if batch:
-            is_settled[running] = _settles(belief, running, density, rules, rng)
-            density, running = density[~is_settled[running]], running[~is_settled[running]]
+            is_settled[running] = _settles(belief, running, rules, rng)
+            running = running[~is_settled[running]]
         if is_exploration_turn(batch, rules):
             picked = least_run(scores[running], trials[running])
         elif goes_by_results(batch):
             picked = choose_by_results(successes[running], trials[running], rng)
         else:
-            picked = choose_next(density[:, :2], rng)
+            picked = choose_next(belief.densities(running, 2, rng), rng)
         trials[running, picked] += rules.batch_episodes
         successes[running, picked] += rng.binomial(rules.batch_episodes, rates[running, picked])
         belief.learn(running, picked, successes[running, picked], trials[running, picked])
     everyone = np.arange(len(scores))
-    density = belief.densities(everyone, _POINTS_TO_END, rng)
+    density = belief.densities(everyone, _POINTS_TO_END, rng, is_even=True)
     standing = judge_race(_even(density), density, rules)
     regret = rates.max(axis=1) - rates[everyone, standing.leader]
     return RaceOutcomes(standing.leader, regret, standing.mean[everyone, standing.leader], is_settled, trials)
 
 
-def _settles(
-    belief: RaceBelief, running: np.ndarray, density: np.ndarray, rules: RaceRules, rng: np.random.Generator
-) -> np.ndarray:
+def _settles(belief: RaceBelief, running: np.ndarray, rules: RaceRules, rng: np.random.Generator) -> np.ndarray:
     """Which races are over, (r,): a few points of the model say who may be, and more of them whether it is so."""
+    density = belief.densities(running, _POINTS, rng, is_even=True)
     is_settled = judge_race(_even(density), density, rules).is_settled
     if is_settled.any():
-        closer = belief.densities(running[is_settled], _POINTS_TO_END, rng)
+        closer = belief.densities(running[is_settled], _POINTS_TO_END, rng, is_even=True)
         is_settled[is_settled] = judge_race(_even(closer), closer, rules).is_settled
     return is_settled
 
