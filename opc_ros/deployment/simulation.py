@@ -24,7 +24,7 @@ from opc_ros.progress import Report, ignore_progress
 COLUMNS = ("name", "score", "success")
 _POINTS = 12  # of the model that a race is judged by
 _POINTS_TO_END = 64  # and by which it is ended
-_RACES_AT_ONCE = 250
+_RIVALS_AT_ONCE = 3750  # candidates of all races that are run side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,11 @@ def simulate_races(
 ) -> RaceOutcomes:
     """Run races (R, K); every episode is a coin with the candidate's true rate."""
     parts = []
-    for first in range(0, len(scores), _RACES_AT_ONCE):
-        rows = slice(first, first + _RACES_AT_ONCE)
+    at_once = max(1, _RIVALS_AT_ONCE // scores.shape[1])
+    for first in range(0, len(scores), at_once):
+        rows = slice(first, first + at_once)
         parts.append(_run_races(scores[rows], rates[rows], rules, rng))
-        report(min(first + _RACES_AT_ONCE, len(scores)), len(scores), "races")
+        report(min(first + at_once, len(scores)), len(scores), "races")
     return RaceOutcomes(
         np.concatenate([part.winner for part in parts]),
         np.concatenate([part.regret for part in parts]),

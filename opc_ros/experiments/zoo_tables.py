@@ -1,4 +1,4 @@
-"""Scores and real outcomes of the zoo's candidates in each world, as the experiments measured them."""
+"""Scores and real outcomes of the zoo's candidates in each world, and Pong's, as the experiments measured them."""
 
 from __future__ import annotations
 
@@ -36,3 +36,11 @@ def read_zoo_table(world: str, metric: str = "soft_opc_over_spread") -> ZooTable
         successes=np.array([int(row["successes"]) for row in rows]),
         trials=np.array([int(row["trials"]) for row in rows]),
     )
+
+
+def read_pong_success() -> tuple[tuple[str, ...], np.ndarray]:
+    """Names of the 108 Pong candidates and the share of points each won without stickiness, (108,)."""
+    with (FOLDER / "pong.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = tuple(f"{row['variant']}-{row['checkpoint']}" for row in rows)
+    return names, np.array([float(row["success"]) for row in rows])

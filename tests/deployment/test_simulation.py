@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opc_ros.cli.deploy_simulation import published_table
+from opc_ros.cli.deploy_simulation import PONG_CORRELATION, known_tables, published_table
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.race_alternatives import choose_by_equal_allocation
 from opc_ros.deployment.simulation import SuccessTable, read_success_table, simulate_races, simulate_table
 from opc_ros.errors import DeploymentError
+from opc_ros.ranking import spearman
 from opc_ros.ranking.synthetic_labs import draw_labs
 
 
@@ -20,6 +21,15 @@ def test_published_models_are_chosen_well_with_a_tenth_of_the_papers_episodes() 
     assert result.good_fraction(0.03) >= 0.93
     assert result.trials.sum(axis=1).max() <= 1071
     assert abs(np.mean(result.estimate - table.rates[result.winner])) < 0.03
+
+
+def test_the_benchmark_knows_the_papers_models_the_zoo_and_pong() -> None:
+    tables = {table.title: table for table in known_tables()}
+    assert {"the paper's 15", "zoo, train", "zoo, test", "zoo, pseudo_real", "Pong's 108"} <= set(tables)
+    pong = tables["Pong's 108"]
+    assert len(pong.names) == 108
+    assert pong.rates.max() == pytest.approx(0.83)
+    assert spearman(pong.scores, pong.rates) == pytest.approx(PONG_CORRELATION, abs=0.1)
 
 
 def test_scores_that_say_nothing_cost_the_race_less_than_equal_allocation_loses() -> None:
