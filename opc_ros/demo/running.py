@@ -102,7 +102,8 @@ class _Teller:
 
     def _describe(self, kind: str, body: dict[str, Any], name: str) -> str:
         if kind == "lease_ended" and body["lease_id"] in self._taken_back:
-            return f"{body['robot']}: taken back from {name} after {body['ran']} of {body['episodes']} episodes"
+            done = f"{body['ran']} of {body['episodes']} episodes"
+            return f"{body['robot']}: taken back from {name} after {done}" if body["ran"] < body["episodes"] else ""
         return _describe(kind, body, name)
 
 

@@ -35,6 +35,11 @@ def test_an_arm_that_the_scheduler_wants_back_is_no_breakdown(monkeypatch: pytes
     assert "driver" not in said
 
 
+def test_an_arm_that_has_run_all_episodes_was_not_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    revoked = ("permit_revoked", {"lease_id": "l1", "permit_id": "p1", "reason": "request aborted"})
+    assert "taken back" not in tell(monkeypatch, revoked, ("lease_ended", ended("") | {"ran": 4}))
+
+
 def test_an_arm_that_breaks_off_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "arm2: broke off after 2 of 4 episodes of trio: no image" in tell(
         monkeypatch, ("lease_ended", ended("no image"))
