@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from opc_ros.arms.hold import reckon
 from opc_ros.arms.limits import JointLimits
 
 SLACK_RAD = math.radians(1.0)  # beyond the limits: what an arm pressed against its stop may show
@@ -64,10 +65,24 @@ class JointWatch:
         return travel > self._rest_rad_s * max(newest_s - recent[0][0], WINDOW_S / 2)
 
     def holdable(self, within_s: float) -> np.ndarray | None:
-        """Where the arm can be told to stay (J,): the last plausible reading, if it came within so many seconds."""
-        if not self._plausible or self._now() - self._plausible[-1][0] > within_s:
+        """Where the arm can be told to stay (J,): by the last plausible reading, if it came within so many seconds.
+
+        A moving arm is told to stay where it has got to since: back to where it was would be a motion.
+        """
+        if not self._plausible:
             return None
-        return np.asarray(np.clip(self._plausible[-1][1], self._limits.lower_rad, self._limits.upper_rad))
+        seen_s, positions = self._plausible[-1]
+        if (age_s := self._now() - seen_s) > within_s:
+            return None
+        here = reckon(positions, self._velocities() if self.is_moving else None, age_s)
+        return np.asarray(np.clip(here, self._limits.lower_rad, self._limits.upper_rad))
+
+    def _velocities(self) -> np.ndarray | None:
+        """As the driver tells them (J,), or else by the last positions."""
+        if self._velocities_rad_s is not None:
+            return self._velocities_rad_s
+        (before_s, before), (newest_s, newest) = self._plausible[-2], self._plausible[-1]
+        return np.asarray((newest - before) / (newest_s - before_s)) if newest_s > before_s else None
 
     def _doubt(self, positions_rad: np.ndarray, age_s: float) -> str:
         if not np.isfinite(positions_rad).all():

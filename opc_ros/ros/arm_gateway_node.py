@@ -30,6 +30,7 @@ from opc_ros.ros.arm_side import ArmSide
 from opc_ros.ros.lease_server import LeaseServer
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.only_one import only_one
+from opc_ros.ros.precedence import Precedence
 from opc_ros.ros.relay import Carried, Relay, carry
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
@@ -67,6 +68,7 @@ class ArmGatewayNode(OpcNode[GatewaySettings]):
     NAME = "arm_gateway"
     SETTINGS = GatewaySettings
     IS_GUARDED = True
+    PRECEDENCE = Precedence.HIGH
 
     def setup(self, settings: GatewaySettings) -> None:
         self._settings = settings

@@ -27,6 +27,7 @@ from opc_ros.errors import ArmError
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import reading_from_msg, trajectory_to_msg
 from opc_ros.ros.lifecycle import OpcNode
+from opc_ros.ros.precedence import Precedence
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 from opc_ros.ros.steady import create_steady_timer
@@ -34,7 +35,7 @@ from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 
 CHECK_HZ = 50.0
 HOLD_AGAIN_S = 0.2  # an arm that moves although it is held is held again, but not faster than it can obey
-STATUS_S = 0.1  # whoever commands the arm moves it only within half a second of hearing this
+STATUS_S = 0.05  # whoever commands the arm moves it only within a third of a second of hearing this
 COUNT_S = 0.5
 SAY_WAITING_S = 3.0  # by then a driver that is there has been discovered
 MOST_DOUBTS = 3  # readings in a row that are not believed
@@ -79,6 +80,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
     NAME = "arm_guard"
     SETTINGS = GuardSettings
     IS_GUARDED = True
+    PRECEDENCE = Precedence.REAL_TIME
 
     def setup(self, settings: GuardSettings) -> None:
         self._settings = settings

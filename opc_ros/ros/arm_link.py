@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import rclpy
 from opc_interfaces.msg import SafetyEvent
 from rclpy.context import Context
@@ -18,9 +19,11 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from opc_ros.arms.frozen_camera import FrozenCamera
+from opc_ros.arms.hold import Hold
+from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.safety import StopSwitch, Watchdog
 from opc_ros.arms.settings import ArmSettings
-from opc_ros.arms.trajectory import Trajectory, plan_hold
+from opc_ros.arms.trajectory import Trajectory
 from opc_ros.episode import Frame
 from opc_ros.errors import ArmError, ArmLost, EpisodeError, EpisodeStopped, OpcError, OutOfReach
 from opc_ros.ros import convert, topics
@@ -33,6 +36,7 @@ from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 
 PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
+MOST_STALE = 3  # joint states in a row whose stamps are not believed
 
 WayMaker = Callable[[Node, ArmSettings, Callable[[str], None]], ArmWay]
 
@@ -60,7 +64,9 @@ class ArmLink:
         self._changed = self.measured.changed
         self._watchdog = Watchdog("joint states", settings.measurement_timeout_s, time.monotonic)
         self._why_to_stop = why_to_stop or (lambda: None)
-        self._eye = FrozenCamera()
+        self._eye, self._kinematics = FrozenCamera(), settings.kinematics()
+        self._hold = Hold(JointLimits(settings.load_model()), settings, time.monotonic)
+        self._stale_count = 0
         self._lost = ""
         self._fault = ""
         self._context = Context()
@@ -188,6 +194,7 @@ class ArmLink:
             self.refuse_if_unfit()
             self._way.beat()
             self._way.send(trajectory_to_msg(trajectory, self.settings.joint_names))
+            self._hold.note(trajectory)
 
     def grip(self, aperture_m: float) -> None:
         """Send the fingers to an opening, without waiting."""
@@ -195,11 +202,14 @@ class ArmLink:
         self._way.grip(aperture_m)
 
     def hold(self) -> None:
-        """Stay where the arm was measured last, unless that is too long ago to be true."""
+        """Stay where the arm is; where nobody can tell, or where it rests already, nothing is sent."""
         with self._changed:
-            if self.measured.has_joints and not self._watchdog.is_expired:
-                hold = plan_hold(self.measured.reading().positions_rad)
-                self._way.send(trajectory_to_msg(hold, self.settings.joint_names))
+            if self.measured.has_joints:
+                measured_s, reading = self.measured.newest()
+                hold = self._hold.plan(reading.positions_rad, reading.velocities_rad_s, measured_s)
+                if hold is not None:
+                    self._way.send(trajectory_to_msg(hold, self.settings.joint_names))
+                    self._hold.note(hold)
             self._changed.notify_all()
 
     def report(self, kind: int, detail: str) -> None:
@@ -256,7 +266,11 @@ class ArmLink:
             return
         if complaint := self._stale(reading.stamp_ns, self.settings.measurement_timeout_s):
             self._note_fault(f"joint states {complaint}")
+            self._stale_count += 1
+            if self._stale_count == MOST_STALE:
+                self._lose_once(f"joint states {complaint}")
             return
+        self._stale_count = 0
         if (rivals := self._node.count_publishers(self.settings.joint_states)) > 1:
             self._lose_once(f"{rivals} publishers of {self.settings.joint_states}, expected one")
             return
@@ -284,11 +298,15 @@ class ArmLink:
             return
         with self._changed:
             self.measured.keep_frame(frame)
-            if self.measured.has_joints and (
-                line := self._eye.see(frame.data, self.reading_at(frame.stamp_ns).positions_rad)
-            ):
-                self._lose(line)
+            if self.measured.has_joints and (line := self._eye.see(frame.data, *self._where(frame.stamp_ns))):
+                self._lose_once(line)
             self._changed.notify_all()
+
+    def _where(self, stamp_ns: int) -> tuple[np.ndarray, np.ndarray]:
+        """Joint angles (J,) and tool position (3,) nearest to a time."""
+        joints = self.reading_at(stamp_ns).positions_rad
+        tool = self._kinematics.locate_tool(joints)
+        return joints, np.array((tool.x_m, tool.y_m, tool.z_m))
 
     def _stale(self, stamp_ns: int, timeout_s: float) -> str:
         """What comes in now may have been measured long ago: by a driver or bridge that repeats itself."""

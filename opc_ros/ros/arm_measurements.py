@@ -62,6 +62,10 @@ class ArmMeasurements:
         """Joints as measured last."""
         return self._readings[-1][1]
 
+    def newest(self) -> tuple[float, JointReading]:
+        """Joints as measured last, with the monotonic time at which they came in."""
+        return self._readings[-1]
+
     def reading_at(self, stamp_ns: int) -> JointReading:
         """Joints as measured nearest to a time."""
         with self.changed:

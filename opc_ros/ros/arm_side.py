@@ -20,9 +20,10 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
+from opc_ros.arms.hold import Hold
 from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.settings import ArmSettings
-from opc_ros.arms.trajectory import Trajectory, plan_hold
+from opc_ros.arms.trajectory import Trajectory
 from opc_ros.deployment.arm_lease import ArmLease
 from opc_ros.errors import ArmError, ArmLost, OutOfReach
 from opc_ros.ros.arm_way import DirectWay
@@ -51,6 +52,7 @@ class ArmSide:
         """`why_not_now` is asked before every trajectory; `complain` hears of goals that a controller turns down."""
         self._settings, self._why_not_now = settings, why_not_now
         self._limits = settings.joint_limits()
+        self._hold = Hold(JointLimits(settings.load_model()), settings, time.monotonic)
         self._reading: JointReading | None = None
         self._read_s = 0.0
         self._context = Context()
@@ -103,6 +105,7 @@ class ArmSide:
             if not self._guard.allows_motion:
                 raise ArmLost(self._guard.complaint)
         self._way.send(msg)
+        self._hold.note(trajectory)
 
     def grip(self, aperture_m: float) -> None:
         gripper = self._settings.gripper
@@ -123,10 +126,13 @@ class ArmSide:
         self._way.rest()
 
     def hold(self) -> None:
-        """Where the arm was measured last, unless that is too long ago to be true: then it is the guard's."""
-        here_rad = self._measured()
-        if here_rad is not None:
-            self._way.send(trajectory_to_msg(plan_hold(here_rad), self._settings.joint_names))
+        """Stay where the arm is; where nobody can tell, it is the guard's."""
+        if self._reading is None:
+            return
+        hold = self._hold.plan(self._reading.positions_rad, self._reading.velocities_rad_s, self._read_s)
+        if hold is not None:
+            self._way.send(trajectory_to_msg(hold, self._settings.joint_names))
+            self._hold.note(hold)
 
     def count_rivals(self) -> int:
         """How many tell joint states in the arm's own domain."""

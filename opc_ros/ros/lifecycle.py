@@ -20,6 +20,7 @@ from opc_ros.config import parse_config
 from opc_ros.documents import parse_yaml, read_bytes
 from opc_ros.errors import ConfigError, OpcError
 from opc_ros.ros.node_health import NodeHealth
+from opc_ros.ros.precedence import Precedence
 
 S = TypeVar("S")
 
@@ -46,6 +47,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
     NAME: ClassVar[str]
     SETTINGS: ClassVar[type]
     IS_GUARDED: ClassVar[bool] = False
+    PRECEDENCE: ClassVar[Precedence] = Precedence.NONE
 
     def __init__(self) -> None:
         super().__init__(self.NAME)

@@ -31,6 +31,7 @@ from opc_ros.bringup.shared_memory import sweep_shared_memory
 from opc_ros.errors import OpcError
 from opc_ros.ros.lifecycle import OpcNode, describe_settings
 from opc_ros.ros.node_health import spin_some
+from opc_ros.ros.precedence import take_precedence
 
 # How long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run.
 _PATIENCE_S = 0.1
@@ -71,8 +72,10 @@ def _run_program(kind: type[OpcNode[Any]], argv: Sequence[str] | None, threads: 
             _parse_usage(kind, remove_ros_args(words)[1:])
             # The one before may have been killed while it made its shared memory.
             sweep_shared_memory()
+            # Not of a test's process, which calls this with words of its own.
+            has_precedence = argv is not None or take_precedence(kind.PRECEDENCE)
             rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
-            return _run(kind, threads, stopping)
+            return _run(kind, threads, stopping, has_precedence=has_precedence)
         except OpcError as error:
             return _complain(kind, error, 1)
         except _WRONG_USAGE as error:
@@ -81,8 +84,10 @@ def _run_program(kind: type[OpcNode[Any]], argv: Sequence[str] | None, threads: 
             rclpy.try_shutdown()
 
 
-def _run(kind: type[OpcNode[Any]], threads: int, stopping: threading.Event) -> int:
+def _run(kind: type[OpcNode[Any]], threads: int, stopping: threading.Event, *, has_precedence: bool) -> int:
     node = kind()
+    if not has_precedence:
+        node.get_logger().info(f"{kind.PRECEDENCE} precedence is not allowed here; a busy machine may delay a stop")
     executor: Executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     try:
         node.start_itself()

@@ -58,6 +58,18 @@ def test_two_drivers_that_take_turns_never_win_the_watch_over(bench: Bench) -> N
     np.testing.assert_array_equal(bench.watch.holdable(0.1), REST)
 
 
+@pytest.mark.parametrize("velocities", [np.array([0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]), None])
+def test_a_moving_arm_is_held_where_it_has_got_to(bench: Bench, velocities: np.ndarray | None) -> None:
+    for step in range(1, 30):
+        positions = REST.copy()
+        positions[0] = 0.003 * step  # 0.3 rad/s
+        assert bench.see(positions, velocities)
+    bench.seconds += 0.05
+    expected = positions.copy()
+    expected[0] += 0.015
+    np.testing.assert_allclose(bench.watch.holdable(0.1), expected, atol=1e-9)
+
+
 def test_an_old_position_is_not_held(bench: Bench) -> None:
     bench.seconds += 0.11
     assert bench.watch.holdable(0.1) is None

@@ -11,9 +11,19 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from opc_ros.bringup.supervisor import heed_signals
 from opc_ros.cli.progress_bar import progress_bar
 from tests.benchmarks.bench_stop import make_lab, scoring
-from tests.faults.arm import Outcome, choose_kinds, judge_all, keep_outcome, read_outcomes, run_all, tabulate
+from tests.faults.arm import (
+    GOAL_REST_MS,
+    Outcome,
+    choose_kinds,
+    judge_all,
+    keep_outcome,
+    read_outcomes,
+    run_all,
+    tabulate,
+)
 from tests.faults.arm_kinds import KINDS
 from tests.faults.arm_rig import ArmRig
 from tests.ros.twin_rig import own_domain
@@ -30,10 +40,17 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100, help="how many faults (default: 100)")
     parser.add_argument("--seed", type=int, default=0, help="which faults, in which order, at which moments")
     parser.add_argument("--load", type=int, default=2, help="workers of `opc score` beside it (default: 2)")
+    parser.add_argument(
+        "--rest-ms",
+        type=float,
+        default=GOAL_REST_MS,
+        help=f"allowed at the 99th percentile (default: {GOAL_REST_MS:g})",
+    )
     parser.add_argument("--only", choices=KINDS, metavar="KIND", help=f"one of {', '.join(KINDS)}")
     parser.add_argument("--results", type=Path, help="JSON lines; runs that are in it already are not repeated")
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()
+    heed_signals()
     kinds = [arguments.only] * arguments.runs if arguments.only else choose_kinds(arguments.runs, arguments.seed)
     outcomes = read_outcomes(arguments.results) if arguments.results else []
     outcomes = [each for each in outcomes if each.run < len(kinds) and kinds[each.run] == each.kind]
@@ -53,7 +70,7 @@ def main() -> int:
             report(len(outcomes), len(kinds))
 
         run_all(rig, kinds, arguments.seed, [each.run for each in outcomes], tell)
-    broken = judge_all(outcomes)
+    broken = judge_all(outcomes, arguments.rest_ms)
     if arguments.json:
         print(json.dumps({"outcomes": [asdict(each) for each in outcomes], "broken": broken}))
     else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tests.faults.arm_rig import DRIVER, GUARD, RUNNER, ArmRig
+from tests.faults.arm_nodes import DRIVER, GUARD, RUNNER
+from tests.faults.arm_rig import ArmRig
 
 Mend = Callable[[], None]
 Break = Callable[[ArmRig], Mend]

@@ -10,7 +10,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -21,7 +20,6 @@ from typing import Any
 import numpy as np
 import psutil
 import rclpy
-import yaml
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from rclpy.action import ActionClient
@@ -34,9 +32,6 @@ from std_msgs.msg import Bool, Header, String
 from trajectory_msgs.msg import JointTrajectory
 
 from opc_ros.arms.limits import JointLimits
-from opc_ros.arms.settings import ArmSettings
-from opc_ros.bringup.config_files import find_config
-from opc_ros.config import load_config
 from opc_ros.deployment.audit_log import AuditHead
 from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.keys import load_signer
@@ -50,17 +45,15 @@ from opc_ros.ros.joint_messages import reading_from_msg
 from opc_ros.ros.permit_messages import permit_to_msg
 from opc_ros.ros.stop_listener import ObeyedStop
 from tests.deployment.lab import SECOND, make_lab
+from tests.faults.arm_nodes import DRIVER, GUARD, IMAGE_SIZE, ROBOT, RUNNER, command_of, put_first, write_arms
 from tests.faults.mischief import Clocks
 from tests.faults.moving_candidates import make_candidates
 
 ROOT = Path(__file__).resolve().parents[2]
-ROBOT = "iiwa"
 PATIENCE_S = 120.0
 KEPT = 3000  # joint states: half a minute
 MOVING_RAD_S = 0.05
 REST_RAD_S = 0.02
-IMAGE_SIZE = 64
-DRIVER, GUARD, RUNNER = "driver", "guard", "runner"
 
 
 class RigFailed(Exception):
@@ -80,7 +73,7 @@ class ArmRig:
         self._signer = load_signer(folder / "deployment" / "keys")
         self._people = find_signer(folder / "deployment" / "keys", folder / "deployment" / "keys" / "ada.person.pem")
         self.candidates = make_candidates(folder / "moving")
-        self.settings = _write_arms(folder)
+        self.settings = write_arms(folder)
         self.limits = JointLimits(self.settings.load_model())
         self.kinematics = self.settings.kinematics()
         self.clocks = Clocks(folder / "clocks")
@@ -156,37 +149,18 @@ class ArmRig:
         return self._children[name].poll() is None
 
     def start(self, name: str) -> None:
-        keys = self.folder / ROBOT / "keys"
-        parameters: dict[str, object]
-        remap: dict[str, str] = {}
-        if name == DRIVER:
-            module = "sim_bridge.twin_node"
-            parameters = {"arm_config": self.folder / "driver.yaml", "image_size": IMAGE_SIZE, "camera_hz": 20.0}
-            parameters |= {"command_timeout_s": 60.0}
-            # As real drivers are: it hears neither stops nor heartbeats.
-            remap = {each: f"driver/{each}" for each in ("stop", "release", "stop_id", "heartbeat", "safety/event")}
-        elif name == GUARD:
-            module = "opc_ros.ros.arm_guard_node"
-            parameters = {"arm_config": self.folder / "guard.yaml", "state": self.folder / "guard", "keys": keys}
-            remap = {"heartbeat": "guard/heartbeat"}
-        else:
-            module = "opc_ros.ros.policy_runner_node"
-            parameters = {"arm_config": self.folder / "runner.yaml", "rungs": "full", "keys": keys}
-            parameters |= {"state": self.folder / ROBOT, "heartbeat_s": 60.0, "wait_for_recorder": False}
-        words = ["--ros-args", "-r", f"__ns:=/{ROBOT}"]
-        for old, new in remap.items():
-            words += ["-r", f"{old}:={new}"]
-        for key, value in parameters.items():
-            words += ["-p", f"{key}:={str(value).lower() if isinstance(value, bool) else value}"]
         self.clocks.step(name, 0.0)
         with (self.folder / f"{name}.log").open("ab") as log:
             self._children[name] = subprocess.Popen(
-                [sys.executable, "-m", module, *words],
+                command_of(name, self.folder),
                 cwd=ROOT,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self.clocks.environment(name)},
+                start_new_session=True,
             )
+        if name == DRIVER:
+            put_first(self._children[name].pid)
 
     # Let it move, and make it ready again.
 
@@ -281,6 +255,8 @@ class ArmRig:
     # The relay.
 
     def _open_node(self) -> None:
+        # It stands for wires and hardware, which never wait for a core; the threads of DDS inherit this.
+        put_first(0)
         self._context = Context()
         rclpy.init(args=[], context=self._context)
         self.node = Node("rig", namespace=ROBOT, context=self._context, use_global_arguments=False)
@@ -311,6 +287,7 @@ class ArmRig:
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
     def _spin(self) -> None:
         while not self._is_closing.is_set():
@@ -359,19 +336,3 @@ class ArmRig:
         self.statuses[GUARD] = msg
         if not self.is_cut:
             self._word.publish(msg)
-
-
-def _write_arms(folder: Path) -> ArmSettings:
-    """The arm as driver, guard and runner each reach it, with the motion of a real one."""
-    arm = yaml.safe_load(find_config("arm_twin.yaml").read_text())
-    real = yaml.safe_load(find_config("arm.yaml").read_text())
-    arm |= {"robot": ROBOT, "lay_out": "", "motion": real["motion"], "measurement_timeout_s": 0.5}
-    arm["camera"] = {"timeout_s": 5.0}
-    ways: dict[str, dict[str, Any]] = {
-        "driver": {"joint_states": "driver/joint_states", "camera": {"topic": "driver/image"}},
-        "guard": {"joint_states": "guard/joint_states"},
-        "runner": {"controller": "runner/controller", "guard": "runner/guard_status"},
-    }
-    for name, changes in ways.items():
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(arm | changes))
-    return load_config(folder / "runner.yaml", ArmSettings)

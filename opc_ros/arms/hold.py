@@ -1,0 +1,71 @@
+"""Where an arm can be told to stay, so that the hold itself is no motion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from opc_ros.arms.limits import JointLimits
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.arms.trajectory import Trajectory, plan_hold
+
+LONGEST_RECKONED_S = 0.1
+FRESH_SHARE = 0.4  # of the time after which measurements count as lost; younger ones say where an arm is
+FOLLOWING_RAD = 0.05  # an arm this near to what it was told follows it
+
+
+def reckon(positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, age_s: float) -> np.ndarray:
+    """Where joints (J,) that were measured a moment ago are by now; without their velocities, where they were."""
+    if velocities_rad_s is None or not np.isfinite(velocities_rad_s).all():
+        return positions_rad
+    return np.asarray(positions_rad + velocities_rad_s * min(max(age_s, 0.0), LONGEST_RECKONED_S))
+
+
+class Hold:
+    """Knows what an arm was told last, and from that and what is measured where it can stay.
+
+    Seen a moment ago, it stays where it is. Unseen, it stays where its motion has got to, if it followed that when it
+    was last seen. An arm that rests where it was sent is left alone, and where nothing is known nothing is sent.
+    """
+
+    def __init__(self, limits: JointLimits, settings: ArmSettings, now: Callable[[], float]) -> None:
+        """`limits` are the joints' own, without the margin that motions keep: an arm beyond it stays there."""
+        self._limits = limits
+        self._arrival_rad = settings.motion.arrival_rad
+        self._fresh_s = FRESH_SHARE * settings.measurement_timeout_s
+        self._now = now
+        self._told: tuple[float, Trajectory] | None = None
+
+    def note(self, trajectory: Trajectory) -> None:
+        """The arm was told this just now."""
+        self._told = (self._now(), trajectory)
+
+    def plan(
+        self, positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, measured_s: float
+    ) -> Trajectory | None:
+        """The hold to send, by joints that were measured at this time of the steady clock; None: send nothing."""
+        age_s = self._now() - measured_s
+        here_rad = (
+            reckon(positions_rad, velocities_rad_s, age_s)
+            if age_s <= self._fresh_s
+            else self._reckon_unseen(positions_rad, measured_s)
+        )
+        if here_rad is None or self._is_held(here_rad):
+            return None
+        return plan_hold(np.clip(here_rad, self._limits.lower_rad, self._limits.upper_rad))
+
+    def _reckon_unseen(self, positions_rad: np.ndarray, measured_s: float) -> np.ndarray | None:
+        if self._told is None:
+            return None
+        told_s, trajectory = self._told
+        has_followed = np.abs(positions_rad - trajectory.sample(measured_s - told_s)).max() < FOLLOWING_RAD
+        return trajectory.sample(self._now() - told_s) if has_followed else None
+
+    def _is_held(self, here_rad: np.ndarray) -> bool:
+        """Whether it has nothing left to do, and is where that has led it."""
+        if self._told is None:
+            return False
+        told_s, trajectory = self._told
+        is_over = self._now() - told_s >= trajectory.duration_s
+        return is_over and bool(np.abs(here_rad - trajectory.goal_rad).max() < self._arrival_rad)

@@ -1,0 +1,80 @@
+"""Where an arm is told to stay: a hold must never be a motion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opc_ros.arms.hold import Hold
+from opc_ros.arms.limits import JointLimits
+from opc_ros.arms.settings import ArmSettings
+from opc_ros.arms.trajectory import Trajectory
+
+HOME = np.zeros(7)
+SPEED = np.full(7, 0.3)
+STILL = np.zeros(7)
+
+
+class Bench:
+    """A clock that the test moves, and an arm that is told to turn all joints at 0.3 rad/s for a second."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+        settings = ArmSettings(measurement_timeout_s=0.25)
+        self.hold = Hold(JointLimits(settings.load_model()), settings, lambda: self.seconds)
+        points = np.stack([HOME, HOME + 0.3])
+        self.motion = Trajectory(np.array([0.0, 1.0]), points, np.stack([SPEED, SPEED]))
+
+    def goal(self, positions: np.ndarray, velocities: np.ndarray | None, ago_s: float) -> np.ndarray | None:
+        planned = self.hold.plan(positions, velocities, self.seconds - ago_s)
+        return None if planned is None else planned.goal_rad
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_moving_arm_stays_where_it_has_got_to_since_it_was_measured(bench: Bench) -> None:
+    # 0.05 s at 0.3 rad/s are 0.015 rad.
+    np.testing.assert_allclose(bench.goal(HOME, SPEED, 0.05), np.full(7, 0.015))
+
+
+@pytest.mark.parametrize("velocities", [None, np.full(7, np.nan)])
+def test_without_velocities_it_stays_where_it_was_measured(bench: Bench, velocities: np.ndarray | None) -> None:
+    np.testing.assert_array_equal(bench.goal(HOME, velocities, 0.05), HOME)
+
+
+def test_an_arm_that_was_not_seen_for_long_is_told_nothing(bench: Bench) -> None:
+    assert bench.goal(HOME, SPEED, 0.11) is None
+
+
+def test_an_unseen_arm_that_followed_its_motion_stays_where_that_has_got_to(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.seconds += 0.5
+    # Seen 0.3 s ago at 0.06 rad, where its motion had it; by now that is at 0.15 rad.
+    np.testing.assert_allclose(bench.goal(HOME + 0.06, SPEED, 0.3), np.full(7, 0.15))
+
+
+def test_an_unseen_arm_that_did_not_follow_is_told_nothing(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.seconds += 0.5
+    assert bench.goal(HOME + 0.12, STILL, 0.3) is None
+
+
+def test_an_arm_that_rests_where_it_was_sent_is_left_alone(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.seconds += 1.2
+    assert bench.goal(HOME + 0.301, STILL, 0.01) is None
+    # One that was stopped short by something is no longer pressed against it.
+    np.testing.assert_array_equal(bench.goal(HOME + 0.29, STILL, 0.01), HOME + 0.29)
+
+
+def test_an_arm_that_is_about_to_move_is_held(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    np.testing.assert_array_equal(bench.goal(HOME, STILL, 0.0), HOME)
+
+
+def test_what_is_held_is_within_the_limits(bench: Bench) -> None:
+    limits = JointLimits(ArmSettings().load_model())
+    np.testing.assert_array_equal(bench.goal(limits.upper_rad + 0.01, None, 0.0), limits.upper_rad)
