@@ -28,6 +28,12 @@ EXAMPLES = """examples:
 Every word given here is signed with your key: --key, $OPC_KEY, the ssh agent, or ~/.ssh/id_ed25519, whichever `opc
 people add` has made known. It goes to the audit log as you signed it. A halt needs no signature."""
 
+RESTORE_EXAMPLES = """examples:
+  opc deploy restore --state deployment
+
+Stop the scheduler first. The audit log is checked; results, champions, halts and revoked permits are those it tells of.
+The damaged queue.db is kept beside the new one. Requests that were under way wait for a person (opc deploy approve);
+leases that were open count as lost, and their robots are asked what they ran."""
 ROBOT_HEADERS = ("robot", "state", "lent to", "rung", "episodes", "notes")
 # Episodes at reduced and at full speed count for the gate, on twins that stand for real arms as well.
 REQUEST_HEADERS = ("request", "state", "candidate", "rung", "this rung", "reduced+full", "interval", "reason")
@@ -68,6 +74,15 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _add_reason(clock, is_reason_required=True)
     _add_key(clock)
     clock.set_defaults(run=run_accept_clock)
+    restore = actions.add_parser(
+        "restore",
+        help="build a damaged or lost queue anew from the audit log",
+        epilog=RESTORE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    restore.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
+    restore.add_argument("--json", action="store_true", help="for machines")
+    restore.set_defaults(run=run_restore)
     add_simulate(actions)
 
 
@@ -108,6 +123,27 @@ def _add_request(actions: Any) -> None:
     request.add_argument("--priority", type=int, default=0, help="higher goes first")
     request.add_argument("--json", action="store_true", help="for machines")
     request.set_defaults(run=run_request)
+
+
+def run_restore(arguments: argparse.Namespace) -> int:
+    import dataclasses
+    import time
+
+    from opc_ros.deployment.folder import DeploymentFolder
+    from opc_ros.deployment.restoring import restore_queue
+
+    made = restore_queue(DeploymentFolder(arguments.state), time.time_ns())
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(made) | {"kept": str(made.kept or "")}))
+        return 0
+    print(f"restored from {made.events} changes: {made.requests} requests, {made.results} results")
+    if made.lost:
+        print(f"leases that were open, now lost: {', '.join(made.lost)}")
+    if made.waiting:
+        print(f"wait for a person: {', '.join(made.waiting)}; opc deploy approve or reject each")
+    if made.kept is not None:
+        print(f"the damaged queue is kept as {made.kept}")
+    return 0
 
 
 def run_status(arguments: argparse.Namespace) -> int:

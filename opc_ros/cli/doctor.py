@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   opc doctor --store /data/store --camera-topic /arm1/camera/image/compressed
   opc doctor --policy randomised-40k
   opc doctor --robot arm1 --lab lab.yaml       # driver, joints, gripper, camera, clock, guard, gateway
+  opc doctor --lab lab.yaml                    # who hears whom, live: every node, its domain, clock and version
   opc doctor --json | jq '.[] | select(.status != "ok")'
 
 Exit 0 when nothing needed is missing, 1 otherwise."""
@@ -31,7 +32,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
-    parser.add_argument("--lab", default="lab.yaml", help="lab file: a path, or a file of config/ (default: lab.yaml)")
+    parser.add_argument(
+        "--lab",
+        nargs="?",
+        const="lab.yaml",
+        metavar="FILE",
+        help="listen for every node of this lab file, a path or a file of config/ (default: lab.yaml)",
+    )
     parser.add_argument("--camera-topic", default="", help="an image topic that must be published")
     parser.add_argument(
         "--wait", type=number(0, 600), default=2.0, metavar="S", help="seconds to look for cameras (default 2)"
@@ -48,6 +55,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(arguments: argparse.Namespace) -> int:
     import os
+    from itertools import chain
 
     from opc_ros.bringup.checks import check_machine
     from opc_ros.bringup.domain import read_domain
@@ -69,21 +77,34 @@ def run(arguments: argparse.Namespace) -> int:
         return discovery.find_obeyed(topics, timeout_s=arguments.wait / 2)
 
     found = check_machine(
-        arguments.store, find_cameras, arguments.camera_topic, lab=arguments.lab, find_obeyed=find_obeyed
+        arguments.store, find_cameras, arguments.camera_topic, lab=arguments.lab or "lab.yaml", find_obeyed=find_obeyed
     )
-    return _print_checks(arguments, found)
+    return _print_checks(arguments, chain(found, _look_at_lab(arguments, domain) if arguments.lab else ()))
 
 
 def _look_at_robot(arguments: argparse.Namespace, domain: int) -> Iterator[SystemCheck]:
     from opc_ros.bringup.checks import require_ros
     from opc_ros.bringup.lab import load_arm, load_lab
 
-    arm, lab = load_arm(arguments.lab, arguments.robot), load_lab(arguments.lab)
+    name = arguments.lab or "lab.yaml"
+    arm, lab = load_arm(name, arguments.robot), load_lab(name)
     require_ros()
     from opc_ros.ros.robot_checkup import check_robot
 
     own = lab.arm_domains(domain)[arguments.robot]
     return check_robot(arguments.robot, arm, arm_domain=own, lab_domain=domain, wait_s=max(arguments.wait, 2.0))
+
+
+def _look_at_lab(arguments: argparse.Namespace, domain: int) -> Iterator[SystemCheck]:
+    from opc_ros.bringup.checks import require_ros
+    from opc_ros.bringup.lab import load_lab
+
+    lab = load_lab(arguments.lab)
+    require_ros()
+    from opc_ros.ros.lab_checkup import check_lab
+
+    domains = lab.arm_domains(domain)
+    return check_lab(list(lab.robots), lab_domain=domain, arm_domains=domains, wait_s=max(arguments.wait, 4.0))
 
 
 def _print_checks(arguments: argparse.Namespace, found: Iterable[SystemCheck]) -> int:
@@ -95,7 +116,7 @@ def _print_checks(arguments: argparse.Namespace, found: Iterable[SystemCheck]) -
         checks.append(check)
         if not arguments.json:
             remedy = f"; to do: {check.remedy}" if check.remedy else ""
-            print(f"{check.status:<9}{check.name:<12}{check.detail}{remedy}", flush=True)
+            print(f"{check.status:<9}{check.name:<12} {check.detail}{remedy}", flush=True)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(check) for check in checks], indent=2))
     return int(any(check.status == "missing" for check in checks))

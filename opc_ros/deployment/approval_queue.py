@@ -69,7 +69,7 @@ def submit_request(
             asked.score,
             decision.ranking_id,
             json.dumps(asked.robots),
-            min(asked.episodes or rules.request_episodes, rules.request_episodes),
+            _terms(asked, rules)["episodes"],
             asked.priority,
             asked.requested_by,
             now_ns,
@@ -91,10 +91,18 @@ def submit_request(
                 "is_exploration": is_exploration,
                 "rung": rules.ladder.first(),
                 "identity": asdict(asked.identity),
+                "terms": _terms(asked, rules),
             }
             | as_evidence(statement),
         )
     return queue.request(request_id)
+
+
+def _terms(asked: NewRequest, rules: SchedulerRules) -> dict[str, Any]:
+    """What else a queue that is restored from the audit log has to know."""
+    episodes = min(asked.episodes or rules.request_episodes, rules.request_episodes)
+    terms = {"name": asked.name, "path": asked.path, "score": asked.score, "robots": list(asked.robots)}
+    return terms | {"episodes": episodes, "priority": asked.priority}
 
 
 def decide_request(

@@ -169,7 +169,8 @@ class Lending:
             body = {"permit_id": permit.permit_id, "lease_id": permit.lease_id, "request_id": request.id}
             body |= {"candidate_id": request.candidate_id, "robot": robot, "rung": request.rung, "why": work.why}
             digest = hashlib.sha256(text.encode()).hexdigest()
-            tell("permit", body | {"episodes": work.episodes, "expires_ns": permit.expires_ns, "sha256": digest})
+            body |= {"permit": text, "sha256": digest}
+            tell("permit", body | {"episodes": work.episodes, "expires_ns": permit.expires_ns})
 
 
 def _is_allowed(request: Request, decision: Decision) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.event_seal import EventSeal
+from opc_ros.deployment.queue_rows import OPEN_LEASE_STATES
 from opc_ros.deployment.signed_state import ENDS, SignedState
 from opc_ros.documents import parse_json
 from opc_ros.errors import DeploymentError
@@ -115,11 +116,13 @@ class RowCheck:
                     yield Correction("requests", key, f"{column} {row[column]}"[:200], f"{column} {value}"[:200])
 
     def _check_leases(self, queue: Rows) -> Iterator[Correction]:
-        rows = {row["id"]: row for row in queue.rows(f"SELECT id, permit, {_TERMS} FROM leases")}
+        rows = {row["id"]: row for row in queue.rows(f"SELECT id, state, permit, {_TERMS} FROM leases")}
         for key, terms in self._state.leases.items():
             row = rows.pop(key, None)
             digest = "" if row is None else hashlib.sha256(str(row["permit"]).encode()).hexdigest()
-            if row is None or digest != terms.permit_sha256:
+            # A lease that is over needs none: a queue restored from an older audit log has no permits.
+            is_gone = row is not None and not row["permit"] and row["state"] not in OPEN_LEASE_STATES
+            if row is None or (digest != terms.permit_sha256 and not is_gone):
                 raise DeploymentError(f"queue.db: lease {key} has lost its permit; put back the newest good copy")
             for column in _TERMS.split(", "):
                 signed = getattr(terms, column)

@@ -1,10 +1,14 @@
-"""What a node tells of itself on /diagnostics: callbacks that failed, and its longest pause."""
+"""What a node tells of itself on /diagnostics: callbacks that failed, its longest pause, and whom it hears."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import socket
 import threading
 import traceback
 from collections import deque
+from functools import cache
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.executors import Executor, ExternalShutdownException
@@ -15,6 +19,7 @@ from opc_ros.ros.steady import create_steady_timer
 
 TELL_S = 1.0
 KEPT = 60  # of the seconds over which the longest pause is told
+CALLBACKS = ": callbacks"  # ends the name of what a node tells here
 
 
 class NodeHealth:
@@ -28,7 +33,7 @@ class NodeHealth:
         self._pauses_s: deque[float] = deque(maxlen=KEPT)  # the longest of each second
         self._longest_s = 0.0
         name = f"{node.get_namespace().rstrip('/')}/{node.get_name()}"
-        self._name = f"{name}: callbacks".lstrip("/")
+        self._name = f"{name}{CALLBACKS}".lstrip("/")
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", topics.RECORDED)
         self._timer = create_steady_timer(node, TELL_S, self._tell)
 
@@ -56,6 +61,9 @@ class NodeHealth:
             "last failure": self._last,
             "longest pause of the last minute, s": f"{max(self._pauses_s):.3f}",
             "longest pause, s": f"{self._longest_s:.3f}",
+            **_describe_place(),
+            "domain": str(self._node.context.get_domain_id()),
+            "hears": " ".join(sorted(set(_heard_nodes(self._node)))),
         }
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if self._failures else DiagnosticStatus.OK,
@@ -66,6 +74,22 @@ class NodeHealth:
         )
         stamp_ns = int(self._node.get_clock().now().nanoseconds)
         self._publisher.publish(DiagnosticArray(header=convert.header(stamp_ns, ""), status=[status]))
+
+
+@cache
+def _describe_place() -> dict[str, str]:
+    """Where this process runs, and how far it looks for others."""
+    try:
+        version = importlib.metadata.version("opc-ros")
+    except importlib.metadata.PackageNotFoundError:
+        version = "from a folder"
+    reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "SUBNET"
+    return {"version": version, "host": socket.gethostname(), "process": str(os.getpid()), "discovery": reach}
+
+
+def _heard_nodes(node: Node) -> list[str]:
+    """Every node of its ROS domain that it has discovered, itself included."""
+    return [f"{space.rstrip('/')}/{name}".lstrip("/") for name, space in node.get_node_names_and_namespaces()]
 
 
 def spin_some(executor: Executor, health: NodeHealth, timeout_s: float) -> None:

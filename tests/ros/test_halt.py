@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.ros
 
 NAMES = tuple(f"arm{number}" for number in range(1, 8))
 ALIVE = NAMES[:-1]
+EPISODES = 50_000
+LATEST_S = 0.5
 Robots = dict[str, IdleRobot]
 
 
@@ -37,6 +41,15 @@ def robots(tmp_path: Path, probe: Probe) -> Iterator[Robots]:
     yield made
     for robot in made.values():
         robot.close()
+
+
+@pytest.fixture
+def large_store(tmp_path: Path, robots: Robots) -> None:
+    """Beside the robots' lab, before its scheduler starts."""
+    from tests.benchmarks.bench_store_scale import make_store
+
+    shutil.rmtree(tmp_path / "store", ignore_errors=True)
+    make_store(tmp_path / "store", EPISODES, robots=len(NAMES), per_day=1000)
 
 
 @pytest.fixture
@@ -89,3 +102,18 @@ def test_a_person_is_told_who_has_not_confirmed_though_the_scheduler_is_stopped(
         probe.until(lambda: {robot.halted_by for robot in queue.robots().values()} == by, "not all are halted")
         assert set(queue.robots()) == set(NAMES)
     assert {name: robot.taken for name, robot in robots.items()} == taken
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("large_store")
+def test_a_halt_takes_half_a_second_at_most_beside_a_store_of_fifty_thousand_episodes(
+    probe: Probe, robots: Robots, scheduler: Process
+) -> None:
+    said_s = time.monotonic()
+    answer = probe.call(HaltDeployment, "/deployment/halt", person="ada", reason="smoke")
+    assert (answer.success, tuple(answer.robots)) == (True, NAMES), answer.message
+    probe.until(lambda: not any(robots[name].permit_id for name in ALIVE), "a robot goes on")
+    took = {name: heard_s - said_s for name in ALIVE if (heard_s := robots[name].revoked_s) is not None}
+    print(f"revoked after {max(took.values()):.3f} s at the latest")
+    assert took.keys() == set(ALIVE)
+    assert max(took.values()) < LATEST_S
