@@ -16,6 +16,7 @@ from opc_ros.bringup.domain import read_domain
 from opc_ros.bringup.key_checks import missing_keys
 from opc_ros.bringup.lab import commanded_topics, load_arm, load_lab
 from opc_ros.errors import OpcError, SetupError
+from opc_ros.store.object_blobs import is_bucket
 
 SMALLEST_FREE_GB = 5.0
 
@@ -119,6 +120,8 @@ def _check_sandbox() -> SystemCheck:
 
 
 def _check_store(store: Path) -> SystemCheck:
+    if is_bucket(store):
+        return SystemCheck("store", "ok", f"{store} is a bucket; `opc store list` tells whether it answers")
     if store.is_dir():
         is_store = (store / "episodes").is_dir()
         if not is_store and any(store.iterdir()):

@@ -15,6 +15,7 @@ from opc_ros.bringup.system_arguments import DEPLOYMENT, LAB_ROBOTS, LOOP, POLIC
 from opc_ros.bringup.twin_lab import prepare_people, prepare_twin_lab
 from opc_ros.config import load_config
 from opc_ros.errors import SetupError
+from opc_ros.store.locations import absolute_location
 
 SEEDS_APART = 1_000_000  # each twin has its own stretch of seeds
 # One machine that simulates arms, scores and schedules may leave a process waiting for seconds; a real arm's must not.
@@ -119,7 +120,7 @@ def _arm_file(arguments: Mapping[str, str]) -> str:
 
 
 def _store(arguments: Mapping[str, str], lab: Lab) -> str:
-    return str(Path(arguments["store"] or lab.store).expanduser().resolve())
+    return absolute_location(arguments["store"] or lab.store)
 
 
 def _central_nodes(arguments: Mapping[str, str], lab: Lab) -> tuple[NodeSpec, ...]:
@@ -222,7 +223,7 @@ def _state(arguments: Mapping[str, str], robot: str) -> Path:
 
 def _own_store(arguments: Mapping[str, str], lab: Lab, robot: str) -> str:
     own_store = "" if arguments["store"] else lab.robots[robot].store
-    return str(Path(own_store).expanduser().resolve()) if own_store else _store(arguments, lab)
+    return absolute_location(own_store) if own_store else _store(arguments, lab)
 
 
 def _recorder(arguments: Mapping[str, str], robot: str, store: str, keys: str = "") -> NodeSpec:

@@ -37,6 +37,7 @@ from opc_ros.ros.steady import create_steady_timer
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.metrics import find_ranking_metric
 from opc_ros.store import open_store
+from opc_ros.store.object_blobs import is_bucket
 from opc_ros.workflows.scoring_run import RankingOptions, ScoringRun
 from opc_ros.workflows.store_scoring import StoreScoring, score_store
 
@@ -63,7 +64,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
         self._goal_waits = threading.Event()  # a request goes before what the node does by itself
         self._seen: tuple[object, ...] = ()
         self._complaint = ""
-        if not Path(settings.store).is_dir():
+        if not is_bucket(settings.store) and not Path(settings.store).is_dir():
             self.get_logger().warning(f"{settings.store}: no store there yet; a recorder creates it")
         # Also loads torch, which takes seconds: better now than in the first request.
         choose_device()

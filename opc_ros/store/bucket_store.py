@@ -7,6 +7,7 @@ small documents. Credentials are taken from the environment by the library and s
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -80,6 +81,16 @@ def local_folder(name: str) -> Path:
     return Path(base).expanduser() / f"{readable}-{hashlib.sha256(f'{endpoint} {name}'.encode()).hexdigest()[:8]}"
 
 
+def open_shared(location: str) -> Store:
+    """One for all that a process unpickles: a worker serves many tasks."""
+    return _open_shared(location, local_folder(open_bucket(location).name))
+
+
+@functools.cache
+def _open_shared(location: str, folder: Path) -> Store:
+    return open_store_in(open_bucket(location), folder)
+
+
 class BucketStore(Store):
     """Episodes, labels and snapshots below one name of a bucket."""
 
@@ -108,7 +119,7 @@ class BucketStore(Store):
         """Another process, perhaps on another machine, has a mirror of its own; it reads the bucket itself."""
         if not isinstance(self._blobs, ObjectBlobs):
             raise TypeError("a store in memory cannot go to another process")
-        return open_bucket_store, (self._blobs.name,)
+        return open_shared, (self._blobs.name,)
 
     @property
     def writable(self) -> Store:

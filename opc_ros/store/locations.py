@@ -9,6 +9,11 @@ from opc_ros.store.object_blobs import is_bucket, open_bucket
 from opc_ros.store.store_sync import MARKER
 
 
+def absolute_location(location: Path | str) -> str:
+    """The same place for whoever works in another folder."""
+    return open_bucket(location).name if is_bucket(location) else str(Path(location).expanduser().resolve())
+
+
 def find_blobs(location: Path | str, *, is_target: bool = False) -> Blobs:
     """The bytes of a store, or of a place that becomes one."""
     if not is_bucket(location):

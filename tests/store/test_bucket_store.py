@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from opc_ros.errors import EpisodeDamaged, StoreError
+from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import Store, open_store, recover, verify
 from opc_ros.store.blobs import BlobFacts, Blobs
 from opc_ros.store.bucket_store import BucketStore, local_folder, open_store_in
+from opc_ros.store.locations import absolute_location
 from opc_ros.store.object_blobs import ObjectBlobs, open_bucket
 from opc_ros.store.store_sync import sync_blobs
+from tests.store.bucket_crashes import crash_recorders
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
 from tests.store.s3_server import BUCKET, FaultyProxy, run_proxy, run_server
 from tests.store.test_copies import check_contract, facts_of, fill
@@ -263,8 +269,34 @@ def test_over_a_bad_network_a_commit_arrives_whole_or_waits(
     reader = open_store(location)
     assert {episode.id: episode.file_sha256 for episode in reader.episodes()} == committed
     assert verify(reader, is_decoding=True).problems == ()
-    copy = pickle.loads(pickle.dumps(reader))
-    assert copy.read("e1").steps == reader.read("e1").steps
+
+
+def test_another_process_reads_a_snapshot_of_a_bucket_without_a_shared_folder(
+    proxy: FaultyProxy, tmp_path: Path
+) -> None:
+    with open_store(f"s3://{BUCKET}/far", create=True) as store:
+        for number in range(3):
+            store.append(make_episode(f"e{number}", seed=number, image_size=16))
+        snapshot = store.take_snapshot(tag="week-46")
+    source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
+    program = (
+        "import pickle, sys; source = pickle.loads(sys.stdin.buffer.read()); "
+        "print(source.snapshot_id, *(len(source.read(ref).steps) for ref in source.refs))"
+    )
+    far = subprocess.run(
+        [sys.executable, "-c", program],
+        input=pickle.dumps(source),
+        env={**os.environ, "OPC_SPOOL": str(tmp_path / "another machine")},
+        capture_output=True,
+        check=True,
+    )
+    assert far.stdout.split() == [snapshot.id.encode(), b"3", b"3", b"3"]
+
+
+def test_a_place_stays_the_same_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_location(Path("s3://robots/lab/")) == "s3://robots/lab"
+    assert absolute_location("store") == str(tmp_path / "store")
 
 
 def test_credentials_stand_in_no_message_and_no_file(proxy: FaultyProxy, tmp_path: Path) -> None:
@@ -281,3 +313,10 @@ def test_credentials_stand_in_no_message_and_no_file(proxy: FaultyProxy, tmp_pat
     assert files
     assert not [path for path in files if b"of-tests" in path.read_bytes()]
     assert "of-tests" not in str(local_folder(location))
+
+
+def test_recorders_killed_at_any_moment_lose_no_acknowledged_commit(server: str, tmp_path: Path) -> None:
+    outcome = crash_recorders(server, tmp_path, kills=3, robots=2, seed=7)
+    assert outcome.acknowledged > 0
+    assert outcome.lost == ()
+    assert outcome.problems == ()
