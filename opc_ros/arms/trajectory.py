@@ -47,6 +47,38 @@ class Trajectory:
     def goal_rad(self) -> np.ndarray:  # (J,)
         return np.asarray(self.positions_rad[-1])
 
+    def fastest_rad_s(self) -> np.ndarray:  # (J,)
+        """Each joint's highest speed: at the points, and on the cubic pieces that a controller puts between them."""
+        speeds = np.abs(self.velocities_rad_s).max(axis=0)
+        return speeds if len(self.times_s) == 1 else np.maximum(speeds, np.abs(self._peaks_rad_s()).max(axis=0))
+
+    def furthest_rad(self) -> np.ndarray:  # (M, J)
+        """Joint angles at the points, and wherever a joint turns round on the cubic pieces between them."""
+        if len(self.times_s) == 1:
+            return self.positions_rad
+        leave, lift, curve = _pieces(self.times_s, self.positions_rad, self.velocities_rad_s)
+        spans = np.diff(self.times_s)[:, np.newaxis]
+        root = np.sqrt(np.maximum(lift**2 - 3 * curve * leave, 0.0))
+        found = [self.positions_rad]
+        # Both roots of the velocity, each in two forms: one holds where the piece is straight, one where it starts at
+        # rest. Whatever else comes of them lies on the way as well.
+        for up, down in (
+            (-leave, lift - root),
+            (-leave, lift + root),
+            (-lift - root, 3 * curve),
+            (root - lift, 3 * curve),
+        ):
+            is_safe = np.abs(down) > TINY
+            u = np.clip(np.where(is_safe, up / np.where(is_safe, down, 1.0), 0.0), 0.0, 1.0)
+            found.append(self.positions_rad[:-1] + spans * u * (leave + u * (lift + u * curve)))
+        return np.concatenate(found)
+
+    def _peaks_rad_s(self) -> np.ndarray:  # (N - 1, J)
+        """The highest speed inside each piece; 0 where it is at one of its ends."""
+        leave, lift, curve = _pieces(self.times_s, self.positions_rad, self.velocities_rad_s)
+        is_inside = (np.abs(curve) > TINY) & (lift * curve < 0.0) & (np.abs(lift) < 3 * np.abs(curve))
+        return np.where(is_inside, leave - lift**2 / (3 * np.where(is_inside, curve, 1.0)), 0.0)
+
     def sample(self, seconds: float) -> np.ndarray:
         """Joint angles (J,) at a time, by cubic interpolation; the first or last outside the time range."""
         times = self.times_s
@@ -166,14 +198,15 @@ def _time(
     return times, values, rates
 
 
-def _slow_down(times: np.ndarray, path: np.ndarray, velocities: np.ndarray, limits: JointLimits) -> Trajectory:
-    """Give it as much more time as the cubic pieces between its points need to keep the joints' speeds."""
+def _pieces(times: np.ndarray, path: np.ndarray, velocities: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each cubic piece, over u from 0 to 1: its velocity is leave + 2 lift u + 3 curve u^2."""
     leave, arrive = velocities[:-1], velocities[1:]
     mean = np.diff(path, axis=0) / np.diff(times)[:, np.newaxis]
-    # On a piece from 0 to 1 the velocity is leave + 2 lift u + 3 curve u^2, a parabola: its peak may lie inside.
-    lift, curve = 3 * mean - 2 * leave - arrive, leave + arrive - 2 * mean
-    is_inside = (np.abs(curve) > TINY) & (lift * curve < 0.0) & (np.abs(lift) < 3 * np.abs(curve))
-    peak = np.where(is_inside, leave - lift**2 / (3 * np.where(is_inside, curve, 1.0)), 0.0)
-    fastest = np.maximum(np.abs(velocities).max(axis=0), np.abs(peak).max(axis=0))
+    return leave, 3 * mean - 2 * leave - arrive, leave + arrive - 2 * mean
+
+
+def _slow_down(times: np.ndarray, path: np.ndarray, velocities: np.ndarray, limits: JointLimits) -> Trajectory:
+    """Give it as much more time as the cubic pieces between its points need to keep the joints' speeds."""
+    fastest = Trajectory(times, path, velocities).fastest_rad_s()
     factor = max(1.0, float((fastest / limits.velocity_rad_s).max()))
     return Trajectory(times * factor, path, velocities / factor)

@@ -68,7 +68,7 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    from opc_ros.deployment.evidence_bundle import verify_evidence
+    from opc_ros.deployment.evidence_check import verify_evidence
     from opc_ros.deployment.keys import load_trusted_keys
     from opc_ros.deployment.people import load_people
     from opc_ros.documents import read_bytes

@@ -7,7 +7,8 @@ import time
 from opc_ros.demo.lab import shorten
 from opc_ros.demo.plan import DemoPlan
 from opc_ros.demo.running import Ran
-from opc_ros.deployment.evidence_bundle import export_evidence, verify_evidence
+from opc_ros.deployment.evidence_bundle import export_evidence
+from opc_ros.deployment.evidence_check import verify_evidence
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.people import load_people

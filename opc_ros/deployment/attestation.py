@@ -12,6 +12,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 GATE_VERDICT = "urn:opc-ros:gate-verdict:v1"
 RACE_RESULT = "urn:opc-ros:race-result:v1"
+EVIDENCE = "urn:opc-ros:evidence:v1"
 CANDIDATE_DIGEST = "opcCandidate"  # sha256 over the digests of manifest and artifact, see policies.candidate
 
 

@@ -11,7 +11,7 @@ from opc_ros.deployment.keys import TextSigner, TrustedKeys, is_signed_by
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import PermitRefused
 
-MOST_CHARACTERS = 64 * 1024 * 1024  # of an envelope: a ranking of thousands is below
+MOST_CHARACTERS = 4 * 1024 * 1024  # of an envelope: anybody may send one, and reading it takes time
 
 
 @dataclass(frozen=True, slots=True)

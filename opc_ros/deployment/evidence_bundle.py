@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from opc_ros.deployment.attestation import GATE_VERDICT, RACE_RESULT, sign_attestation
-from opc_ros.deployment.checkpoint import open_checkpoint, sign_checkpoint
-from opc_ros.deployment.dsse import from_text, is_authentic
+from opc_ros.deployment.attestation import EVIDENCE, GATE_VERDICT, RACE_RESULT, sign_attestation
+from opc_ros.deployment.checkpoint import sign_checkpoint
 from opc_ros.deployment.keys import Signer, TrustedKeys, load_trusted_keys
-from opc_ros.deployment.merkle import MerkleTree, check_inclusion
+from opc_ros.deployment.merkle import MerkleTree
 from opc_ros.deployment.people import People, load_people
 from opc_ros.deployment.queue_reader import QueueReader
 from opc_ros.deployment.queue_rows import Request
-from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, check_ranking
+from opc_ros.deployment.signed_ranking import ENVELOPE_NAME
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import DeploymentError, OpcError
 from opc_ros.ranking import Ranking
@@ -35,20 +35,6 @@ class Line:
     index: int
     kind: str
     body: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class BundleReport:
-    """What a check of a bundle found."""
-
-    request_id: str
-    envelopes: int
-    entries: int
-    problems: tuple[str, ...]
-
-    @property
-    def is_whole(self) -> bool:
-        return not self.problems
 
 
 def export_evidence(
@@ -69,70 +55,37 @@ def export_evidence(
     document, seal = _read_ranking(ranking, lines)
     if seal is not None:
         envelopes.append(_named("ranking", seal))
+    entries = [{"line": line.text, "index": line.index, "proof": tree.prove(line.index)} for line in lines]
+    contents = {"requestId": request_id, **list_contents(envelopes, entries, document)}
+    signed = sign_attestation(EVIDENCE, request.name, request.candidate_id, contents, signer)
     bundle = {
         "format": FORMAT,
         "request_id": request_id,
         "candidate_id": request.candidate_id,
         "exported_ns": now_ns,
         "keys": _list_keys(load_trusted_keys(keys), load_people(keys)),
+        "contents": json.loads(signed),
         "envelopes": envelopes,
         "ranking": document,
         "checkpoint": json.loads(sign_checkpoint(tree, signer, now_ns)),
-        "entries": [{"line": line.text, "index": line.index, "proof": tree.prove(line.index)} for line in lines],
+        "entries": entries,
     }
     return canonical_json(bundle)
 
 
-def verify_evidence(text: str, trusted: TrustedKeys, people: People) -> BundleReport:
-    """Whether everything in a bundle was signed by keys that the reader trusts, and lies in the audit log."""
-    bundle = parse_json(text, where="evidence", error=DeploymentError)
-    if not isinstance(bundle, dict) or bundle.get("format") != FORMAT:
-        raise DeploymentError(f"evidence: expected a bundle of format {FORMAT}")
-    try:
-        known = {**trusted, **{k: v for one in people.people.values() for k, v in one.public_keys().items()}}
-        problems = [
-            f"{each['what']}: is not signed by a key that is trusted here"
-            for each in bundle["envelopes"]
-            if not _is_signed(each["envelope"], known)
-        ]
-        problems += _check_entries(bundle, trusted)
-        problems += _check_ranking(bundle, people)
-        return BundleReport(
-            str(bundle["request_id"]), len(bundle["envelopes"]), len(bundle["entries"]), tuple(problems)
-        )
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DeploymentError(f"evidence: is not whole: {error!r}") from error
+def list_contents(
+    envelopes: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]], ranking: Any
+) -> dict[str, Any]:
+    """What the scheduler signs about a bundle: all that is in it, so that nothing can be left out, added or renamed."""
 
+    def digest(document: Any) -> str:
+        return hashlib.sha256(canonical_json(document, is_ascii=True).encode()).hexdigest()
 
-def _check_entries(bundle: Mapping[str, Any], trusted: TrustedKeys) -> Iterator[str]:
-    try:
-        head = open_checkpoint(canonical_json(bundle["checkpoint"], is_ascii=True), trusted)
-    except OpcError as error:
-        yield str(error)
-        return
-    for entry in bundle["entries"]:
-        if not check_inclusion(entry["line"].encode(), entry["index"], head.entries, entry["proof"], head.root):
-            yield f"entry {entry['index'] + 1}: is not in the audit log that the checkpoint is about"
-
-
-def _check_ranking(bundle: Mapping[str, Any], people: People) -> Iterator[str]:
-    seals = [each["envelope"] for each in bundle["envelopes"] if each["what"] == "ranking"]
-    if not bundle["ranking"]:
-        return
-    try:
-        ranking = Ranking.from_json(canonical_json(bundle["ranking"]))
-        for seal in seals:
-            check_ranking(ranking, canonical_json(seal, is_ascii=True), people)
-    except OpcError as error:
-        yield str(error)
-
-
-def _is_signed(envelope: Any, keys: TrustedKeys) -> bool:
-    try:
-        signed = from_text(canonical_json(envelope, is_ascii=True))
-    except OpcError:
-        return False
-    return any(is_authentic(signed, key_id, keys) for key_id in keys)
+    return {
+        "envelopes": [[str(each["what"]), digest(each["envelope"])] for each in envelopes],
+        "entries": [[each["index"], hashlib.sha256(each["line"].encode()).hexdigest()] for each in entries],
+        "ranking": digest(ranking) if ranking else "",
+    }
 
 
 def _attest(request: Request, lines: list[Line], signer: Signer) -> Iterator[tuple[str, str]]:

@@ -88,7 +88,7 @@ class PermitVerifier:
         self._audit_log.append("episode", body | {"safety_events": safety_events}, self._now())
 
     def why_to_stop(self, permit: Permit) -> str | None:
-        """NewRequest before every step: an episode that began may outlast its permit, but not its revocation."""
+        """Asked before every step: an episode that began may outlast its permit, but not its revocation."""
         if self._journal.is_revoked(permit.permit_id):
             return f"permit {permit.permit_id} was revoked"
         return None

@@ -25,7 +25,7 @@ from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory
 from opc_ros.deployment.arm_lease import ArmLease
-from opc_ros.errors import ArmError, ArmLost, OutOfReach
+from opc_ros.errors import ArmError, ArmLost, OpcError, OutOfReach
 from opc_ros.ros.arm_way import DirectWay
 from opc_ros.ros.guard_word import GuardWord
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_from_msg, trajectory_to_msg
@@ -34,7 +34,9 @@ from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 DISCOVERY = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 SPEED_SLACK = 1.02  # of what is planned and rounded
 HOLD_RAD = 0.02  # a trajectory that goes no further than this holds the arm, also one that was moving
-NEAR_RAD = 0.1  # from where the arm is measured to where a trajectory begins
+NEAR_RAD = (
+    0.1  # from where the arm is measured to where a trajectory begins; used up, it comes back at the lease's speed
+)
 
 
 class ArmSide:
@@ -55,6 +57,7 @@ class ArmSide:
         self._hold = Hold(JointLimits(settings.load_model()), settings, time.monotonic)
         self._reading: JointReading | None = None
         self._read_s = 0.0
+        self._start_slack = StartSlack(len(settings.joint_names))
         self._context = Context()
         with _discovery_range(discovery):
             rclpy.init(args=[], context=self._context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
@@ -89,7 +92,11 @@ class ArmSide:
         rclpy.try_shutdown(context=self._context)
 
     def follow(self, cdr: bytes, lease: ArmLease) -> None:
-        """Checked once more on this side of the border: joints, limits and the speed that the lease allows."""
+        """Checked once more on this side of the border, and only what was checked goes on.
+
+        The driver gets joint angles, speeds and times, and begins at once: a stamp in the past would have it skip what
+        is slow, and accelerations would bend its way between the points.
+        """
         try:
             msg = deserialize_message(cdr, JointTrajectory)
         except Exception as error:
@@ -98,14 +105,27 @@ class ArmSide:
         here_rad = self._measured()
         if here_rad is None:
             raise ArmLost(f"nothing is measured on {self._settings.joint_states}")
-        if np.abs(trajectory.positions_rad - here_rad).max() > HOLD_RAD:  # staying where the arm is is always allowed
-            refuse_beyond(trajectory, here_rad, self._limits, lease)
-            if reason := self._why_not_now():
-                raise ArmLost(reason)
-            if not self._guard.allows_motion:
-                raise ArmLost(self._guard.complaint)
-        self._way.send(msg)
+        try:
+            self._refuse(trajectory, here_rad, lease)
+        except OpcError:
+            if not asks_to_stay(trajectory, here_rad):
+                raise
+            # Staying is always allowed: where the gateway sees the arm, so that nobody moves it by many small stays.
+            self.hold()
+            return
+        self._way.send(trajectory_to_msg(trajectory, self._settings.joint_names))
         self._hold.note(trajectory)
+
+    def _refuse(self, trajectory: Trajectory, here_rad: np.ndarray, lease: ArmLease) -> None:
+        """Raise where it must not pass now."""
+        refuse_beyond(trajectory, here_rad, self._limits, lease)
+        if reason := self._why_not_now():
+            raise ArmLost(reason)
+        if not self._guard.allows_motion:
+            raise ArmLost(self._guard.complaint)
+        if trajectory.times_s[0] <= 0.0:
+            off_rad = np.abs(trajectory.positions_rad[0] - here_rad)
+            self._start_slack.spend(off_rad, allowed_rad_s(self._limits, lease), time.monotonic())
 
     def grip(self, aperture_m: float) -> None:
         gripper = self._settings.gripper
@@ -153,26 +173,54 @@ class ArmSide:
             self._reading, self._read_s = reading, time.monotonic()
 
 
+class StartSlack:
+    """How far the trajectories of late have begun from where the arm was; many near starts would add up to a jump."""
+
+    def __init__(self, joints: int) -> None:
+        self._spent_rad = np.zeros(joints)
+        self._at_s = 0.0
+
+    def spend(self, off_rad: np.ndarray, speed_rad_s: np.ndarray, now_s: float) -> None:
+        """Raises OutOfReach once it is used up; it comes back as fast as the joints may turn."""
+        left_rad = np.maximum(self._spent_rad - speed_rad_s * max(now_s - self._at_s, 0.0), 0.0)
+        if (left_rad + off_rad).max() > NEAR_RAD:
+            raise OutOfReach("trajectories that begin elsewhere than the arm is, one after the other")
+        self._spent_rad, self._at_s = left_rad + off_rad, now_s
+
+
+def asks_to_stay(trajectory: Trajectory, here_rad: np.ndarray) -> bool:
+    """Whether it means: hold. One that was moving is reckoned ahead, so its single point at rest may lie further off."""
+    off_rad = np.abs(trajectory.positions_rad - here_rad).max()
+    is_point_at_rest = len(trajectory.times_s) == 1 and not trajectory.velocities_rad_s.any()
+    return bool(off_rad <= (NEAR_RAD if is_point_at_rest else HOLD_RAD))
+
+
+def allowed_rad_s(limits: JointLimits, lease: ArmLease) -> np.ndarray:  # (J,)
+    return limits.velocity_rad_s * max(lease.speed, 0.01) * SPEED_SLACK
+
+
 def refuse_beyond(trajectory: Trajectory, here_rad: np.ndarray, limits: JointLimits, lease: ArmLease) -> None:
-    """Raise for a trajectory that leaves the joints' limits, or is faster from here than the lease allows."""
-    for positions in trajectory.positions_rad:
+    """Raise for a trajectory that leaves the joints' limits, or is faster from here than the lease allows.
+
+    What a controller makes of it between its points is checked, too.
+    """
+    if trajectory.times_s[0] > 0.0:
+        trajectory = Trajectory(
+            np.concatenate([[0.0], trajectory.times_s]),
+            np.vstack([here_rad, trajectory.positions_rad]),
+            np.vstack([np.zeros_like(here_rad), trajectory.velocities_rad_s]),
+        )
+    elif np.abs(trajectory.positions_rad[0] - here_rad).max() > NEAR_RAD:
+        raise OutOfReach("a trajectory that begins elsewhere than the arm is")
+    for positions in trajectory.furthest_rad():
         for line in limits.position_violations(positions):
             raise OutOfReach(line)
-    times_s, angles_rad = trajectory.times_s, trajectory.positions_rad
-    if np.abs(angles_rad[0] - here_rad).max() > NEAR_RAD:
-        if times_s[0] <= 0.0:
-            raise OutOfReach("a trajectory that begins elsewhere than the arm is")
-        times_s, angles_rad = np.concatenate([[0.0], times_s]), np.vstack([here_rad, angles_rad])
-    allowed_rad_s = limits.velocity_rad_s * max(lease.speed, 0.01) * SPEED_SLACK  # (J,)
-    fastest_rad_s = np.abs(trajectory.velocities_rad_s).max(axis=0)  # (J,)
-    if len(times_s) > 1:
-        means_rad_s = np.abs(np.diff(angles_rad, axis=0)) / np.diff(times_s)[:, None]
-        fastest_rad_s = np.maximum(fastest_rad_s, means_rad_s.max(axis=0))
-    if (fastest_rad_s > allowed_rad_s).any():
-        joint = int((fastest_rad_s / allowed_rad_s).argmax())
+    fastest_rad_s, most_rad_s = trajectory.fastest_rad_s(), allowed_rad_s(limits, lease)
+    if (fastest_rad_s > most_rad_s).any():
+        joint = int((fastest_rad_s / most_rad_s).argmax())
         raise OutOfReach(
             f"joint {joint + 1} would turn at {np.degrees(fastest_rad_s[joint]):.1f} deg/s, "
-            f"{lease.holder} allows {np.degrees(allowed_rad_s[joint]):.1f}"
+            f"{lease.holder} allows {np.degrees(most_rad_s[joint]):.1f}"
         )
 
 

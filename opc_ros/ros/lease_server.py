@@ -20,6 +20,8 @@ from opc_ros.ros import lease_socket as wire
 
 LOOK_S = 0.02
 LONGEST_REASON = 500
+MOST_CONNECTIONS = 16
+LONGEST_LAY_OUT_S = 600.0
 
 
 class Commanded(Protocol):
@@ -110,19 +112,25 @@ class LeaseServer:
                 end.close()
                 continue
             with self._lock:
-                self._ends.add(end)
+                is_full = len(self._ends) >= MOST_CONNECTIONS
+                if not is_full:
+                    self._ends.add(end)
+            if is_full:
+                self._refuse(f"connection to the gateway: {MOST_CONNECTIONS} are open already")
+                end.close()
+                continue
             threading.Thread(target=self._serve, args=(end,), daemon=True).start()
 
     def _serve(self, end: socket.socket) -> None:
         challenge = secrets.token_hex(16)
         try:
-            end.send(wire.CHALLENGE + challenge.encode())
+            _answer(end, wire.CHALLENGE, challenge)
             while message := end.recv(wire.LARGEST):
                 if message[:1] == wire.LEASE:
                     # Good once, whatever came of it.
                     shown, challenge = challenge, secrets.token_hex(16)
                     reason = self._open(end, message[1:], shown)
-                    end.send(wire.OPENED + json.dumps({"reason": reason, "challenge": challenge}).encode())
+                    _answer(end, wire.OPENED, json.dumps({"reason": reason, "challenge": challenge}))
                 else:
                     self._obey(end, message)
         except OSError:
@@ -174,7 +182,7 @@ class LeaseServer:
                     holder.heard_s = time.monotonic()
                     reason = self._pass_on(holder, kind, body, number)
         if reason:
-            end.send(wire.REFUSED + reason.encode()[:LONGEST_REASON])
+            _answer(end, wire.REFUSED, reason[:LONGEST_REASON])
 
     def _pass_on(self, holder: Holder, kind: bytes, body: bytes, number: int) -> str:
         try:
@@ -195,18 +203,19 @@ class LeaseServer:
         except (OpcError, struct.error) as error:
             self._refuse(str(error))
             return str(error)
-        holder.end.send(wire.TAKEN + wire.COMMAND.pack(number, 0))
+        holder.end.send(wire.TAKEN + wire.COMMAND.pack(number, 0), socket.MSG_DONTWAIT)
         return ""
 
     def _lay_out(self, end: socket.socket, body: bytes) -> None:
         reason = ""
         try:
             seed, timeout_s = struct.unpack("<Qd", body)
-            self._arm.lay_out(int(seed), min(float(timeout_s), 600.0))
+            is_sane = 0.0 < timeout_s <= LONGEST_LAY_OUT_S
+            self._arm.lay_out(int(seed), float(timeout_s) if is_sane else LONGEST_LAY_OUT_S)
         except (OpcError, struct.error) as error:
             reason = str(error)
         with suppress(OSError):  # whoever asked may be gone
-            end.send(wire.LAID_OUT + reason.encode()[:LONGEST_REASON])
+            _answer(end, wire.LAID_OUT, reason[:LONGEST_REASON])
 
     def _look_after(self) -> None:
         """A lease ends without a word of its holder: by silence, by its time, or because it was revoked."""
@@ -234,8 +243,13 @@ class LeaseServer:
             return  # the gateway ends, and with it every lease
         self._tell(f"the lease under {holder.lease.holder} has ended: {reason}")
         with suppress(OSError):  # perhaps nobody is there to hear it
-            end.send(wire.ENDED + reason.encode()[:LONGEST_REASON], socket.MSG_DONTWAIT)
+            _answer(end, wire.ENDED, reason[:LONGEST_REASON])
 
     def _refuse(self, reason: str) -> None:
         self._desk.note_refusal(reason)
         self._tell(reason)
+
+
+def _answer(end: socket.socket, kind: bytes, text: str) -> None:
+    """Without waiting: whoever does not read its answers is as good as gone, and holds nobody up."""
+    end.send(kind + text.encode(), socket.MSG_DONTWAIT)

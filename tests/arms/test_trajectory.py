@@ -98,6 +98,34 @@ def test_a_cubic_piece_has_the_middle_worked_on_paper():
     assert piece.sample(1.0) == pytest.approx(np.full(7, 0.25))
 
 
+def test_a_swing_between_two_points_is_found_where_it_is_furthest_and_fastest():
+    # Leaves 0 at 1 rad/s and is back at rest after 4 s: 4 (u - 2 u^2 + u^3) is 16/27 at u = 1/3.
+    velocities = np.zeros((2, 7))
+    velocities[0] = 1.0
+    swing = Trajectory(np.array([0.0, 4.0]), np.zeros((2, 7)), velocities)
+    assert swing.furthest_rad().max() == pytest.approx(16 / 27)
+    assert swing.fastest_rad_s() == pytest.approx(np.ones(7))
+    # From rest to rest, 1 rad in 1 s: half as fast again in the middle as on average.
+    rest = Trajectory(np.array([0.0, 1.0]), np.stack([np.zeros(7), np.ones(7)]), np.zeros((2, 7)))
+    assert rest.fastest_rad_s() == pytest.approx(np.full(7, 1.5))
+    assert rest.furthest_rad().max() == pytest.approx(1.0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    path=st.lists(st.floats(-3, 3), min_size=3, max_size=3), speeds=st.lists(st.floats(-3, 3), min_size=3, max_size=3)
+)
+def test_no_sample_lies_beyond_what_is_called_furthest_and_fastest(path, speeds):
+    column = [np.array(each)[:, np.newaxis] for each in (path, speeds)]
+    trajectory = Trajectory(np.array([0.0, 0.7, 2.0]), *column)
+    sampled = sample_densely(trajectory)
+    furthest = trajectory.furthest_rad()
+    assert furthest.min() - 1e-6 <= sampled.min()
+    assert sampled.max() <= furthest.max() + 1e-6
+    assert furthest.max() <= sampled.max() + 1e-3
+    assert np.abs(np.diff(sampled[:, 0])).max() / 0.001 <= trajectory.fastest_rad_s()[0] + 1e-2
+
+
 @pytest.mark.parametrize(
     ("times", "positions", "complaint"),
     [

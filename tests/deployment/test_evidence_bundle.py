@@ -13,12 +13,14 @@ import pytest
 from opc_ros.cli.main import main
 from opc_ros.deployment.audit_cosigned import check_cosigned
 from opc_ros.deployment.audit_log import AuditHead, AuditLog
+from opc_ros.deployment.dsse import payload_type, sign_payload, to_text
 from opc_ros.deployment.journal import RunEpisode
 from opc_ros.deployment.keys import Signer, load_signer
 from opc_ros.deployment.merkle import MerkleTree, check_inclusion
 from opc_ros.deployment.people import load_people
 from opc_ros.deployment.robot_results import sign_result
 from opc_ros.deployment.signing import load_machine_key
+from opc_ros.deployment.statement import TYPE as STATEMENT
 from opc_ros.deployment.statement import RequestBody
 from tests.deployment.lab import make_lab, say, scheduler_parameters
 
@@ -43,7 +45,7 @@ except ImportError:
 bundle = json.load(open(sys.argv[1]))
 keys = [SSlibKey(key_id, "ed25519", "ed25519", {"public": each["ed25519"]}) for key_id, each in bundle["keys"].items()]
 found = {}
-for each in [*bundle["envelopes"], {"what": "checkpoint", "envelope": bundle["checkpoint"]}]:
+for each in [*bundle["envelopes"], *({"what": each, "envelope": bundle[each]} for each in ("checkpoint", "contents"))]:
     envelope = Envelope.from_dict(each["envelope"])
     envelope.verify(keys, 1)
     found.setdefault(each["what"], []).append(json.loads(envelope.payload))
@@ -114,7 +116,7 @@ def test_securesystemslib_verifies_it_in_a_process_without_opc_ros(exported: Pat
     command = [sys.executable, "-I", "-c", FOREIGN_CHECK, str(exported)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == ["checkpoint", "gate_verdict", "ranking", "request"]
+    assert result.stdout.split() == ["checkpoint", "contents", "gate_verdict", "ranking", "request"]
 
 
 def test_it_verifies_and_a_change_anywhere_is_named(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,9 +136,47 @@ def test_it_verifies_and_a_change_anywhere_is_named(exported: Path, capsys: pyte
     change(lambda b: b["ranking"].update(seed=7), "was changed after the scorer signed it")
     change(lambda b: b["envelopes"][0]["envelope"].update(payload="e30="), "is not signed by a key that is trusted")
     change(lambda b: b["checkpoint"].update(payload="e30="), "forged or damaged")
+    change(lambda b: b["contents"].update(payload="e30="), "contents: are not signed by a scheduler")
     exported.write_text("{}")
     assert main(["evidence", "verify", "evidence.json"]) == 1
     assert "expected a bundle of format opc-evidence/1" in capsys.readouterr().err
+
+
+def sign_as_robot(folder: Path, payload: str, kind: str) -> Any:
+    robot = load_machine_key(folder / "arm1" / "keys", "arm1")
+    assert robot is not None
+    return json.loads(to_text(sign_payload(kind, payload, robot)))
+
+
+def test_another_requests_evidence_a_part_of_it_and_documents_by_the_wrong_signer_are_refused(
+    exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each signature in these files is genuine: they are passed off as something else."""
+    kept = exported.read_text()
+
+    def passes_off(edit: Any, complaint: str) -> None:
+        bundle = json.loads(kept)
+        edit(bundle)
+        exported.write_text(json.dumps(bundle))
+        assert main(["evidence", "verify", "evidence.json"]) == 1
+        assert complaint in capsys.readouterr().err
+
+    passes_off(lambda b: b.update(request_id="f" * 8), "contents: are about request")
+    passes_off(lambda b: b.update(candidate_id="f" * 64), "contents: are about request")
+    passes_off(lambda b: b["envelopes"].pop(0), "envelopes: are not those that were exported")
+    passes_off(lambda b: b["entries"].pop(), "entries: are not those that were exported")
+    passes_off(lambda b: b["envelopes"].append(b["envelopes"][0]), "envelopes: are not those that were exported")
+    passes_off(lambda b: b["envelopes"][0].update(what="approve"), "envelopes: are not those that were exported")
+    passes_off(lambda b: b.update(envelopes=[], entries=[], ranking=None), "are not those that were exported")
+    passes_off(lambda b: b.update(contents=b["envelopes"][-2]["envelope"]), "contents: are of type")
+    permit = sign_as_robot(exported.parent, "{}", payload_type("permit"))
+    passes_off(
+        lambda b: b["envelopes"].append({"what": "permit", "envelope": permit}), "permit: is not signed by a key"
+    )
+    word = sign_as_robot(exported.parent, json.dumps({"person": "ada"}), STATEMENT)
+    passes_off(
+        lambda b: b["envelopes"].append({"what": "approve", "envelope": word}), "approve: is not signed by a key"
+    )
 
 
 def test_an_unknown_request_is_one_line(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:

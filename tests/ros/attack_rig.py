@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from domain_coordinator import domain_id
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import EpisodeEvent, RobotStatus
 from opc_interfaces.msg import Permit as PermitMsg
@@ -31,7 +32,7 @@ from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.ros import convert, topics
 from opc_ros.ros.permit_messages import permit_to_msg
 from tests.deployment.lab import SECOND, make_lab, runner_parameters, scheduler_parameters, write_patient_arm
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher, own_domain
 
 RUNGS = ["reduced", "full"]
 FAKE = "arm9"  # a robot of the lab that nobody has switched on
@@ -212,6 +213,17 @@ class Rig:
     def tell_time(self) -> None:
         now_ns = self._now_ns()
         self._clock.publish(Clock(clock=Time(sec=now_ns // SECOND, nanosec=now_ns % SECOND)))
+
+
+@contextmanager
+def attacked(folder: Path) -> Iterator[Rig]:
+    """A rig in domains of its own, the lab's and the arm's."""
+    with own_domain(), domain_id() as arm_domain:
+        rig = Rig(folder, int(arm_domain))
+        try:
+            yield rig
+        finally:
+            rig.close()
 
 
 def _read_lines(path: Path) -> list[Entry]:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import signal
-import socket
-import struct
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -20,27 +15,31 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from domain_coordinator import domain_id
 from opc_interfaces.msg import RobotStatus, SafetyEvent
-from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64, Header, String
 from trajectory_msgs.msg import JointTrajectory
 
-from opc_ros.arms.trajectory import plan_joints
 from opc_ros.deployment.arm_lease import LeaseRequest, sign_drive, write_lease_request
 from opc_ros.deployment.dsse import Signed, to_text
-from opc_ros.deployment.keys import Signer, create_keys
+from opc_ros.deployment.keys import create_keys
 from opc_ros.deployment.people import add_person
 from opc_ros.deployment.permit import Revocations, sign_revocations
-from opc_ros.deployment.signing import find_signer, load_machine_key
 from opc_ros.ros import convert, topics
 from opc_ros.ros import lease_socket as wire
-from opc_ros.ros.joint_messages import trajectory_to_msg
 from tests.deployment.lab import SECOND
-from tests.ros.attack_rig import STILL_RAD, Rig
+from tests.ros.attack_rig import STILL_RAD, Rig, attacked
+from tests.ros.commander import (
+    Commander,
+    drive_request,
+    permit_request,
+    robots_key,
+    turn,
+    wait_for_line,
+    wait_until_it_moves,
+)
 from tests.ros.releasing import release
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, SETTINGS, Watcher, own_domain
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, SETTINGS, Watcher
 
 pytestmark = pytest.mark.ros
 GUARDS_PATIENCE_S = 4.0
@@ -49,99 +48,8 @@ CONTROLLER = "joint_trajectory_controller/joint_trajectory"
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with own_domain(), domain_id() as arm_domain:
-        rig = Rig(tmp_path_factory.mktemp("gateway"), int(arm_domain))
+    with attacked(tmp_path_factory.mktemp("gateway")) as rig:
         yield rig
-        rig.close()
-
-
-class Commander:
-    """Somebody at the gateway's socket who says whatever they like."""
-
-    def __init__(self, rig: Rig) -> None:
-        self._rig = rig
-        self.end = wire.connect(rig.socket_folder)
-        self.end.settimeout(PATIENCE_S)
-        self.challenge = self.expect(wire.CHALLENGE).decode()
-        self._number = 0
-
-    def close(self) -> None:
-        self.end.close()
-
-    def expect(self, *kinds: bytes) -> bytes:
-        """The next answer of one of these kinds."""
-        while message := self.end.recv(wire.LARGEST):
-            if message[:1] in kinds:
-                return message[1:]
-        raise AssertionError("the gateway hung up")
-
-    def show(self, request: LeaseRequest, signer: Signer | None) -> str:
-        """Why no lease was given; empty where one was."""
-        return self.say_lease(write_lease_request(dataclasses.replace(request, challenge=self.challenge), signer))
-
-    def say_lease(self, text: str) -> str:
-        self.end.send(wire.LEASE + text.encode())
-        answer = json.loads(self.expect(wire.OPENED))
-        self.challenge = answer["challenge"]
-        return str(answer["reason"])
-
-    def drive(self) -> None:
-        """A lease that ada, who is an operator, has signed."""
-        assert self.show(drive_request(self._rig), robots_key(self._rig)) == ""
-
-    def command(self, kind: bytes, body: bytes = b"", *, age_s: float = 0.0) -> bytes:
-        """What the gateway answers: nothing where it has taken it."""
-        self._number += 1
-        sent_ns = time.monotonic_ns() - round(age_s * 1e9)
-        self.end.send(kind + wire.COMMAND.pack(self._number, sent_ns) + body)
-        answer = self.end.recv(wire.LARGEST)
-        return b"" if answer[:1] == wire.TAKEN else answer[1:]
-
-    def follow(self, msg: JointTrajectory, **how: float) -> str:
-        return self.command(wire.TRAJECTORY, serialize_message(msg), **how).decode()
-
-
-def robots_key(rig: Rig) -> Signer:
-    signer = load_machine_key(rig.folder / ROBOT / "keys", ROBOT)
-    assert signer is not None
-    return signer
-
-
-def drive_request(rig: Rig, robot: str = ROBOT, now_ns: int | None = None) -> LeaseRequest:
-    signs = find_signer(rig.folder / "deployment" / "keys", rig.folder / "deployment" / "keys" / "ada.person.pem")
-    now_ns = time.time_ns() if now_ns is None else now_ns
-    return LeaseRequest(ROBOT, "drive", sign_drive(signs.person, signs.signer, robot, "a test", now_ns))
-
-
-def permit_request(rig: Rig, signed: Signed | None, **changes: object) -> LeaseRequest:
-    envelope = to_text(signed) if signed else ""
-    session = json.loads(signed.payload)["content"]["session"] if signed else rig.session()
-    request = LeaseRequest(
-        ROBOT, "permit", envelope, candidate_id=rig.candidate.id, rung="reduced", session=session, started_ns=1
-    )
-    return dataclasses.replace(request, **changes)  # type: ignore[arg-type]
-
-
-def turn(rig: Rig, by_rad: float = 0.5, speed: float = 0.1) -> JointTrajectory:
-    """The first joint, from where it is."""
-    here = np.array(rig.watcher.joints[-1].position)
-    there = here.copy()
-    there[0] += by_rad if here[0] < 0 else -by_rad
-    limits = dataclasses.replace(SETTINGS.motion, speed_fraction=speed)
-    return trajectory_to_msg(
-        plan_joints(dataclasses.replace(SETTINGS, motion=limits).joint_limits(), here, there), SETTINGS.joint_names
-    )
-
-
-def wait_for_line(rig: Rig, count: int, words: str) -> None:
-    def told() -> bool:
-        return any(line.kind == "refused" and words in line.body["reason"] for line in rig.robots_lines()[count:])
-
-    rig.watcher.wait_until(told)
-
-
-def wait_until_it_moves(rig: Rig) -> None:
-    rig.watcher.wait_until(lambda: max(map(abs, rig.watcher.joints[-1].velocity)) > 1e-2)
 
 
 def test_an_operators_signed_word_moves_the_arm_once(rig: Rig) -> None:
@@ -306,41 +214,6 @@ def test_a_second_commander_waits_until_the_first_is_gone(rig: Rig) -> None:
         rig.watcher.wait_until(lambda: second.show(drive_request(rig), robots_key(rig)) == "")
 
 
-def test_the_arm_holds_as_soon_as_its_commander_is_gone(rig: Rig) -> None:
-    with closing(Commander(rig)) as commander:
-        commander.drive()
-        start_rad = rig.watcher.joints[-1].position[0]
-        assert commander.follow(turn(rig, by_rad=1.0, speed=0.05)) == ""
-        wait_until_it_moves(rig)
-    rig.watcher.wait_for_event(SafetyEvent.REFUSED, "the commander is gone")
-    rig.watcher.wait_for_rest()
-    # At a twentieth of its speed it would have been on its way for 13 s.
-    assert abs(rig.watcher.joints[-1].position[0] - start_rad) < 0.9
-
-
-def test_what_is_late_too_fast_too_far_or_no_message_at_all_is_dropped(rig: Rig) -> None:
-    with closing(Commander(rig)) as commander:
-        commander.drive()
-        good = turn(rig)
-        far, odd = turn(rig), turn(rig)
-        far.points[-1].positions[1] = 9.0
-        odd.joint_names = ["A1"]
-        with rig.still():
-            assert "older than 20 s" in commander.follow(good, age_s=30.0)
-            assert "deg/s, drive by ada allows" in commander.follow(turn(rig, by_rad=1.0, speed=1.0))
-            assert "joint 2 is +515.66 deg" in commander.follow(far)
-            assert "trajectory is for joints A1" in commander.follow(odd)
-            assert "cannot be read" in commander.command(wire.TRAJECTORY, b"\x00\x01").decode()
-            assert "gripper opening 3.0 m" in commander.command(wire.GRIPPER, struct.pack("<d", 3.0)).decode()
-            assert "is not known" in commander.command(b"?").decode()
-            commander.end.send(b"T")
-            commander.end.send(b"T" + os.urandom(4096))
-            assert b"older than" in commander.expect(wire.REFUSED)
-        # None of it has cost the lease, nor the gateway its life.
-        assert commander.follow(turn(rig, by_rad=0.05)) == ""
-    rig.watcher.wait_for_rest()
-
-
 def test_a_stop_told_in_the_labs_domain_holds_the_arm_at_once(rig: Rig) -> None:
     stop = rig.watcher.node.create_publisher(Bool, "stop", topics.LATEST)
     rig.watcher.wait_until(lambda: stop.get_subscription_count() >= 2)
@@ -411,28 +284,3 @@ def can_connect(folder: Path) -> bool:
     except Exception:
         return False
     return True
-
-
-def test_another_users_process_is_not_let_in(rig: Rig) -> None:
-    assert rig.socket_folder.stat().st_mode & 0o777 == 0o700
-    if os.getuid() != 0:
-        pytest.skip("only root can try as somebody else")
-    program = (
-        "import os, socket, sys; os.chdir(sys.argv[1]); os.setgid(65534); os.setuid(65534);"
-        "end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); end.connect('arm.sock'); end.settimeout(60);"
-        "sys.exit(len(end.recv(100)))"
-    )
-    count = len(rig.robots_lines())
-    # As root may pass through the folder, the stranger starts inside: the kernel's word on who it is has to do.
-    result = subprocess.run([sys.executable, "-c", program, str(rig.socket_folder)], cwd=ROOT, capture_output=True)
-    assert result.returncode in (0, 1), result.stderr
-    if result.returncode == 0:
-        wait_for_line(rig, count, "of user 65534 is at the other end")
-
-
-def test_the_sockets_name_fits_however_deep_its_folder_lies(tmp_path: Path) -> None:
-    folder = tmp_path / ("deep" * 30) / ("deeper" * 20)
-    with closing(wire.listen(folder)) as server, closing(wire.connect(folder)) as client:
-        assert isinstance(client, socket.socket)
-        accepted, _ = server.accept()
-        accepted.close()
