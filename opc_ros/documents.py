@@ -27,15 +27,20 @@ _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
 
 
-def read_bytes(path: Path, *, limit: int = MAX_JSON_BYTES, error: type[OpcError] = ConfigError) -> bytes:
+def read_bytes(
+    path: Path, *, limit: int = MAX_JSON_BYTES, error: type[OpcError] = ConfigError, follows_links: bool = True
+) -> bytes:
     """A file's bytes; one that cannot be read, or is larger than any honest one, fails."""
     try:
         # Not to wait for ever where the name is a pipe's or a device's.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follows_links else os.O_NOFOLLOW)
+        with open(os.open(path, flags), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise error(f"{path}: no regular file, expected one")
             data = file.read(limit + 1)
     except (OSError, ValueError) as problem:  # ValueError: a name with a NUL in it
+        if not follows_links and path.is_symlink():
+            raise error(f"{path}: is a link, expected the file itself; `cp -rL` copies what links lead to") from problem
         raise error(f"{path}: {getattr(problem, 'strerror', None) or problem}") from problem
     if len(data) > limit:
         raise error(f"{path}: larger than {limit} bytes, expected at most that")

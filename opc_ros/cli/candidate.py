@@ -77,7 +77,7 @@ def _add(arguments: argparse.Namespace) -> int:
     from opc_ros.policies.registry import CandidateRegistry
 
     registry = CandidateRegistry(arguments.candidates)
-    found = [read_candidate(folder) for folder in arguments.folders]
+    found = [read_candidate(folder, follows_links=False) for folder in arguments.folders]
     for candidate in found:
         try_candidate(candidate)
     added = [registry.add(candidate) for candidate in found]

@@ -37,6 +37,7 @@ def add_tasks(tasks: Any, add_task: Any) -> None:
     new = add_task(tasks, "new", "write a manifest for an exported file by asking the file", _new)
     new.add_argument("artifact", type=Path, metavar="FILE", help=".onnx or .pt2")
     _add_manifest(new)
+    new.add_argument("--allow-code", action="store_true", help="ask .pt2 files, which can run code of their own")
     remove = add_task(tasks, "remove", "take candidates out of the registry; their folders are kept aside", _remove)
     remove.add_argument("refs", nargs="+", metavar="CANDIDATE", help="name, folder or beginning of an id")
     rename = add_task(tasks, "rename", "give a candidate another name, and with it another id", _rename)
@@ -65,17 +66,17 @@ def _export(arguments: argparse.Namespace) -> int:
     size = 96 if arguments.image_size is None else arguments.image_size
     spec = _checked(InputSpec, size, size, arguments=tuple(arguments.arguments.split(",")))
     manifest = _manifest(arguments, SUFFIX[arguments.format], arguments.format, spec)
-    return _register(arguments, lambda folder: export_candidate(build_module(arguments.module), folder, manifest))
+    return _register(arguments, lambda folder: export_candidate(build_module(arguments.module), folder, manifest), True)
 
 
 def _new(arguments: argparse.Namespace) -> int:
     from opc_ros.policies.artifact_signature import read_signature
     from opc_ros.policies.candidate import read_artifact, write_candidate
 
-    artifact_format, spec = read_signature(arguments.artifact)
+    artifact_format, spec = read_signature(arguments.artifact, allow_code=arguments.allow_code)
     manifest = _manifest(arguments, arguments.artifact.name, artifact_format, spec)
     data = read_artifact(arguments.artifact)
-    return _register(arguments, lambda folder: write_candidate(folder, manifest, data))
+    return _register(arguments, lambda folder: write_candidate(folder, manifest, data), arguments.allow_code)
 
 
 def _checked(kind: Any, *values: Any, **named: Any) -> Any:
@@ -104,7 +105,7 @@ def _manifest(arguments: argparse.Namespace, artifact: str, artifact_format: str
     return made
 
 
-def _register(arguments: argparse.Namespace, make: Any) -> int:
+def _register(arguments: argparse.Namespace, make: Any, allow_code: bool) -> int:
     import tempfile
 
     from opc_ros.policies.loading import load_q_function, probe
@@ -112,7 +113,7 @@ def _register(arguments: argparse.Namespace, make: Any) -> int:
 
     with tempfile.TemporaryDirectory() as folder:
         made = make(Path(folder))
-        probe(load_q_function(made, allow_code=True), made.manifest)
+        probe(load_q_function(made, allow_code=allow_code), made.manifest)
         kept = CandidateRegistry(arguments.candidates).add(made)
     if arguments.json:
         print(json.dumps({"id": kept.id, "name": kept.name, "folder": str(kept.folder)}))

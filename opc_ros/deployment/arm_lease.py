@@ -31,6 +31,7 @@ LONGEST_DRIVE_NS = 600 * SECOND_NS  # a person's leave is asked for anew at leas
 MOST_CHARACTERS = 64_000
 SPARE_BEGINNINGS = 5
 REFUSALS_A_MINUTE = 60  # lines in the audit log; nobody fills a disk by knocking
+REPEATS_A_MINUTE = 40  # of those, what was said in the last minute already: a flood of one kind hides no other
 
 Leave = Literal["permit", "behaviour", "drive"]
 
@@ -107,7 +108,7 @@ class LeaseDesk:
         self._journal = RobotJournal(self._own / "journal.db", now())
         self._audit_log = AuditLog(find_audit_log(state), signer)
         self._newest_start_ns = 0
-        self._noted: deque[int] = deque(maxlen=REFUSALS_A_MINUTE)
+        self._noted: deque[tuple[int, str, bool]] = deque()  # when, what, whether it was a repeat
 
     def close(self) -> None:
         self._journal.close()
@@ -134,11 +135,15 @@ class LeaseDesk:
 
     def note_refusal(self, reason: str, shown: str = "") -> None:
         """A line in the robot's audit log, so many a minute at most."""
-        now_ns = self._now()
-        if len(self._noted) == REFUSALS_A_MINUTE and now_ns - self._noted[0] < 60 * SECOND_NS:
+        now_ns, reason = self._now(), reason[:500]
+        while self._noted and now_ns - self._noted[0][0] >= 60 * SECOND_NS:
+            self._noted.popleft()
+        is_repeat = any(noted == reason for _, noted, _ in self._noted)
+        repeats = sum(was_repeat for _, _, was_repeat in self._noted)
+        if len(self._noted) >= REFUSALS_A_MINUTE or (is_repeat and repeats >= REPEATS_A_MINUTE):
             return
-        self._noted.append(now_ns)
-        body = {"robot": self._robot, "by": "gateway", "reason": reason[:500]}
+        self._noted.append((now_ns, reason, is_repeat))
+        body = {"robot": self._robot, "by": "gateway", "reason": reason}
         if shown:
             body["payload_sha256"] = hashlib.sha256(shown.encode()).hexdigest()
         self._audit_log.append("refused", body, now_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from opc_ros.errors import ConfigError, OpcError
@@ -32,6 +33,16 @@ class Channel(Protocol):
     def describe(self) -> str: ...
 
 
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """Whoever answers a webhook may not send this machine on to another address, where only it can reach."""
+
+    def redirect_request(self, *about: Any) -> None:
+        """None: the answer counts as it is, an error."""
+
+
+_OPENER = urllib.request.build_opener(_StayHere)
+
+
 class Webhook:
     """POSTs each notice as JSON; the address is a secret, so it is never printed."""
 
@@ -48,11 +59,13 @@ class Webhook:
         body = json.dumps(to_slack(notice, self._lab) if self._is_slack else to_json(notice, self._lab)).encode()
         request = urllib.request.Request(self._url, body, {"content-type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S):
+            with _OPENER.open(request, timeout=TIMEOUT_S):
                 pass
         except urllib.error.HTTPError as error:
             raise NoticeNotSent(f"webhook at {self._host} answered {error.code}") from None
-        except (OSError, ValueError) as error:
+        except (http.client.HTTPException, ValueError) as error:  # its words may repeat the address
+            raise NoticeNotSent(f"webhook at {self._host}: {type(error).__name__}") from None
+        except OSError as error:
             raise NoticeNotSent(f"webhook at {self._host}: {getattr(error, 'reason', None) or error}") from None
 
     def describe(self) -> str:

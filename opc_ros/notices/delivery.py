@@ -51,7 +51,9 @@ class Delivery:
             try:
                 channel.send(notice)
                 return
-            except NoticeNotSent as error:
+            except Exception as error:  # no answer of a channel, however odd, keeps later notices from being told
+                if not isinstance(error, NoticeNotSent):
+                    error = NoticeNotSent(f"{channel.describe()}: {type(error).__name__}")
                 if number == TRIES - 1 or self._ended.is_set():
                     self._complain(f"{error}; not told: {notice.title}")
                     return

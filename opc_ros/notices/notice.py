@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 QUIET_S = 60.0  # the same kind of event of the same robot is told at most this often
+MOST_IN_QUIET = 30  # events told in that time, of however many robots: anybody can make up names
+LONGEST = 1000  # characters of what an event says
 TOLD_EVENTS = {"watchdog": "the arm was held", "stop": "the arm was stopped", "fault": "the arm is at fault"}
 
 
@@ -47,10 +49,11 @@ class NoticeWatch:
         """A safety event; a burst of them is told once."""
         if kind not in TOLD_EVENTS:
             return
-        now_s, last_s = self._now_s(), self._told_s.get((robot, kind))
-        if last_s is None or now_s - last_s >= QUIET_S:
+        now_s, robot = self._now_s(), robot[:100]
+        self._told_s = {which: told_s for which, told_s in self._told_s.items() if now_s - told_s < QUIET_S}
+        if (robot, kind) not in self._told_s and len(self._told_s) < MOST_IN_QUIET:
             self._told_s[robot, kind] = now_s
-            yield Notice("arm_held", f"{robot}: {TOLD_EVENTS[kind]}", detail, robot=robot)
+            yield Notice("arm_held", f"{robot}: {TOLD_EVENTS[kind]}", detail[:LONGEST], robot=robot)
 
     def _about_champion(self, document: Mapping[str, Any]) -> Iterator[Notice]:
         champion, before = document["champion"], self._champion

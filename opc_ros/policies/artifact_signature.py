@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from opc_ros.errors import CandidateError, SetupError
+from opc_ros.errors import CandidateError, OpcError
 from opc_ros.grasp import ACTION_SIZE, TOOL_SIZE
 from opc_ros.policies.candidate import read_artifact
 from opc_ros.policies.input_spec import InputSpec
@@ -17,13 +17,20 @@ _FORMATS: dict[str, str] = {".onnx": "onnx", ".pt2": "torch_export"}
 _CHANNELS = 3
 
 
-def read_signature(path: Path) -> tuple[str, InputSpec]:
-    """Format and input as far as the file knows them; the range of image values follows from its type."""
+def read_signature(path: Path, *, allow_code: bool = False) -> tuple[str, InputSpec]:
+    """Format and input as far as the file knows them; the range of image values follows from its type.
+
+    To ask a `.pt2` file is to load it, with whatever pickles it holds: only where the caller allows code.
+    """
     artifact_format = _FORMATS.get(path.suffix)
     if artifact_format is None:
         raise CandidateError(
             f"{path}: ends in {path.suffix or 'nothing'}, expected .onnx or .pt2; weights of a named architecture need "
             "a manifest written by hand, other modules `opc candidate export`"
+        )
+    if artifact_format == "torch_export" and not allow_code:
+        raise CandidateError(
+            f"{path}: a .pt2 file can run code of its own as soon as it is asked; --allow-code if you trust its maker"
         )
     data = read_artifact(path)
     inputs = _onnx_inputs(data, path) if artifact_format == "onnx" else _program_inputs(data, path)
@@ -31,12 +38,12 @@ def read_signature(path: Path) -> tuple[str, InputSpec]:
 
 
 def _onnx_inputs(data: bytes, path: Path) -> list[tuple[str, list[int | None], bool]]:
+    from opc_ros.policies.onnx_q import open_graph  # which gives advice from here
+
     try:
-        import onnxruntime
-    except ImportError as error:
-        raise SetupError(f"{path}: is in ONNX, but onnxruntime is missing; install opc-ros[onnx]") from error
-    try:
-        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+        session = open_graph(data, str(path))
+    except OpcError:
+        raise
     except Exception as error:  # its many error types share no narrower parent
         raise CandidateError(f"{path}: onnxruntime cannot load it: {' '.join(str(error).split())[:300]}") from error
     return [

@@ -35,15 +35,18 @@ class Candidate:
         return self.manifest.name
 
 
-def read_candidate(folder: Path | str) -> Candidate:
-    """Read each file once; everything after this works on those bytes, whatever happens to the files."""
+def read_candidate(folder: Path | str, *, follows_links: bool = True) -> Candidate:
+    """Read each file once; everything after this works on those bytes, whatever happens to the files.
+
+    A folder from elsewhere is read without following links: they could lead to files of whoever reads.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise CandidateError(f"candidate {folder}: no such folder")
     where = str(folder / MANIFEST_NAME)
-    manifest_bytes = read_bytes(folder / MANIFEST_NAME, error=CandidateError)
+    manifest_bytes = read_bytes(folder / MANIFEST_NAME, error=CandidateError, follows_links=follows_links)
     manifest = parse_manifest(manifest_bytes, where=where)
-    artifact_bytes = _read_artifact_of(folder, manifest)
+    artifact_bytes = _read_artifact_of(folder, manifest, follows_links=follows_links)
     return Candidate(
         id=candidate_id(canonical_manifest(manifest_bytes, where=where), artifact_bytes),
         manifest=manifest,
@@ -98,10 +101,10 @@ def copy_candidate(candidate: Candidate, folder: Path) -> Candidate:
     return dataclasses.replace(candidate, folder=folder)
 
 
-def _read_artifact_of(folder: Path, manifest: CandidateManifest) -> bytes:
+def _read_artifact_of(folder: Path, manifest: CandidateManifest, *, follows_links: bool = True) -> bytes:
     """The file that the manifest names, or what an average's members give in its place."""
     if manifest.architecture != "average" or not (folder / MEMBERS_NAME).exists():
-        return read_artifact(folder / manifest.artifact)
+        return read_artifact(folder / manifest.artifact, follows_links=follows_links)
     if (folder / manifest.artifact).exists():
         raise CandidateError(f"{folder}: holds {manifest.artifact} and {MEMBERS_NAME}, expected one of them")
     return read_linked_artifact(folder, _read_member)
@@ -112,6 +115,6 @@ def _read_member(folder: Path) -> tuple[str, bytes]:
     return member.id, member.artifact_bytes
 
 
-def read_artifact(path: Path) -> bytes:
+def read_artifact(path: Path, *, follows_links: bool = True) -> bytes:
     """The whole file, if it is no larger than any candidate needs."""
-    return read_bytes(path, limit=MAX_ARTIFACT_BYTES, error=CandidateError)
+    return read_bytes(path, limit=MAX_ARTIFACT_BYTES, error=CandidateError, follows_links=follows_links)

@@ -36,11 +36,17 @@ def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: s
 
 
 def try_candidate(candidate: Candidate) -> None:
-    """Refuse one that cannot be loaded or cannot answer; formats that can run code are not touched."""
+    """Refuse one that cannot be loaded or cannot answer; formats that can run code are not touched.
+
+    It is tried in a confined process of its own, with a deadline: it may be anybody's.
+    """
+    from opc_ros.policies.worker.loader import PolicyLoader
+
     if candidate.manifest.format in CODE_FORMATS:
         return
     try:
-        probe(load_q_function(candidate), candidate.manifest)
+        with PolicyLoader() as load:
+            load(candidate)
     except OpcError:
         raise
     except Exception as error:  # a candidate may raise anything

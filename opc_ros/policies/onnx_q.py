@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opc_ros.errors import CandidateError, SetupError
+from opc_ros.errors import CandidateError, OpcError, SetupError
 from opc_ros.policies.artifact_signature import fixed_batch
 from opc_ros.policies.exported import network_arguments
 from opc_ros.policies.input_spec import InputSpec
@@ -19,12 +19,9 @@ class OnnxQFunction:
 
     def __init__(self, artifact: bytes, spec: InputSpec, *, where: str) -> None:
         try:
-            import onnxruntime  # noqa: F401
-        except ImportError as error:
-            raise SetupError(f"{where}: is in ONNX, but onnxruntime is missing; install opc-ros[onnx]") from error
-        _refuse_other_files(artifact, where)
-        try:
-            self._session = _open(artifact)
+            self._session = open_graph(artifact, where)
+        except OpcError:
+            raise
         except Exception as error:  # its many error types share no narrower parent
             reason = " ".join(str(error).split())
             raise CandidateError(f"{where}: onnxruntime cannot load it: {reason}") from error
@@ -58,6 +55,16 @@ def warm_up() -> None:
     _refuse_other_files(model.SerializeToString(), "warm up")
     _open(model.SerializeToString()).run(None, {"x": np.zeros(1, dtype=np.float32)})
     onnxruntime.set_default_logger_severity(4)
+
+
+def open_graph(artifact: bytes, where: str) -> Any:
+    """A session on a graph that keeps all of its weights inside; raises what onnxruntime does of one it cannot read."""
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise SetupError(f"{where}: is in ONNX, but onnxruntime is missing; install opc-ros[onnx]") from error
+    _refuse_other_files(artifact, where)
+    return _open(artifact)
 
 
 def _open(artifact: bytes) -> Any:

@@ -27,6 +27,7 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future
 from sensor_msgs.msg import CompressedImage, Image
 
+from opc_ros.episode import Label
 from opc_ros.errors import OpcError, RecordingError, StoreError
 from opc_ros.recording.episode_file import RecordingOutcome
 from opc_ros.recording.free_space import FreeSpace
@@ -45,7 +46,7 @@ from opc_ros.ros.run import run_node
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.store_sink import StoreSink
 from opc_ros.store import open_store
-from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels
+from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels, unsigned_persons_label
 
 TICK_S = 0.1
 STATUS_S = 1.0
@@ -65,6 +66,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waiting_for: dict[str, list[Future]] = {}
         self._shown: tuple[object, ...] = ()
+        self._rivalled = ""  # the episode of which it was told that others publish, too
         self._is_camera_reliable = True
         self._joiner = StepJoiner(max_apart_s=settings.max_tool_apart_s, timeout_s=settings.pairing_timeout_s / 2)
         self._summaries = self._publisher(EpisodeSummary, "episode/summary", topics.RECORDED)
@@ -230,7 +232,11 @@ class RecorderNode(OpcNode[RecorderSettings]):
             )
         elif msg.kind == EpisodeEvent.END:
             source = msg.label_source or LabelMsg.SOURCE_EPISODE_END
-            recorder.end(msg.episode_id, convert.label_from_fields(msg.label, source, msg.labeller), msg.steps)
+            label = convert.label_from_fields(msg.label, source, msg.labeller)
+            complaint = unsigned_persons_label(label) if self._signed_labels is not None else ""
+            recorder.end(msg.episode_id, Label() if complaint else label, msg.steps)
+            if complaint:
+                raise RecordingError(complaint)
         elif msg.kind == EpisodeEvent.DISCARD:
             recorder.discard(msg.episode_id, msg.reason)
         elif msg.kind == EpisodeEvent.ABORT:
@@ -276,8 +282,22 @@ class RecorderNode(OpcNode[RecorderSettings]):
     def _tick(self) -> None:
         if self.is_active:
             self._join_steps()
+            self._look_for_rivals()
             self._recorder.tick()
         self._show_changes()
+
+    def _look_for_rivals(self) -> None:
+        """Where people have keys, an episode that somebody else may have had a hand in is not kept as evidence."""
+        running = self._recorder.running_id
+        if self._signed_labels is None or running in ("", self._rivalled):
+            return
+        for topic in told_by_one(self._settings):
+            if (count := self.count_publishers(topic)) > 1:
+                self._rivalled = running
+                text = f"{count} publishers of {self.resolve_topic_name(topic)}, expected one: whose episode is this?"
+                self.get_logger().warning(text)
+                self._recorder.note(HealthFinding("steps", text, spoils=True))
+                return
 
     def _show_changes(self) -> None:
         if self._essence(self._recorder.view()) != self._shown:
@@ -303,6 +323,12 @@ class RecorderNode(OpcNode[RecorderSettings]):
             view.episodes_unlabelled,
             view.frames_received > 0,
         )
+
+
+def told_by_one(settings: RecorderSettings) -> tuple[str, ...]:
+    """Topics on which one arm and its camera tell of an episode, and nobody else."""
+    steps = (settings.step_topic,) if settings.step_kind == "step" else (settings.tool_topic, settings.action_topic)
+    return (settings.event_topic, settings.image_topic, *steps)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from opc_ros.errors import OpcError, RecordingError
 from opc_ros.recording.recorder import Recorder
 from opc_ros.ros import convert
 from opc_ros.ros.services import create_service
-from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels
+from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels, unsigned_persons_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,10 @@ class RecorderServices:
         return RecorderAnswer(f"recording {begun}", begun)
 
     async def _end(self, label: Label) -> RecorderAnswer:
-        return await self._await_outcome(self._recorder.end(label=label), "saved")
+        complaint = unsigned_persons_label(label) if self._signed_labels is not None else ""
+        ended = self._recorder.end(label=Label() if complaint else label)
+        answer = await self._await_outcome(ended, "saved")
+        return replace(answer, message=f"{answer.message}; not labelled: {complaint}") if complaint else answer
 
     async def _discard(self, reason: str) -> RecorderAnswer:
         return await self._await_outcome(self._recorder.discard(reason=reason), "discarded")

@@ -223,7 +223,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
 
     def _register(self, request: Any, response: Any) -> Any:
         try:
-            found = read_candidate(request.path)
+            found = read_candidate(request.path, follows_links=False)
             try_candidate(found)
             candidate = CandidateRegistry(self._settings.candidates).add(found)
         except OpcError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +15,7 @@ from opc_ros.deployment.audit_check import check_audit_log
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.queue_reader import FILE_NAME, FORMAT
-from opc_ros.errors import OpcError
+from opc_ros.errors import DeploymentError, OpcError
 from opc_ros.policies.migration import find_old_candidates, migrate_candidates
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.store import open_store
@@ -94,10 +96,12 @@ def _migrate_deployment(path: Path, is_trial: bool) -> list[MigrationLine]:
 
 
 def _migrate_queue(folder: DeploymentFolder, is_trial: bool) -> list[MigrationLine]:
-    path, kept = folder.path / FILE_NAME, folder.path / QUEUE_KEPT
+    path, kept = folder.path / FILE_NAME, _free_name(folder.path / QUEUE_KEPT)
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-        (found,) = database.execute("SELECT value FROM facts WHERE name = 'format'").fetchone()
-        is_old = found != str(FORMAT) or not _has_statements(database)
+        found = database.execute("SELECT value FROM facts WHERE name = 'format'").fetchone()
+        if found is None:
+            raise DeploymentError(f"{path}: says nothing of its format: damaged, or no queue of ours")
+        is_old = found != (str(FORMAT),) or not _has_statements(database)
         unsigned = _find_unsigned(database)
     if not is_old:
         line = MigrationLine("queue", "as it is", "requests and results open")
@@ -128,6 +132,12 @@ def _find_unsigned(database: sqlite3.Connection) -> list[str]:
         for request_id, name, state, candidate_id in rows
         if request_id not in signed
     ]
+
+
+def _free_name(path: Path) -> Path:
+    """The name itself, or one with a number: what an earlier migration kept is not written over."""
+    numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
+    return next(each for each in itertools.chain([path], numbered) if not os.path.lexists(each))
 
 
 def _copy_database(source: Path, target: Path) -> None:

@@ -43,3 +43,13 @@ def to_label(body: LabelBody, person: str) -> Label:
     if body.label == "excluded":
         return Label(source=LabelSource.EXCLUDED, labeller=person)
     return Label(is_success=body.label == "success", source=LabelSource.PERSON, labeller=person)
+
+
+def unsigned_persons_label(label: Label) -> str:
+    """Why a label that came with an episode's end does not count where people have keys; empty where it does.
+
+    What an arm or a rule tells by itself is no person's word.
+    """
+    if label.is_success is None or label.source is not LabelSource.PERSON:
+        return ""
+    return f"label by {label.labeller[:64]!r} with the episode's end: nobody has signed it: {HOW_TO_LABEL}"

@@ -12,7 +12,7 @@ from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.durable import replace_file
 from opc_ros.errors import OpcError, ScoreError
 from opc_ros.store import SnapshotEntry, Store
-from opc_ros.store.labels import LabelRevision, read_revision
+from opc_ros.store.labels import LabelRevision, read_revision, revisions
 
 BEFORE_NAME = "labels-before.json"  # in the keys folder: who can write there is trusted with everything
 _SAID = {"success": "success", "failure": "failure", "unlabelled": "none", "excluded": "excluded"}
@@ -30,7 +30,7 @@ def find_unsigned_labels(store: Store, entries: Iterable[SnapshotEntry], keys: P
     for entry in entries:
         if entry.label_revision:
             revision = read_revision(store.layout, store.locate(entry.episode_id), entry.label_revision)
-            if not is_signed(revision, people):
+            if not is_signed(revision, people) or _repeats_older_word(store, revision, people):
                 unsigned[f"{entry.episode_id} {entry.label_revision}"] = _digest(revision)
     before = _read_before(keys / BEFORE_NAME, unsigned)
     return [name.partition(" ")[0] for name, digest in unsigned.items() if before.get(name) != digest]
@@ -48,6 +48,18 @@ def is_signed(revision: LabelRevision, people: People) -> bool:
         revision.episode_id,
         _SAID[revision.label.outcome],
     )
+
+
+def _repeats_older_word(store: Store, revision: LabelRevision, people: People) -> bool:
+    """Whether this was said before what stands below it: a word that its labeller has taken back, put on top again."""
+    place = store.locate(revision.episode_id)
+    said_ns = read_statement(revision.signature, people).issued_ns
+    for number in revisions(store.layout, place):
+        if number < revision.revision:
+            earlier = read_revision(store.layout, place, number)
+            if is_signed(earlier, people) and read_statement(earlier.signature, people).issued_ns >= said_ns:
+                return True
+    return False
 
 
 def _digest(revision: LabelRevision) -> str:

@@ -55,7 +55,8 @@ def test_a_manifest_is_written_by_asking_the_file(
     assert main(["candidate", "export", "my_policy.py:build", "--name", "mine", "--format", artifact_format]) == 0
     exported = CandidateRegistry("candidates").find("mine")
     file = exported.folder / exported.manifest.artifact
-    assert main(["candidate", "new", str(file), "--name", "asked"]) == 0
+    trusted = ["--allow-code"] if artifact_format == "torch_export" else []
+    assert main(["candidate", "new", str(file), "--name", "asked", *trusted]) == 0
     asked = CandidateRegistry("candidates").find("asked")
     assert asked.manifest.input == exported.manifest.input
     assert behaviour_id(asked) == behaviour_id(exported)

@@ -9,6 +9,7 @@ import pytest
 
 from opc_ros.deployment.arm_lease import (
     REFUSALS_A_MINUTE,
+    REPEATS_A_MINUTE,
     SPARE_BEGINNINGS,
     LeaseDesk,
     LeaseRequest,
@@ -210,11 +211,15 @@ def test_a_robot_without_a_key_takes_unsigned_requests_and_one_with_a_key_does_n
         lab.desk.open(write_lease_request(lab.request(), create_keys(tmp_path / "eve")), CHALLENGE)
 
 
-def test_whoever_knocks_all_day_fills_no_disk(lab: Lab) -> None:
+def test_whoever_knocks_all_day_fills_no_disk_and_hides_no_other_refusal(lab: Lab) -> None:
     for _ in range(3 * REFUSALS_A_MINUTE):
         with pytest.raises(PermitRefused):
             lab.desk.open("", CHALLENGE)
+    assert len(lab.reasons()) == 1 + REPEATS_A_MINUTE
+    for number in range(3 * REFUSALS_A_MINUTE):
+        lab.desk.note_refusal(f"another reason {number}")
     assert len(lab.reasons()) == REFUSALS_A_MINUTE
+    assert "another reason 0" in lab.reasons()
     lab.now_ns += 61 * SECOND
     with pytest.raises(PermitRefused):
         lab.desk.open("", CHALLENGE)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
 from opc_ros.errors import ConfigError
-from opc_ros.notices.channels import Desktop, Webhook, to_slack
+from opc_ros.notices.channels import Desktop, NoticeNotSent, Webhook, to_slack
 from opc_ros.notices.delivery import Delivery
-from opc_ros.notices.notice import Notice, NoticeWatch
+from opc_ros.notices.notice import MOST_IN_QUIET, Notice, NoticeWatch
 from tests.notices.receiver import receiving
 
 NOTICE = Notice("champion", "quartet is the new champion", "the race for the arms ended")
@@ -92,6 +96,71 @@ def test_a_webhook_that_never_answers_is_named_without_its_secret_address() -> N
     assert "webhook at 127.0.0.1" in complaint
     assert "not told: quartet is the new champion" in complaint
     assert "secret" not in complaint
+
+
+def answer_once(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """An address that answers each connection with these bytes, and what came there."""
+    came: list[bytes] = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    end, _ = server.accept()
+                    with end:
+                        came.append(end.recv(65536))
+                        end.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/hooks/secret", came
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_webhook_that_sends_us_elsewhere_is_not_followed() -> None:
+    """Its answer could make this machine ask addresses that only it can reach."""
+    for inner, came in answer_once(b"HTTP/1.0 200 OK\r\n\r\n"):
+        moved = f"HTTP/1.0 302 Found\r\nLocation: {inner}\r\n\r\n".encode()
+        for outer, _ in answer_once(moved):
+            with pytest.raises(NoticeNotSent, match=r"webhook at 127.0.0.1 answered 302"):
+                Webhook(outer, lab="farm").send(NOTICE)
+        assert came == []
+
+
+def test_a_webhook_that_speaks_no_http_ends_nobody_and_its_address_stays_secret() -> None:
+    complaints: list[str] = []
+    for url, came in answer_once(b"\x00garbage secret\r\n\r\n"):
+        delivery = Delivery([Webhook(url, lab="farm"), Odd()], complaints.append, first_wait_s=0.001)
+        delivery.put(NOTICE)
+        delivery.put(NOTICE)
+        delivery.close(timeout_s=30)
+        assert len(came) >= 2
+    assert len(complaints) == 4
+    assert complaints[0].startswith("webhook at 127.0.0.1: BadStatusLine; not told:")
+    assert complaints[1].startswith("an odd one: ZeroDivisionError; not told:")
+    assert not any("secret" in complaint for complaint in complaints)
+    with pytest.raises(NoticeNotSent, match=r"webhook at 127.0.0.1: InvalidURL") as caught:
+        Webhook("http://127.0.0.1:9/hooks/sec ret", lab="farm").send(NOTICE)
+    assert "ret" not in str(caught.value)
+
+
+class Odd:
+    """A channel that raises what nobody expects."""
+
+    def send(self, notice: Notice) -> None:
+        raise ZeroDivisionError("secret")
+
+    def describe(self) -> str:
+        return "an odd one"
+
+
+def test_made_up_robots_flood_nobodys_phone_and_long_words_are_cut() -> None:
+    now_s = 0.0
+    watch = NoticeWatch(lambda: now_s)
+    told = [n for number in range(1000) for n in watch.see_event(f"arm{number}" * 100, "stop", "x" * 10**6)]
+    assert len(told) == MOST_IN_QUIET
+    assert max(len(notice.title) + len(notice.text) for notice in told) < 1200
+    now_s = 60.0
+    assert len(list(watch.see_event("arm1", "stop", "red button"))) == 1
 
 
 def test_names_cannot_forge_slack_links() -> None:

@@ -77,3 +77,19 @@ def test_a_backdated_label_is_not_one_from_before(lab: Path) -> None:
         first = next(iter(store.episodes())).id
         store.label(first, EVE)
     assert look(lab) == [first]
+
+
+def test_a_word_that_was_taken_back_does_not_count_when_somebody_puts_it_on_top_again(lab: Path) -> None:
+    keys = give_keys(lab)
+    with open_store(lab / "store") as store:
+        first = next(iter(store.episodes())).id
+        for word in ("success", "failure"):  # ada looked twice
+            assert main(["store", "label", first, word, "--store", "store", "--keys", str(keys)]) == 0
+        assert look(lab) == []
+        taken_back = label_history(store, first)[0]
+        assert taken_back.label.is_success
+        store.label(first, taken_back.label, signature=taken_back.signature)
+        assert is_signed(label_history(store, first)[-1], load_people(keys))
+        assert look(lab) == [first]
+    assert main(["store", "label", first, "failure", "--store", "store", "--keys", str(keys)]) == 0
+    assert look(lab) == []
