@@ -86,7 +86,7 @@ def test_no_label_counts_under_somebodys_name_that_they_did_not_sign(recorded: R
     assert not store.find("e3").is_labelled
 
     # Nor later: by topic, by service, by button, or with a stranger's signature.
-    topic = recorded.probe.publisher(LabelMsg, "/arm1/label", topics.RECORDED)
+    topic = recorded.probe.publisher(LabelMsg, "/arm1/episode/label", topics.RECORDED)
     topic.publish(LabelMsg(episode_id="e1", label=LabelMsg.SUCCESS, source=LabelMsg.SOURCE_PERSON, labeller="ada"))
     recorded.says("label of 'e1': nobody has signed it")
     eve = create_keys(tmp_path / "eve")
