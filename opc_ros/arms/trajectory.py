@@ -49,8 +49,8 @@ class Trajectory:
 
     def fastest_rad_s(self) -> np.ndarray:  # (J,)
         """Each joint's highest speed: at the points, and on the cubic pieces that a controller puts between them."""
-        speeds = np.abs(self.velocities_rad_s).max(axis=0)
-        return speeds if len(self.times_s) == 1 else np.maximum(speeds, np.abs(self._peaks_rad_s()).max(axis=0))
+        inside = self._peaks_rad_s() if len(self.times_s) > 1 else np.zeros_like(self.velocities_rad_s)
+        return np.asarray(np.abs(np.concatenate([self.velocities_rad_s, inside])).max(axis=0))
 
     def furthest_rad(self) -> np.ndarray:  # (M, J)
         """Joint angles at the points, and wherever a joint turns round on the cubic pieces between them."""

@@ -19,7 +19,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from domain_coordinator import domain_id
 from opc_interfaces.action import RunEpisodes
-from opc_interfaces.msg import EpisodeEvent, RobotStatus
+from opc_interfaces.msg import EpisodeEvent, RobotStatus, SafetyEvent
 from opc_interfaces.msg import Permit as PermitMsg
 from rclpy.action import ActionClient
 from rosgraph_msgs.msg import Clock
@@ -213,6 +213,18 @@ class Rig:
     def tell_time(self) -> None:
         now_ns = self._now_ns()
         self._clock.publish(Clock(clock=Time(sec=now_ns // SECOND, nanosec=now_ns % SECOND)))
+
+
+def assert_refused(rig: Rig, signed: Signed | None, reason: str, **how: object) -> None:
+    count = len(rig.robots_lines())
+    with rig.still():
+        result = rig.answer(signed, **how)  # type: ignore[arg-type]
+    assert result.end == RunEpisodes.Result.REFUSED
+    assert reason in result.message
+    (line,) = rig.robots_lines()[count:]
+    assert line.kind == "refused"
+    assert reason in line.body["reason"]
+    rig.watcher.wait_for_event(SafetyEvent.REFUSED, reason)
 
 
 @contextmanager
