@@ -189,7 +189,7 @@ class StartSlack:
 
 
 def asks_to_stay(trajectory: Trajectory, here_rad: np.ndarray) -> bool:
-    """Whether it means: hold. One that was moving is reckoned ahead, so its single point at rest may lie further off."""
+    """Whether it means: hold. That of a moving arm is reckoned ahead, so a single point at rest may lie further off."""
     off_rad = np.abs(trajectory.positions_rad - here_rad).max()
     is_point_at_rest = len(trajectory.times_s) == 1 and not trajectory.velocities_rad_s.any()
     return bool(off_rad <= (NEAR_RAD if is_point_at_rest else HOLD_RAD))

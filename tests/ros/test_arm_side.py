@@ -10,7 +10,7 @@ pytest.importorskip("rclpy")
 from opc_ros.arms.trajectory import Trajectory, plan_joints
 from opc_ros.deployment.arm_lease import ArmLease
 from opc_ros.errors import OutOfReach
-from opc_ros.ros.arm_side import NEAR_RAD, StartSlack, allowed_rad_s, refuse_beyond
+from opc_ros.ros.arm_side import NEAR_RAD, StartSlack, allowed_rad_s, asks_to_stay, refuse_beyond
 from tests.ros.twin_rig import SETTINGS
 
 LIMITS = SETTINGS.joint_limits()
@@ -42,6 +42,15 @@ def test_from_rest_to_rest_the_middle_counts_which_is_half_as_fast_again() -> No
 def test_a_single_point_nearby_counts_from_where_the_arm_is(seconds: float) -> None:
     with pytest.raises(OutOfReach, match="joint 1 would turn at"):
         refuse_beyond(line((seconds, 0.09)), HERE, LIMITS, SLOW)
+
+
+def test_a_single_point_at_rest_nearby_or_what_goes_nowhere_asks_to_stay() -> None:
+    assert asks_to_stay(line((0.02, 0.09)), HERE)
+    assert not asks_to_stay(line((0.02, 0.11)), HERE)
+    assert asks_to_stay(line((0.0, 0.0), (1.0, 0.019)), HERE)
+    assert not asks_to_stay(line((0.0, 0.0), (1.0, 0.03)), HERE)
+    rushing = Trajectory(np.array([0.02]), 0.09 * ONE[np.newaxis], 50.0 * ONE[np.newaxis])
+    assert not asks_to_stay(rushing, HERE)
 
 
 def test_a_start_elsewhere_is_refused() -> None:
