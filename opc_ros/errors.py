@@ -30,6 +30,8 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── PriorOutOfRange
     │   ├── QCacheError           the file of Q values
     │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
+    ├── TransferError              what machines of a lab send each other, refused or not as it should be
+    │   └── LabUnreachable         nobody answers: the link is down, or the depot does not run
     ├── TrainingError              data that no candidate can be trained on, or a run that cannot go on
     ├── EvaluationError            a measurement of true success that cannot be made or read
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
@@ -155,6 +157,14 @@ class QCacheError(ScoreError):
 
 class ConstantScores(ScoreError):
     """All scores or all true values alike, so nothing to correlate."""
+
+
+class TransferError(OpcError):
+    """What machines of a lab send each other, refused or not as it should be."""
+
+
+class LabUnreachable(TransferError):
+    """Nobody answers: the link is down, or the depot does not run."""
 
 
 class TrainingError(OpcError):

@@ -89,6 +89,7 @@ def _central(robots: Sequence[str]) -> tuple[NodeGraph, ...]:
             offers=("/register_candidate",),
             executes=("/score_candidates",),
         ),
+        NodeGraph("depot", "depot"),
         NodeGraph("console", "console", publishes=stops, hears=("/ranking", *seen), calls=status),
         NodeGraph("notifier", "notifier", hears=each("safety/event"), calls=status),
         # Of people at a terminal.
@@ -133,6 +134,7 @@ def _robot(robot: str, arm: ArmSettings) -> tuple[NodeGraph, ...]:
                 *(f"recorder/button/{name}" for name in _BUTTONS),
             ),
         ),
+        NodeGraph("courier", "courier", robot),
         NodeGraph(
             "policy_runner",
             "policy_runner",

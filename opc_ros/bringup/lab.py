@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,15 @@ class LabRobot:
     store: str = ""  # validation store its recorder writes to; empty: the lab's
     arm_domain: int | None = None  # ROS domain of driver, guard and gateway; none: counted down from 101
     arm_discovery: Literal["localhost", "subnet"] = "localhost"  # subnet: the driver runs on another machine
+    machine: str = ""  # which of the lab's machines its nodes run on; empty: the central one
+
+
+@dataclass(frozen=True, slots=True)
+class LabMachine:
+    """One computer of a lab that has several."""
+
+    address: str  # IP address or host name by which the others reach it
+    is_central: bool = False  # scorer, scheduler, console, depot and the lab's folders are here: exactly one
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +47,11 @@ class Lab:
 
     robots: dict[str, LabRobot]
     store: str = "store"  # validation store of the lab
+    machines: dict[str, LabMachine] = field(default_factory=dict)  # none: all nodes run on one
+    depot_port: int = 8641  # on the central machine: where robots of the others fetch candidates and bring episodes
 
     def __post_init__(self) -> None:
+        self._check_machines()
         if not self.robots:
             raise ValueError("robots: expected at least one")
         for name, robot in self.robots.items():
@@ -46,6 +59,27 @@ class Lab:
                 raise ValueError(f"robot {name!r}: expected a name of letters, digits and underscores")
             if robot.arm_domain is not None and not 0 <= robot.arm_domain <= LARGEST_DOMAIN:
                 raise ValueError(f"robot {name}: arm_domain {robot.arm_domain}, expected from 0 to {LARGEST_DOMAIN}")
+
+    def _check_machines(self) -> None:
+        central = [name for name, machine in self.machines.items() if machine.is_central]
+        if self.machines and len(central) != 1:
+            raise ValueError(f"machines: {len(central)} of them are central, expected one to have is_central: true")
+        for name, machine in self.machines.items():
+            if not re.fullmatch(r"[A-Za-z0-9.:-]+", machine.address):
+                raise ValueError(f"machine {name}: address {machine.address!r}, expected an IP address or a host name")
+        for name, robot in self.robots.items():
+            if robot.machine and robot.machine not in self.machines:
+                raise ValueError(f"robot {name}: machine {robot.machine!r} is not among the lab's machines")
+        if not 1 <= self.depot_port <= 65535:
+            raise ValueError(f"depot_port {self.depot_port}, expected from 1 to 65535")
+
+    @property
+    def central(self) -> str:
+        """The machine that scorer and scheduler run on; empty where the lab names none."""
+        return next((name for name, machine in self.machines.items() if machine.is_central), "")
+
+    def machine_of(self, robot: str) -> str:
+        return self.robots[robot].machine or self.central
 
     def arm_domains(self, domain: int) -> dict[str, int]:
         """The ROS domain of each arm, in a lab that talks in this one."""

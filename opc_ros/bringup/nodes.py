@@ -14,6 +14,8 @@ PROGRAMS: Mapping[str, str] = {
     "behaviour": "sim_bridge.behaviour_node",
     "collector": "opc_ros.ros.collector_node",
     "console": "opc_ros.ros.console_node",
+    "courier": "opc_ros.ros.courier_node",
+    "depot": "opc_ros.ros.depot_node",
     "notifier": "opc_ros.ros.notifier_node",
     "policy_runner": "opc_ros.ros.policy_runner_node",
     "recorder": "opc_ros.ros.recorder_node",
@@ -25,10 +27,12 @@ PROGRAMS: Mapping[str, str] = {
 
 # Started again when they die, for whatever waits for them is safe without them: a guard that is down holds its arm.
 # Nothing that moves an arm by itself is among them: a gateway that comes back knows no lease.
-RESTARTED: frozenset[str] = frozenset({"arm_gateway", "arm_guard", "recorder", "scheduler", "scorer"})
+RESTARTED: frozenset[str] = frozenset(
+    {"arm_gateway", "arm_guard", "courier", "depot", "recorder", "scheduler", "scorer"}
+)
 
 # They only serve whoever plays: once all others have played what they were told to, there is nothing left for them.
-SERVANTS: frozenset[str] = frozenset({"arm_gateway", "arm_guard", "recorder", "twin"})
+SERVANTS: frozenset[str] = frozenset({"arm_gateway", "arm_guard", "courier", "recorder", "twin"})
 
 Parameter = bool | int | float | str
 

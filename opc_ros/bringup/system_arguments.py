@@ -6,6 +6,7 @@ from opc_ros.bringup.system import Argument
 
 ROBOTS = Argument("robots", "arm1", "comma-separated names of the robots; each gets a namespace")
 LAB_ROBOTS = Argument("robots", "", "comma-separated names of the robots; empty: all of the lab file")
+MACHINE = Argument("machine", "", "which machine of the lab file this is; empty: by host name, or the only one")
 STORE = Argument("store", "store", "folder of the validation store")
 TWIN = (
     Argument("world", "pseudo_real", "world of the twins; sim_bridge/worlds.py names them"),

@@ -24,6 +24,7 @@ from opc_ros.arms.hold import Hold
 from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory
+from opc_ros.bringup.machines import PEERS, RANGE
 from opc_ros.deployment.arm_lease import ArmLease
 from opc_ros.errors import ArmError, ArmLost, OpcError, OutOfReach
 from opc_ros.ros.arm_way import DirectWay
@@ -31,7 +32,6 @@ from opc_ros.ros.guard_word import GuardWord
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_from_msg, trajectory_to_msg
 from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 
-DISCOVERY = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 SPEED_SLACK = 1.02  # of what is planned and rounded
 HOLD_RAD = 0.02  # a trajectory that goes no further than this holds the arm, also one that was moving
 NEAR_RAD = (
@@ -226,13 +226,14 @@ def refuse_beyond(trajectory: Trajectory, here_rad: np.ndarray, limits: JointLim
 
 @contextmanager
 def _discovery_range(value: str) -> Iterator[None]:
-    """ROS reads it from the environment when a context begins, and each domain has its own."""
-    before = os.environ.get(DISCOVERY)
-    os.environ[DISCOVERY] = value.upper()
+    """ROS reads it from the environment when a context begins; the arm's domain has none of the lab's peers."""
+    before = {name: os.environ.get(name) for name in (RANGE, PEERS)}
+    os.environ.update({RANGE: value.upper(), PEERS: ""})
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[DISCOVERY]
-        else:
-            os.environ[DISCOVERY] = before
+        for name, value_before in before.items():
+            if value_before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value_before

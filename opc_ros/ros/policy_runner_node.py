@@ -30,15 +30,17 @@ from opc_ros.errors import (
     ArmError,
     ArmStopped,
     EpisodeStopped,
+    LabUnreachable,
     OpcError,
     PermitOutdated,
     PermitRefused,
 )
-from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.policy import Policy
 from opc_ros.policies.worker.host import WorkerHost
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_connection import ArmConnection
+from opc_ros.ros.candidate_source import CandidateSource
 from opc_ros.ros.episode_topics import EpisodeTopics
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.only_one import only_one
@@ -108,6 +110,9 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._signer,
         )
         self.held.callback(self._arm.close)
+        tell = self.get_logger().error
+        self._candidates = CandidateSource(settings, self._robot, self._signer, state / "candidates", tell)
+        self.held.callback(self._candidates.close)
         self._goal: ServerGoalHandle | None = None
         self._permit: Permit | None = None
         self._progress = ("", 0)
@@ -203,7 +208,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._verifier.note_repeat(request.lease_id)
             return LeaseReport(End.DONE, "", known)
         try:
-            candidate = self._read(request.candidate_path)
+            candidate = self._candidates.read(request, self._why_to_stop)
             digest = candidate.id if candidate else ""
             signed, rung = permit_from_msg(request.permit), rung_of(request.permit)
             permit = self._verifier.check(signed, digest, rung, request.lease_id)
@@ -220,20 +225,13 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             )
             with closing(self._load(candidate, permit)) as policy, self._arm.lent(permit.rung, shown) as arm:
                 return self._runner.run(permit, arm, policy, int(request.seed))
-        except (EpisodeStopped, ArmError, PermitOutdated) as error:
+        except (EpisodeStopped, ArmError, PermitOutdated, LabUnreachable) as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)
         except OpcError as error:
             if not isinstance(error, PermitRefused):
                 self._verifier.note_refusal(str(error))
             self._tell_refusal(str(error))
             return LeaseReport(End.REFUSED, str(error), known)
-
-    def _read(self, path: str) -> Candidate | None:
-        try:
-            return read_candidate(path)
-        except OpcError as error:
-            self.get_logger().error(str(error))
-            return None
 
     def _load(self, candidate: Candidate, permit: Permit) -> Policy:
         """In a process of its own, so that this one answers whatever the candidate does."""
@@ -261,8 +259,9 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         silence_s = time.monotonic() - self._heard_s
         if silence_s > self._settings.heartbeat_s:
             return f"scheduler unheard for more than {self._settings.heartbeat_s:g} s"
-        if not self._settings.wait_for_recorder:
-            return None
+        reason = self._candidates.why_not_begin()
+        if reason is not None or not self._settings.wait_for_recorder:
+            return reason
         return self._recorder.wait(self._settings.recorder_timeout_s, self._why_to_stop)
 
     def _await_recording(self, episode_id: str) -> str:

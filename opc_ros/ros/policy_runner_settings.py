@@ -27,5 +27,11 @@ class PolicyRunnerSettings:
     )
     wait_for_recorder: bool = described(True, "begin an episode only while a recorder says it is ready for one")
     recorder_timeout_s: float = described(20.0, "how long to wait for it", low=0.1)
+    depot: str = described(
+        "", "address of the lab's depot on another machine, http://HOST:PORT; empty: candidates are on this disk"
+    )
+    max_clock_apart_s: float = described(
+        1.0, "with a depot: begin no episode while this clock and the lab's are further apart", low=0.001
+    )
     allow_code: bool = described(False, "load candidates in formats that can run code of their own")
     image_size: int = described(472, "of the scripted arm's images", low=16, high=4096)

@@ -65,8 +65,10 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
     def setup(self, settings: SchedulerSettings) -> None:
         self._settings = settings
         self._rules = load_scheduler_rules(settings.rules, settings.lab)
-        robots = load_lab(settings.lab).robots if settings.lab else {}
-        self._own_stores = {name: Path(robot.store) for name, robot in robots.items() if robot.store}
+        # What robots of other machines record comes into the lab's own store.
+        lab = load_lab(settings.lab) if settings.lab else None
+        near = {name: robot for name, robot in lab.robots.items() if lab.machine_of(name) == lab.central} if lab else {}
+        self._own_stores = {name: Path(robot.store) for name, robot in near.items() if robot.store}
         folder = self._folder = DeploymentFolder(Path(settings.state))
         gate_rules = load_config(find_config(settings.gate), GateRules)
         self._gatekeeper = Gatekeeper(
