@@ -60,8 +60,8 @@ class CourierNode(OpcNode[CourierSettings]):
         channel, clock_channel = (DepotChannel(settings.depot, self._robot, signer) for _ in range(2))
         self.held.callback(channel.close)
         self.held.callback(clock_channel.close)
-        self._clock = LabClock(clock_channel)
-        self.held.callback(self._clock.close)
+        self._lab_clock = LabClock(clock_channel)
+        self.held.callback(self._lab_clock.close)
         self._courier = Courier(
             channel, self._robot, Path(settings.store), state / "acknowledged.jsonl", keep_days=settings.keep_days
         )
@@ -97,7 +97,7 @@ class CourierNode(OpcNode[CourierSettings]):
                 self.get_logger().error(str(error), throttle_duration_sec=30.0)
 
     def _tell(self) -> None:
-        view, reading = self._courier.view, self._clock.reading
+        view, reading = self._courier.view, self._lab_clock.reading
         apart = why_apart(reading, self._settings.max_clock_apart_s) if reading is not None else None
         told = "; ".join(each for each in (view.reason, apart) if each)
         level = DiagnosticStatus.ERROR if view.is_refused or apart else DiagnosticStatus.WARN
