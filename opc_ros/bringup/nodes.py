@@ -46,6 +46,8 @@ class NodeSpec:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     remappings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)  # beside the caller's
+    params_file: str = ""  # in ROS's form; what it says of this node wins over `parameters`
+    log_level: str = ""  # empty: ROS's own default
 
     def __post_init__(self) -> None:
         if self.program not in PROGRAMS:
@@ -65,5 +67,9 @@ class NodeSpec:
             arguments += ["--remap", f"__ns:=/{self.namespace.strip('/')}"]
         for name, value in self.parameters.items():
             arguments += ["--param", f"{name}:={json.dumps(value)}"]
+        if self.params_file:
+            arguments += ["--params-file", self.params_file]
+        if self.log_level:
+            arguments += ["--log-level", self.log_level]
         ros_arguments = ["--ros-args", *arguments] if arguments else []
         return [sys.executable, "-u", "-m", PROGRAMS[self.program], *ros_arguments]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.nodes import NodeSpec
 from opc_ros.errors import SetupError
+
+LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class System:
 
     def nodes(self, given: Mapping[str, str]) -> tuple[NodeSpec, ...]:
         """The nodes to start; what is not given has its default, and what is not known is refused."""
-        return self.build(self._complete(given))
+        complete = self._complete(given)
+        return tuple(_with_options(node, complete) for node in self.build(complete))
 
     def prepare(self, given: Mapping[str, str]) -> tuple[str, ...]:
         """Make what the nodes need on disk, just before they start; one line for each thing made."""
@@ -44,6 +48,23 @@ class System:
             if name not in known:
                 raise SetupError(f"{self.name}: unknown argument {name!r}, expected one of {', '.join(known)}")
         return {**known, **given}
+
+
+def _with_options(node: NodeSpec, arguments: Mapping[str, str]) -> NodeSpec:
+    """What is given for all nodes alike."""
+    file, level, sim_time = (arguments.get(name, "") for name in ("params_file", "log_level", "use_sim_time"))
+    if level not in ("", *LOG_LEVELS):
+        raise SetupError(f"log_level:={level}: expected one of {', '.join(LOG_LEVELS)}")
+    if sim_time not in ("", "true", "false"):
+        raise SetupError(f"use_sim_time:={sim_time}: expected true or false")
+    if file and not Path(file).expanduser().is_file():
+        raise SetupError(f"params_file:={file}: no such file")
+    return dataclasses.replace(
+        node,
+        params_file=str(Path(file).expanduser().resolve()) if file else "",
+        log_level=level,
+        parameters={**node.parameters, **({"use_sim_time": True} if sim_time == "true" else {})},
+    )
 
 
 def parse_arguments(words: Sequence[str]) -> dict[str, str]:

@@ -26,4 +26,9 @@ LOOP = (
     Argument("rescore_s", "0", "how often the scorer looks for new episodes and candidates; 0: only when asked"),
     Argument("console", "8640", "port of the live page, or one of the next few if it is taken; 0: no page"),
 )
+NODE_OPTIONS = (
+    Argument("params_file", "", "YAML file with `ros__parameters`; what it says of a node wins over the rest"),
+    Argument("log_level", "", "of all nodes: debug, info, warn, error or fatal; empty: info"),
+    Argument("use_sim_time", "false", "true: nodes take their time from /clock; those that guard arms never do"),
+)
 POLICY = Argument("policy", "better", "behaviour policy that collects; sim_bridge/behaviour.py names them")

@@ -25,7 +25,17 @@ from opc_ros.bringup.robot_nodes import (
     state_folder,
 )
 from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
-from opc_ros.bringup.system_arguments import DEPLOYMENT, LAB_ROBOTS, LOOP, MACHINE, POLICY, ROBOTS, STORE, TWIN
+from opc_ros.bringup.system_arguments import (
+    DEPLOYMENT,
+    LAB_ROBOTS,
+    LOOP,
+    MACHINE,
+    NODE_OPTIONS,
+    POLICY,
+    ROBOTS,
+    STORE,
+    TWIN,
+)
 from opc_ros.bringup.twin_lab import prepare_people, prepare_twin_lab
 from opc_ros.config import load_config
 from opc_ros.errors import SetupError
@@ -194,6 +204,7 @@ SYSTEMS: tuple[System, ...] = (
             STORE,
             Argument("seed", "0", "seed of the first robot; the next ones count up from it"),
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
+            *NODE_OPTIONS,
         ),
         build=_scripted,
     ),
@@ -208,6 +219,7 @@ SYSTEMS: tuple[System, ...] = (
             POLICY,
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
             Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
+            *NODE_OPTIONS,
         ),
         build=_collect,
         make_files=prepare_people,
@@ -229,6 +241,7 @@ SYSTEMS: tuple[System, ...] = (
             Argument("gate_config", "gate.yaml", "rules of the gate: a path, or a file of config/"),
             Argument("scheduler_config", "scheduler.yaml", "rules of the scheduler: a path, or a file of config/"),
             Argument("arm_config", "", "one arm file for all robots; empty: as the lab file says"),
+            *NODE_OPTIONS,
         ),
         build=_hardware,
         make_files=_prepare_hardware,
@@ -247,6 +260,7 @@ SYSTEMS: tuple[System, ...] = (
             Argument("scheduler_config", "scheduler_twin.yaml", "rules of the scheduler: a path, or a file of config/"),
             Argument("arm_config", "", "one arm file for all robots; empty: as the lab file says"),
             *TWIN,
+            *NODE_OPTIONS,
         ),
         build=_twin,
         make_files=_prepare_twins,

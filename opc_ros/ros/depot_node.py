@@ -27,7 +27,7 @@ class DepotSettings:
     keys: str = described("deployment/keys", "folder with people.yaml, which has the robots' public keys")
     state: str = described("deployment", "folder in which episodes lie while they come in")
     host: str = described("0.0.0.0", "address to listen on")
-    port: int = described(8641, "port to listen on", low=1, high=65535)
+    port: int = described(8641, "port to listen on; 0: any that is free", low=0, high=65535)
 
 
 class DepotNode(OpcNode[DepotSettings]):

@@ -12,6 +12,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.bringup.supervisor import PATIENCE
 from opc_ros.bringup.system import System
 from opc_ros.bringup.systems import find_system
 
@@ -35,10 +36,14 @@ def _node(spec: NodeSpec) -> Node:
         package="opc_ros",
         executable=spec.program,
         namespace=spec.namespace,
-        parameters=[dict(spec.parameters)],
+        parameters=[dict(spec.parameters), *([spec.params_file] if spec.params_file else [])],
+        ros_arguments=["--log-level", spec.log_level] if spec.log_level else [],
         remappings=list(spec.remappings.items()),
         additional_env=dict(spec.environment),
         output="screen",
+        # As `opc up` has it: a node that runs an episode ends it first.
+        sigterm_timeout=str(PATIENCE[0][1]),
+        sigkill_timeout=str(PATIENCE[1][1]),
     )
 
 

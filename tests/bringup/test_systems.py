@@ -11,7 +11,7 @@ from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.domain import claim_domain, read_domain
 from opc_ros.bringup.lab import load_arm, load_scheduler_rules
 from opc_ros.bringup.nodes import PROGRAMS, NodeSpec
-from opc_ros.bringup.system import parse_arguments
+from opc_ros.bringup.system import System, parse_arguments
 from opc_ros.bringup.systems import SYSTEMS, find_system
 from opc_ros.deployment.signing import find_signer, login_name
 from opc_ros.errors import ConfigError, SetupError
@@ -206,3 +206,30 @@ def test_second_system_in_a_domain_is_refused_by_name(tmp_path: object, monkeypa
             pass
     with claim_domain(7, "opc up scripted"):
         pass
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_a_params_file_a_log_level_and_simulated_time_reach_every_node(system: System, tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("/**:\n  ros__parameters: {robot_description: x}\n")
+    plain = system.nodes({})
+    given = system.nodes({"params_file": str(file), "log_level": "debug", "use_sim_time": "true"})
+    assert [node.label for node in given] == [node.label for node in plain]
+    for node in given:
+        words = node.command()
+        assert words[-4:] == ["--params-file", str(file), "--log-level", "debug"]
+        assert "use_sim_time:=true" in words
+    assert not any("--params-file" in node.command() or "use_sim_time:=true" in node.command() for node in plain)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"params_file": "/no/such.yaml"}, "params_file:=/no/such.yaml: no such file"),
+        ({"log_level": "loud"}, "log_level:=loud: expected one of debug"),
+        ({"use_sim_time": "yes"}, "use_sim_time:=yes: expected true or false"),
+    ],
+)
+def test_options_of_nodes_that_make_no_sense_are_refused(given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SetupError, match=complaint):
+        find_system("scripted").nodes(given)

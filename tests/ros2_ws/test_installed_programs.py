@@ -18,8 +18,14 @@ from opc_ros.bringup.systems import SYSTEMS
 pytestmark = pytest.mark.ros
 DEADLINE_S = 120.0
 SMALL = {"image_size": "32", "robots": "arm1", "collect": "9"}
-# Started by people and by no system.
+# Started by people, or only in a lab of several machines.
 ALONE = {
+    "courier": NodeSpec(
+        "courier",
+        "arm1",
+        {"store": "spool", "depot": "http://127.0.0.1:9", "keys": "robots/arm1/keys", "state": "robots/arm1"},
+    ),
+    "depot": NodeSpec("depot", "", {"port": 0, "host": "127.0.0.1"}),
     "console": NodeSpec("console", "", {"port": 0}),
     "notifier": NodeSpec("notifier", "", {"webhook": "json"}),
 }

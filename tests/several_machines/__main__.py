@@ -34,7 +34,7 @@ from tests.faults.reckoning import Reckoning, reckon
 from tests.several_machines.network import Machine, Weather, network, why_not
 from tests.several_machines.two_machines import BENCH, OFFICE, TwoMachines, lay_out
 
-PATIENCE_S = 600.0
+PATIENCE_S = 1800.0  # a busy computer needs minutes to start a lab
 STILL_RAD_S = 0.01
 BAD_WEATHER_S = 4.0
 
@@ -62,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--longest", type=float, default=300.0, help="length of one cut, s; 0: none (default 300)")
     parser.add_argument("--arms", type=int, default=1, help="scripted arms (default 1)")
     parser.add_argument("--twins", type=int, default=1, help="twins with driver and guard (default 1)")
+    parser.add_argument("--minutes", type=float, default=600.0, help="after this long no further cut (default 600)")
     parser.add_argument("--seed", type=int, default=0, help="of lengths, moments and losses (default 0)")
     parser.add_argument("--out", type=Path, default=Path("machines"), help="folder of files, logs and results")
     arguments = parser.parse_args(argv)
@@ -103,7 +104,7 @@ def run(arguments: argparse.Namespace) -> Findings:
 def check_clocks(lab: TwoMachines, clocks: Clocks, found: Findings) -> None:
     """With a clock that is half a minute wrong nothing begins and the reason is told; put right, it does."""
     if clocks.can_step:
-        said = "this machine's clock is 30.0 s ahead of the lab's"
+        said = "s ahead of the lab's, allowed 1"
         robot = lab.robots[0]
         lab.wait(lambda: said in lab.log(f"{robot}/courier"), PATIENCE_S, "the wrong clock is told")
         found.wrongs["began although the clocks were apart"] = sorted(lab.begun())
@@ -123,11 +124,14 @@ def cut_again_and_again(
     arguments: argparse.Namespace, lab: TwoMachines, bench: Machine, rng: random.Random, found: Findings
 ) -> None:
     found.wrongs["moved though the lab was unheard for long"] = []
+    last_s = time.monotonic() + 60.0 * arguments.minutes
     for number in range(arguments.cuts):
+        if time.monotonic() > last_s:
+            break
         length_s = rng.uniform(1.0, 3.0)
         if number % 10 == 9 or arguments.cuts < 10:
             length_s = 10.0
-        if arguments.longest and number == arguments.cuts // 2:
+        if arguments.longest and number == min(arguments.cuts // 2, 5):
             length_s = arguments.longest
         before = len(lab.begun())
         lab.wait(lambda before=before: len(lab.begun()) >= before + 2, PATIENCE_S, "work goes on")  # type: ignore[misc]

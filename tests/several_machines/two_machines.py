@@ -99,12 +99,13 @@ class TwoMachines:
         log = self.folder / "logs" / f"{label.replace('/', '.')}.log"
         self._children[label] = self.machines[machine].start(words, log, cwd=ROOT, environment=environment)
 
-    def run(self, machine: str, module: str, *words: str, timeout_s: float = 300.0) -> None:
+    def run(self, machine: str, module: str, *words: str, timeout_s: float = 1800.0) -> None:
         """A program that has to succeed."""
         self.launch(module, machine, [sys.executable, "-m", module, *words])
-        child = self._children.pop(module)
+        child = self._children[module]
         if child.wait(timeout_s) != 0:
             raise RuntimeError(f"{module} on {machine}: exit {child.returncode}; {self.log(module)[-1500:]}")
+        del self._children[module]
 
     def log(self, label: str) -> str:
         return (self.folder / "logs" / f"{label.replace('/', '.')}.log").read_text()
