@@ -35,6 +35,7 @@ from sim_bridge.camera import CameraModel
 from sim_bridge.camera_process import CameraProcess
 from sim_bridge.driver import DriverState, TwinDriver
 from sim_bridge.priority import set_niceness
+from sim_bridge.shown_arm import show_over_tray
 from sim_bridge.twin_inputs import TwinInputs
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
@@ -128,7 +129,8 @@ class TwinNode(OpcNode[TwinSettings]):
         self._statuses = self._publisher(RobotStatus, "~/status", topics.LATEST)
         spec = self._world.spec
         camera = np.linalg.inv(self._world.camera.camera_from_base)
-        self._frames = RobotFrames(self, self._robot, compose_arm_urdf(spec.arm, spec.gripper), camera)
+        shown = show_over_tray(compose_arm_urdf(spec.arm, spec.gripper))
+        self._frames = RobotFrames(self, self._robot, shown, camera)
         self.held.callback(self._frames.close)
         self._framed_s = 0.0
 
