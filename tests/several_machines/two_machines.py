@@ -17,7 +17,7 @@ import yaml
 
 from opc_ros.bringup.lab import load_lab
 from opc_ros.bringup.machines import find_here
-from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.bringup.nodes import NodeSpec, Parameter
 from tests.faults.fleet_lab import names, nodes_of, prepare
 from tests.several_machines.network import Machine
 
@@ -75,7 +75,11 @@ class TwoMachines:
             if node.program == "policy_runner":
                 node = replace(node, parameters={**node.parameters, "depot": depot})
             found[label] = (BENCH if robot else OFFICE, node)
-        office = {"store": str(here / "store"), "candidates": str(here / "candidates"), "port": PORT}
+        office: dict[str, Parameter] = {
+            "store": str(here / "store"),
+            "candidates": str(here / "candidates"),
+            "port": PORT,
+        }
         state = {"keys": str(here / "deployment" / "keys"), "state": str(here / "deployment")}
         found["depot"] = (OFFICE, NodeSpec("depot", "", {**office, **state}))
         for robot in self.robots:
