@@ -8,6 +8,7 @@ costs reading again what it lacks. Commits know nothing of it.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -20,6 +21,7 @@ from opc_ros.durable import swap_file
 from opc_ros.episode import Label, check_name
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.store import labels
+from opc_ros.store.catalogue_hashes import IdHashes, build_hashes
 from opc_ros.store.catalogue_index import FolderFacts, Index, describe_segment, read_index, write_index
 from opc_ros.store.layout import JSON, MCAP, Home, Place, StoreLayout
 from opc_ros.store.segment import Segment, SegmentBuilder, decode_segment, encode_segment, hash_id, relabel
@@ -37,7 +39,7 @@ class Catalogue:
         self._lock = threading.RLock()
         self._index: Index | None = None
         self._fresh: dict[str, Segment] = {}  # by digest: made here and not on the disk
-        self._hashes: tuple[np.ndarray, np.ndarray, list[Home]] | None = None
+        self._hashes: IdHashes | None = None
 
     def refresh(self) -> Index:
         """Bring it up to date with the files."""
@@ -89,30 +91,24 @@ class Catalogue:
         with self._lock:
             if is_fresh or self._index is None:
                 self.refresh()
-            hashes, owners, homes = self._hash_index()
-            wanted = hash_id(episode_id)
-            at = int(np.searchsorted(hashes, np.uint64(wanted)))
-            while at < len(hashes) and int(hashes[at]) == wanted:
-                place = Place(homes[owners[at]], episode_id)
+            for home in self._id_hashes().homes_of(episode_id):
+                place = Place(home, episode_id)
                 if self._layout.sidecar(place).exists():
                     return place
-                at += 1
         return None
 
-    def _hash_index(self) -> tuple[np.ndarray, np.ndarray, list[Home]]:
-        if self._hashes is None:
-            assert self._index is not None
-            facts = list(self._index.folders.values())
-            tables = [self.segment(one) for one in facts]
-            columns = [
-                np.concatenate([table.rows["id_hash"], np.array(list(map(hash_id, table.damaged)), dtype=np.uint64)])
-                for table in tables
-            ]
-            hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *columns])
-            owners = np.repeat(np.arange(len(tables), dtype=np.uint32), [len(column) for column in columns])
-            order = np.argsort(hashes, kind="stable")
-            self._hashes = (hashes[order], owners[order], [one.home for one in facts])
+    def _id_hashes(self) -> IdHashes:
+        while self._hashes is None:
+            index = self._index
+            assert index is not None
+            path, folders = self._layout.catalogue / "hashes", list(index.folders.values())
+            found = build_hashes(path, folders, self.segment, functools.partial(self._is_still, index))
+            if self._is_still(index):
+                self._hashes = found
         return self._hashes
+
+    def _is_still(self, index: Index) -> bool:
+        return self._index is index
 
     def _load(self) -> Index:
         try:

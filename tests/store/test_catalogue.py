@@ -13,6 +13,8 @@ import pytest
 from opc_ros.episode import EpisodeHeader, Label
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.store import CommittedEpisode, Selection, Store, open_store, recover, verify
+from opc_ros.store.catalogue_index import FolderFacts
+from opc_ros.store.segment import Segment
 from tests.store.grasps import FAILURE, SUCCESS, flatten, make_episode
 
 DAY_NS = 86_400_000_000_000
@@ -244,3 +246,47 @@ def test_a_catalogue_that_differs_from_the_files_is_noticed_by_verify(filled: St
     assert problem.startswith("catalogue: episode e0 is not as its files are")
     shutil.rmtree(filled.layout.catalogue)
     assert verify(open_store(filled.path)).problems == ()
+
+
+def count_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    read: list[str] = []
+    original = store.catalogue.segment
+
+    def counted(facts: FolderFacts) -> Segment:
+        read.append(facts.robot)
+        return original(facts)
+
+    monkeypatch.setattr(store.catalogue, "segment", counted)
+    return read
+
+
+def test_the_first_find_of_a_process_reads_only_tables_that_are_new(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        store.append(make_episode(f"e{number}", robot=f"robot{number}", image_size=16))
+    assert store.find("e2").robot == "robot2"
+    again = open_store(store.path)
+    read = count_reads(again, monkeypatch)
+    assert [again.find(f"e{number}").robot for number in range(4)] == [f"robot{number}" for number in range(4)]
+    assert read == []
+    store.append(make_episode("e4", robot="robot1", image_size=16))
+    later = open_store(store.path)
+    read = count_reads(later, monkeypatch)
+    assert later.find("e4").robot == "robot1"
+    assert later.find("e3").robot == "robot3"
+    assert set(read) == {"robot1"}
+
+
+def test_damaged_hashes_never_hide_an_episode(store: Store) -> None:
+    for number in range(3):
+        store.append(make_episode(f"e{number}", robot=f"robot{number}", image_size=16))
+    store.find("e0")
+    path = store.path / "catalogue" / "hashes"
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        assert open_store(store.path).find("e1").robot == "robot1"
+    for length in range(0, len(whole), 11):
+        path.write_bytes(whole[:length])
+        assert open_store(store.path).find("e2").robot == "robot2"
