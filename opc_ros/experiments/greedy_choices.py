@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,8 @@ import numpy as np
 from opc_ros.durable import replace_file
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.policy import load_policy, seed_of_recorded
-from opc_ros.policies.q_function import FactoredQFunction, Observations, resize_image
+from opc_ros.policies.q_function import Observations, resize_image
 from opc_ros.progress import Report, ignore_progress
 
 
@@ -38,7 +38,6 @@ class GreedyChoices:
 
     actions: np.ndarray  # (C, M, 8)
     q: np.ndarray  # (C, M), what the candidate thinks of its own action
-    others: np.ndarray  # (C, M), what the other candidates think of it on average, each in its own ranks from 0 to 1
 
 
 def gather_states(episodes: Sequence[Episode], image_size: tuple[int, int]) -> RecordedStates:
@@ -64,8 +63,7 @@ def find_greedy(
         found.append(np.load(path))
         report(done, len(candidates), candidate.name)
     both = np.stack(found)
-    actions = both[:, :, :-1]
-    return GreedyChoices(actions, both[:, :, -1], _ask_others(candidates, states, actions))
+    return GreedyChoices(both[:, :, :-1], both[:, :, -1])
 
 
 def _search(candidate: Candidate, states: RecordedStates) -> np.ndarray:
@@ -81,24 +79,7 @@ def _search(candidate: Candidate, states: RecordedStates) -> np.ndarray:
     return np.concatenate(rows).astype(np.float32)
 
 
-def _ask_others(candidates: Sequence[Candidate], states: RecordedStates, actions: np.ndarray) -> np.ndarray:
-    """Mean rank (C, M) that others give to each candidate's action among all candidates' actions in that state."""
-    count = len(candidates)
-    total = np.zeros(actions.shape[:2])
-    by_state = np.ascontiguousarray(actions.transpose(1, 0, 2)).reshape(-1, actions.shape[2])  # (M * C, 8)
-    for judge, candidate in enumerate(candidates):
-        q_function = load_q_function(candidate, device="cpu")
-        assert isinstance(q_function, FactoredQFunction)
-        values = q_function.head(q_function.encode(states.seen), by_state).reshape(-1, count).T  # (C, M)
-        ranks = values.argsort(axis=0).argsort(axis=0) / (count - 1)
-        ranks[judge] = 0.0
-        total += ranks
-    return np.asarray(total / (count - 1))
-
-
 def _to_bytes(array: np.ndarray) -> bytes:
-    import io
-
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()

@@ -77,7 +77,7 @@ def _second_parts(store: Store, scored: ScoredSet, folder: Path, successes: int)
     greedy = find_greedy(scored.candidates, states, folder)
     rows = np.repeat(np.isin(np.arange(scored.lengths.size), at), scored.lengths)
     acted = ActedOn(states.actions, states.lengths, greedy.actions, greedy.q, scored.q[:, rows])
-    return {**score_actions(acted), "other critics": greedy.others.mean(axis=1)}
+    return score_actions(acted)
 
 
 def judge_page(world: str) -> Figures:
