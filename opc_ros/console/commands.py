@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,14 @@ class Commands(Protocol):
     def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
         """Hold these arms at once; needs no signature."""
 
+    def halt(self, robot: str, person: str, reason: str) -> CommandAnswer:
+        """Take robot time back from one robot, or from all where it is empty; needs no signature."""
+
     def submit(self, envelope: str) -> CommandAnswer:
         """Hand a signed statement to whoever acts on its kind."""
+
+    def explain(self, request_id: str) -> dict[str, Any] | None:
+        """One request as the scheduler sees it now, with what the gate finds rule by rule; None: no answer."""
 
 
 class NoLab:
@@ -36,5 +42,11 @@ class NoLab:
             False, "this console is not connected to any robot; use `opc stop` or the stop button at the arm"
         )
 
+    def halt(self, robot: str, person: str, reason: str) -> CommandAnswer:
+        return CommandAnswer(False, "this console is not connected to a scheduler; use `opc deploy halt` in a terminal")
+
     def submit(self, envelope: str) -> CommandAnswer:
         return CommandAnswer(False, "this console is not connected to a scheduler; use `opc deploy` in a terminal")
+
+    def explain(self, request_id: str) -> dict[str, Any] | None:
+        return None

@@ -6,24 +6,32 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from opc_ros.deployment.audit_log import find_audit_log, read_tail
+from opc_ros.deployment.queue_reader import look_into_queue
 from opc_ros.episode import Episode
 from opc_ros.errors import OpcError, StoreError
 from opc_ros.ranking import Ranking
-from opc_ros.ranking.forecast import forecast_ranking
+from opc_ros.ranking.forecast import RankAgreement, forecast_ranking
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.store import CommittedEpisode, Selection, open_store
+from opc_ros.workflows.label_history import find_disputes, read_label_history
 from opc_ros.workflows.ranking_archive import RankingArchive
 
 AUDIT_LINES = 20_000  # how far back a search looks
 EPISODES_READ = 4  # whole episodes kept in memory, for whoever steps through one
 NEAR = 0.1  # of the best: how far below it still counts as near
 RANKINGS_SHOWN = 12
+AGREEMENTS_SHOWN = 8
+_REAL = "SELECT candidate_id, success, at_ns FROM counted WHERE success IS NOT NULL AND rung IN ('reduced', 'full')"
+DISPUTES_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,25 @@ def label_word(episode: CommittedEpisode) -> str:
     return {"unlabelled": "none"}.get(episode.label.outcome, episode.label.outcome)
 
 
+def find_disagreements(values: Sequence[Mapping[str, float]], most: int) -> list[dict[str, Any]]:
+    """Episodes that everyone has answered about, those on which they differ most first.
+
+    `values` has each candidate's mean Q by episode id. Scales differ between candidates, so each is measured in its own
+    standard deviations.
+    """
+    shared = sorted(set.intersection(*(set(each) for each in values))) if values else []
+    if len(shared) < 2:
+        return []
+    q = np.array([[each[episode_id] for episode_id in shared] for each in values])
+    spread = q.std(axis=1, keepdims=True)
+    z = (q - q.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+    apart = np.ptp(z, axis=0)
+    return [
+        {"episode_id": shared[index], "apart": round(float(apart[index]), 2), "q": np.round(q[:, index], 3).tolist()}
+        for index in np.argsort(-apart, kind="stable")[:most]
+    ]
+
+
 class ConsoleLab:
     """Reads only; each call opens what it needs, so whoever writes is never in the way."""
 
@@ -54,6 +81,8 @@ class ConsoleLab:
         self._predicted: tuple[object, dict[str, dict[str, float]]] | None = None
         self._ranks_read: dict[str, dict[str, int]] = {}
         self._whole: OrderedDict[str, Episode] = OrderedDict()
+        self._agreements: OrderedDict[object, RankAgreement] = OrderedDict()
+        self._disputes: tuple[float, list[dict[str, Any]]] | None = None
 
     def report(self) -> dict[str, Any] | None:
         """The newest scoring report, as JSON; None before the first."""
@@ -124,6 +153,44 @@ class ConsoleLab:
             for entry in sorted(kept, key=lambda entry: entry.made_at)[-most:]
         ]
 
+    def agreement_over_time(self, most: int = AGREEMENTS_SHOWN) -> list[dict[str, Any]]:
+        """How well each kept ranking of the whole registry agrees with the real results there were when it was made.
+
+        Rank correlation over the whole field, as the gate reckons it, with its interval; rankings made before anything
+        had run say nothing and are left out.
+        """
+        archive = RankingArchive(self.paths.scores.parent)
+        try:
+            kept = [entry for entry in archive.summaries() if entry.scope == "registry"]
+            with look_into_queue(self.paths.deployment) as queue:
+                rows = queue.rows(_REAL)
+        except OpcError:
+            return []
+        found = []
+        for entry in sorted(kept, key=lambda each: each.made_at)[-most:]:
+            made_ns = datetime.fromisoformat(entry.made_at).timestamp() * 1e9
+            real: dict[str, tuple[int, int]] = {}
+            for candidate_id, success, at_ns in rows:
+                if at_ns <= made_ns:
+                    successes, trials = real.get(candidate_id, (0, 0))
+                    real[candidate_id] = (successes + success, trials + 1)
+            if real:
+                agreement = self._agree(archive, entry.ranking_id, real)
+                found.append({"made_at": entry.made_at, "tried": len(real), **asdict(agreement)})
+        return found
+
+    def _agree(self, archive: RankingArchive, ranking_id: str, real: Mapping[str, tuple[int, int]]) -> RankAgreement:
+        key = (ranking_id, tuple(sorted(real.items())))
+        with self._lock:
+            if key in self._agreements:
+                return self._agreements[key]
+        agreement = forecast_ranking(archive.read(ranking_id), real).agreement()
+        with self._lock:
+            self._agreements[key] = agreement
+            while len(self._agreements) > 4 * AGREEMENTS_SHOWN:
+                self._agreements.popitem(last=False)
+        return agreement
+
     def _ranks(self, archive: RankingArchive, ranking_id: str) -> dict[str, int]:
         """A ranking never changes, so it is read once."""
         if ranking_id not in self._ranks_read:
@@ -156,6 +223,47 @@ class ConsoleLab:
         with QCache(self.paths.q_cache) as cache:
             found = cache.read_episode((committed.id, committed.file_sha256))
         return {candidate_id: [round(float(q), 5) for q in values] for candidate_id, values in found.items()}
+
+    def disagreements(self, ids: list[str], most: int = 8) -> list[dict[str, Any]]:
+        """Episodes on which some candidates differ most, by how far each one's mean Q lies from its own average."""
+        if not self.paths.q_cache.is_file():
+            return []
+        with QCache(self.paths.q_cache) as cache:
+            values = [cache.mean_values(candidate_id) for candidate_id in ids]
+        return find_disagreements(values, most)
+
+    def label_history(self, episode_id: str) -> list[dict[str, Any]]:
+        with open_store(self.paths.store) as store:
+            found = read_label_history(store, episode_id)
+        return [
+            {
+                "revision": each.revision,
+                "label": each.label.outcome,
+                "labeller": each.label.labeller,
+                "at_ns": str(each.labelled_ns),
+                "note": each.note,
+                "is_signed": bool(each.signature),
+            }
+            for each in found
+        ]
+
+    def disputes(self) -> list[dict[str, Any]]:
+        """Where labellers disagree; looked for at most every few seconds."""
+        with self._lock:
+            if self._disputes is not None and self._now_s() - self._disputes[0] < DISPUTES_S:
+                return self._disputes[1]
+        try:
+            with open_store(self.paths.store) as store:
+                found = [asdict(each) for each in find_disputes(store)]
+        except StoreError:
+            found = []
+        with self._lock:
+            self._disputes = (self._now_s(), found)
+        return found
+
+    def file_of(self, episode_id: str) -> Path:
+        with open_store(self.paths.store) as store:
+            return store.file_of(episode_id)
 
     def quarantined(self) -> list[dict[str, Any]]:
         try:

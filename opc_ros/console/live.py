@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 EVENTS_KEPT = 500
+STOPS_KEPT = 3  # newest of each node that holds the arm; a release of a stop before the newest lifts nothing
 SILENT_S = 3.0  # a robot unheard for longer is shown as offline
 WATCHED_S = 5.0  # images are wanted for this long after somebody last asked for one
 
@@ -42,6 +43,7 @@ class RobotView:
     guard: str = "unknown"
     guard_reason: str = ""
     recorder: RecorderState = field(default_factory=RecorderState)
+    stops: tuple[str, ...] = ()  # numbers of the stops it obeys, for a release to name
     heard_s: float = 0.0  # on the steady clock
     frame: int = 0  # counts camera images; 0: none yet
 
@@ -86,6 +88,13 @@ class LiveView:
             view = self._robots.get(robot, RobotView(robot))
             self._robots[robot] = replace(view, heard_s=self._now_s(), **changes)
             self._changed()
+
+    def add_stop(self, robot: str, stop_id: str) -> None:
+        with self._lock:
+            view = self._robots.get(robot, RobotView(robot, heard_s=self._now_s()))
+            if stop_id not in view.stops:
+                self._robots[robot] = replace(view, stops=(*view.stops, stop_id)[-STOPS_KEPT:])
+                self._changed()
 
     def add_event(self, at_ns: int, robot: str, kind: str, text: str) -> None:
         with self._lock:

@@ -109,19 +109,11 @@ class Lending:
     def lend(self, robot: str, session: str) -> bool:
         """Lend a free robot to whoever's turn it is; a gate that has closed since sends the request to a person."""
         while True:
-            requests = self._queue.requests("queued")
-            tallies = {request.id: self._queue.tally(request) for request in requests}
-            real = self._queue.real_results()
             try:
-                field = self._forecast(real)
-            except EvidencePending:
-                return False  # nothing is lent on evidence that is still being read
-            batches = self._queue.rows("SELECT count(*) FROM leases WHERE rung != ?", Rung.TWIN)[0][0]
-            work = choose_work(robot, requests, tallies, self._rules, real, batches, field)
-            if work is None:
-                return False
-            champion = self._queue.champion()
-            try:
+                work, real = self.choose(robot)
+                if work is None:
+                    return False
+                champion = self._queue.champion()
                 decision = self._gate(work.request, real, champion[0] if champion else "")
             except EvidencePending:
                 return False  # nothing is lent on evidence that is still being read
@@ -133,6 +125,15 @@ class Lending:
                 self._queue.set_request(work.request.id, state="waiting", reason=reason, approval="")
                 body = {"request_id": work.request.id, "candidate_id": work.request.candidate_id}
                 tell("gate_closed", body | {"verdict": decision.verdict, "reasons": decision.reasons})
+
+    def choose(self, robot: str) -> tuple[Work | None, Mapping[str, RealResult]]:
+        """Whose turn it is on a robot, before the gate is asked again, and the real results this rests on."""
+        requests = self._queue.requests("queued")
+        tallies = {request.id: self._queue.tally(request) for request in requests}
+        real = self._queue.real_results()
+        field = self._forecast(real)
+        batches = self._queue.rows("SELECT count(*) FROM leases WHERE rung != ?", Rung.TWIN)[0][0]
+        return choose_work(robot, requests, tallies, self._rules, real, batches, field), real
 
     def _forecast(self, real: Mapping[str, RealResult]) -> Forecast | None:
         """What the field lets one expect; evidence that cannot be read leaves a race to its own results."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from opc_ros.deployment.audit_check import check_audit_log, read_checkpoint, write_checkpoint
 from opc_ros.deployment.dsse import Signed
+from opc_ros.deployment.gatekeeper import EvidencePending
 from opc_ros.deployment.halting import enlist_robot, obey_left_halts
 from opc_ros.deployment.keys import Signer, TrustedKeys
 from opc_ros.deployment.lending import SECOND_NS, Forecaster, Gate, Lending
@@ -20,6 +21,7 @@ from opc_ros.deployment.queue_rows import Lease, RobotRow
 from opc_ros.deployment.recordings import Look, PendingRecordings, classify, look_nowhere, note_rule
 from opc_ros.deployment.revoking import Tell, revocation_list, revoke_permit
 from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.deployment.work import Work
 from opc_ros.errors import AuditLogDamaged
 
 CLOCK_SKEW_NS = 5 * SECOND_NS
@@ -118,6 +120,18 @@ class Scheduler:
             cancel=tuple(lease for lease in leases if lease.state == "revoking"),
             settle=tuple(lease for lease in lost if lease.robot in online),
         )
+
+    def foresee(self) -> dict[str, Work]:
+        """What each robot would be lent if it were free now, unless the gate has closed since."""
+        found = {}
+        for robot in self._rules.robots:
+            try:
+                work, _ = self._lending.choose(robot)
+            except EvidencePending:
+                continue
+            if work is not None:
+                found[robot] = work
+        return found
 
     def begin(self, lease_id: str) -> None:
         """A robot took the lease."""

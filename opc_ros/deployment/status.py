@@ -10,9 +10,12 @@ from opc_ros.deployment.audit_log import find_head
 from opc_ros.deployment.confidence import success_interval
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.folder import DeploymentFolder
+from opc_ros.deployment.permit import Rung
 from opc_ros.deployment.queue_reader import QueueReader
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.recordings import Recording
+from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.deployment.work import Work, episodes_wanted
 
 
 def describe_deployment(queue: QueueReader, now_ns: int, request_id: str = "") -> dict[str, Any]:
@@ -47,6 +50,31 @@ def describe_deployment(queue: QueueReader, now_ns: int, request_id: str = "") -
         "revoked_permits": queue.rows("SELECT count(*) FROM revoked")[0][0],
         "audit_log": dataclasses.asdict(find_head(DeploymentFolder(queue.folder).audit_log)),
     }
+
+
+def describe_next(works: Mapping[str, Work]) -> dict[str, dict[str, Any]]:
+    """What each robot would be lent now, and why, by robot."""
+    return {
+        robot: {
+            "candidate_id": work.request.candidate_id,
+            "name": work.request.name,
+            "rung": work.request.rung,
+            "episodes": work.episodes,
+            "why": work.why,
+        }
+        for robot, work in works.items()
+    }
+
+
+def describe_race(queue: QueueReader, rules: SchedulerRules) -> dict[str, int]:
+    """Robot time at full speed of those in the queue: episodes spent, the most that may follow, the budget."""
+    racing = [request for request in queue.requests("queued") if request.rung is Rung.FULL]
+    tallies = {request.id: queue.tally(request) for request in racing}
+    spent = sum(tally.trials for tally in tallies.values())
+    wanted = sum(episodes_wanted(request, tallies[request.id], rules) for request in racing)
+    wanted += sum(tally.outstanding for tally in tallies.values())
+    budget = rules.race.budget_episodes
+    return {"spent": spent, "at_most": min(wanted, max(0, budget - spent)), "budget": budget}
 
 
 def describe_recordings(document: Mapping[str, Any]) -> list[str]:

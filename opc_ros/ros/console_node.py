@@ -18,6 +18,7 @@ from opc_interfaces.msg import EpisodeSummary, Label, Ranking, RecorderStatus, R
 from opc_interfaces.srv import GetDeployment
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage
+from std_msgs.msg import String
 
 from opc_ros.config import described
 from opc_ros.console.app import Console
@@ -31,6 +32,7 @@ from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.run import run_node
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import KINDS
+from opc_ros.ros.stop_listener import STOP_ID
 
 LOOK_S = 1.0  # how often the graph is searched for robots, and the scheduler asked
 IMAGE_PIXELS = 320
@@ -122,6 +124,9 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
             if types[0] in kinds and topic not in self._watching:
                 kind, act, qos = kinds[types[0]]
                 self._watching[topic] = self.create_subscription(kind, topic, partial(act, topic), qos)
+            elif topic.endswith(f"/{STOP_ID}") and topic not in self._watching:
+                act = partial(self._on_stop_id, topic.split("/")[1])
+                self._watching[topic] = self.create_subscription(String, topic, act, topics.STOPS)
             elif types[0] == "sensor_msgs/msg/CompressedImage":
                 cameras.setdefault(topic.split("/")[1], topic)
         self._follow_cameras(cameras)
@@ -166,6 +171,11 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
             episodes_left=int(msg.episodes_left),
         )
 
+    def _on_stop_id(self, robot: str, msg: String) -> None:
+        """Which stops an operator's release has to name."""
+        if msg.data.isascii() and msg.data.isdigit():
+            self._live.add_stop(robot, msg.data)
+
     def _on_recorder(self, topic: str, msg: RecorderStatus) -> None:
         view = RecorderState(
             state=RECORDER_STATES.get(msg.state, "unknown"),
@@ -183,6 +193,8 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         self._live.add_event(stamp_ns, msg.robot, KINDS.get(msg.kind, "event"), msg.detail)
         if msg.kind == SafetyEvent.RELEASED:
             self._commands.note_released(msg.robot)
+        elif msg.kind == SafetyEvent.REFUSED:
+            self._commands.note_refused(msg.robot, msg.detail)
 
     def _on_summary(self, topic: str, msg: EpisodeSummary) -> None:
         label = LABELS.get(msg.label.value, "unlabelled")

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from opc_ros.deployment.people import load_people
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.robot_results import Session, open_result, open_session
 from opc_ros.deployment.scheduler import Orders, Scheduler
-from opc_ros.deployment.status import describe_deployment
+from opc_ros.deployment.status import describe_deployment, describe_next, describe_race
 from opc_ros.errors import DeploymentError, DiskFull, OpcError, QueueEdited
 from opc_ros.ranking import Ranking
 from opc_ros.ros import topics
@@ -324,7 +325,14 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
 
     def _on_status(self, request: Any, response: Any) -> None:
         status = describe_deployment(self._queue, self.now_ns(), request.request_id)
-        response.status_json = json.dumps(status | {"deployment_id": self._deployment_id})
+        status["deployment_id"] = self._deployment_id
+        status["next"] = describe_next(self._scheduler.foresee())
+        status["race"] = describe_race(self._queue, self._rules)
+        if request.request_id:
+            with suppress(OpcError):  # evidence that cannot be read now; the request itself can
+                decision = self._statements.decide(self._queue.request(request.request_id), patience_s=0.0)
+                status["findings"] = [asdict(finding) for finding in decision.findings]
+        response.status_json = json.dumps(status)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,11 @@ class CountingCommands:
     def __init__(self) -> None:
         self.stopped: list[tuple[str, ...]] = []
         self.submitted: list[str] = []
+        self.halted: list[tuple[str, str, str]] = []
+        self.answer = CommandAnswer(True, "approved")
+        self.findings = [
+            {"rule": "floor", "verdict": "inconclusive", "sentence": "predicted success is 40 % (10 to 70)"}
+        ]
 
     def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
         self.stopped.append(robots)
@@ -44,7 +50,14 @@ class CountingCommands:
 
     def submit(self, envelope: str) -> CommandAnswer:
         self.submitted.append(envelope)
-        return CommandAnswer(True, "approved")
+        return self.answer
+
+    def halt(self, robot: str, person: str, reason: str) -> CommandAnswer:
+        self.halted.append((robot, person, reason))
+        return CommandAnswer(True, f"halted: {robot or 'every robot'}")
+
+    def explain(self, request_id: str) -> dict[str, Any]:
+        return {"findings": self.findings}
 
 
 def make_episode(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,12 @@ from starlette.testclient import TestClient
 
 from opc_ros.console.app import Console, build_app
 from opc_ros.console.guarding import BURST, Guarded
+from opc_ros.console.lab import find_disagreements
 from opc_ros.console.server import ConsoleServer
+from opc_ros.episode import Label, LabelSource
 from opc_ros.errors import SetupError
 from opc_ros.reporting.report import build_report
+from opc_ros.store import open_store
 from opc_ros.workflows.ranking_archive import RankingArchive
 from tests.console.lab_on_disk import HOSTILE, Clock, CountingCommands, make_console
 from tests.ranking.making import make_scored, rank
@@ -229,3 +233,88 @@ def test_the_ranking_shows_predicted_success_that_follows_real_results(
     assert after[last]["mean"] > max(0.8, before[last]["mean"])
     ids = ",".join(candidate.candidate_id for candidate in ranking.candidates[:2])
     assert len(client.get("/api/compare", params={"ids": ids}).json()["beats"]) == 2
+
+
+def test_a_halt_needs_a_reason_and_no_signature(client: TestClient, commands: CountingCommands) -> None:
+    assert "give a reason" in client.post("/api/halt", json={"robot": "arm1"}, headers=OWN).json()["error"]
+    said = {"robot": "arm1", "person": "ada", "reason": "smoke"}
+    assert client.post("/api/halt", json=said, headers=OWN).json() == {"done": True, "message": "halted: arm1"}
+    assert commands.halted == [("arm1", "ada", "smoke")]
+
+
+def test_a_request_is_explained_rule_by_rule(client: TestClient) -> None:
+    (finding,) = client.get("/api/decisions/4f21c09a").json()["findings"]
+    assert (finding["rule"], finding["verdict"]) == ("floor", "inconclusive")
+
+
+def test_now_tells_what_each_robot_has_achieved_and_gets_next_and_why(
+    client: TestClient, lab: tuple[Console, Clock]
+) -> None:
+    asked = {
+        "candidate_id": "c",
+        "state": "queued",
+        "on_this_rung": {"successes": 3, "trials": 5},
+        "running_on": ["arm1"],
+    }
+    coming = {"arm1": {"name": "careful", "rung": "full", "episodes": 10, "why": "leads the race"}}
+    lab[0].live.set_document("deployment", {"requests": [asked], "robots": [], "next": coming})
+    lab[0].live.add_stop("arm1", "17")
+    now = client.get("/api/now").json()
+    assert now["lab"]["so_far"] == {"arm1": {"successes": 3, "trials": 5}}
+    assert now["lab"]["next"] == coming
+    assert now["robots"][0]["stops"] == ["17"]
+
+
+def test_episodes_are_found_by_day(client: TestClient) -> None:
+    day = datetime.fromtimestamp(1_700_000_000).strftime("%Y-%m-%d")  # on which all three began
+    for given, total in (
+        ({"since": day}, 3),
+        ({"until": day}, 3),
+        ({"since": "2030-01-01"}, 0),
+        ({"until": "2001-01-01"}, 0),
+    ):
+        assert client.get("/api/episodes", params=given).json()["total"] == total
+    answer = client.get("/api/episodes", params={"since": "yesterday"}).json()
+    assert answer == {"error": "since: got 'yesterday', expected a day such as 2026-11-18"}
+
+
+def test_an_episodes_labels_are_listed_and_people_who_disagree_are_named(
+    client: TestClient, lab: tuple[Console, Clock]
+) -> None:
+    def say(person: str, is_success: bool) -> None:
+        with open_store(lab[0].lab.paths.store) as store:
+            store.label("arm1-001", Label(is_success, LabelSource.PERSON, person), note="looked twice")
+
+    say("ada", False)
+    say("ada", True)  # changed her mind, which is no dispute
+    assert client.get("/api/disputes").json() == {"disputes": []}
+    say("bob", False)
+    lab[1].now_s += 6.0
+    assert client.get("/api/disputes").json()["disputes"] == [
+        {"episode_id": "arm1-001", "said": {"ada": "success", "bob": "failure"}}
+    ]
+    history = client.get("/api/episodes/arm1-001").json()["history"]
+    assert [(entry["labeller"], entry["label"]) for entry in history] == [
+        ("ada", "failure"),
+        ("ada", "success"),
+        ("bob", "failure"),
+    ]
+    assert history[0]["note"] == "looked twice"
+    assert not history[0]["is_signed"]
+
+
+def test_an_episodes_file_opens_elsewhere(client: TestClient) -> None:
+    shown = client.get("/api/episodes/arm1-001").json()
+    assert shown["file"] == "http://localhost/episodes/arm1-001/file"
+    assert shown["foxglove"] == (
+        "foxglove://open?ds=remote-file&ds.url=http%3A%2F%2Flocalhost%2Fepisodes%2Farm1-001%2Ffile"
+    )
+    assert client.get("/episodes/arm1-001/file").content.startswith(b"\x89MCAP0")
+
+
+def test_two_candidates_disagree_most_where_their_own_scales_put_an_episode_furthest_apart() -> None:
+    # One answers between 0 and 1, the other between 10 and 20: only b is high for one and low for the other.
+    found = find_disagreements([{"a": 0.0, "b": 1.0, "c": 0.5, "only": 1.0}, {"a": 10.0, "b": 10.0, "c": 20.0}], most=2)
+    assert [entry["episode_id"] for entry in found] == ["b", "c"]
+    assert found[0]["q"] == [1.0, 10.0]
+    assert find_disagreements([{"a": 1.0}, {"a": 1.0}], most=2) == []

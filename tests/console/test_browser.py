@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from opc_ros.console.app import Console
+from opc_ros.console.commands import CommandAnswer
 from opc_ros.console.server import ConsoleServer
 from opc_ros.deployment.people import People, Person, to_ssh_line
 from opc_ros.deployment.statement import read_statement
+from opc_ros.store import open_store
 from tests.console.browser import complaints, open_browser
-from tests.console.lab_on_disk import HOSTILE, CountingCommands, make_console
+from tests.console.lab_on_disk import HOSTILE, CountingCommands, make_console, make_episode
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +112,7 @@ def test_nothing_is_wider_than_the_screen(browser: Any, address: str, width: int
 
 
 def choose_key(browser: Any, name: str, key: str) -> None:
+    wait(browser, "document.getElementById('identity').offsetParent !== null")
     browser.find_element("id", "identity").click()
     browser.execute_script("document.getElementById('identity-name').value = arguments[0]", name)
     browser.execute_script("document.getElementById('identity-key').value = arguments[0]", key)
@@ -122,7 +128,9 @@ def test_a_click_is_signed_in_the_browser_with_the_persons_own_key(
     key = private.private_bytes(Encoding.PEM, shape, NoEncryption()).decode()
     people = People(people={"ada": Person((to_ssh_line(private.public_key()),), ("approver", "labeller"))})
     asked = {
-        "request_id": "4f21c09a",
+        "id": "4f21c09a",
+        "name": "careful",
+        "reason": "a person has to decide",
         "candidate_id": "c" * 64,
         "state": "waiting",
         "rung": "twin",
@@ -142,14 +150,25 @@ def test_a_click_is_signed_in_the_browser_with_the_persons_own_key(
     wait(browser, "document.getElementById('notices').textContent === 'approved'")
     said = read_statement(commands.submitted[0], people)
     assert (said.kind, said.person, said.body.request_id) == ("approve", "ada", "4f21c09a")
+    assert browser.find_element("css selector", "[data-rule=floor]").text.startswith("inconclusive floor: predicted")
+    browser.get(address + "ranking")  # the key goes with the person from page to page
+    wait(browser, "document.getElementById('identity').textContent === 'Signing as ada'")
+    forget_key(browser)
     assert complaints(browser) == []
+
+
+def forget_key(browser: Any) -> None:
+    browser.find_element("id", "identity").click()
+    browser.find_element("id", "identity-forget").click()
+    wait(browser, "document.getElementById('identity').textContent === 'No key: view only'")
 
 
 def test_a_key_that_is_none_is_refused_and_nothing_can_be_signed(browser: Any, address: str) -> None:
     browser.get(address + "decisions")
+    forget_key(browser)
     choose_key(browser, "ada", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")
     wait(browser, "document.getElementById('identity-problem').textContent.includes('Ed25519')")
-    assert browser.find_element("id", "identity").text == "No key: look only"
+    assert browser.find_element("id", "identity").text == "No key: view only"
 
 
 def test_a_page_of_an_earlier_console_is_told_to_reload(browser: Any, tmp_path: Path) -> None:
@@ -169,3 +188,57 @@ def test_a_page_of_an_earlier_console_is_told_to_reload(browser: Any, tmp_path: 
         assert again.stopped == []
     finally:
         server.stop()
+
+
+def test_a_decision_that_comes_too_late_is_said_and_changes_nothing(
+    browser: Any, console: Console, address: str, commands: CountingCommands
+) -> None:
+    """What a second person's click meets: the scheduler has decided by the first one's."""
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    browser.get(address + "decisions")
+    choose_key(browser, "bob", key)
+    wait(browser, "document.querySelector('#requests button').disabled === false")
+    commands.answer = CommandAnswer(False, "request 4f21c09a: is queued; approve is for waiting ones")
+    browser.find_element("css selector", "#requests button").click()
+    wait(browser, "document.querySelector('#notices p.problem') !== null")
+    assert browser.find_element("id", "notices").text == "request 4f21c09a: is queued; approve is for waiting ones"
+    forget_key(browser)
+
+
+def test_many_episodes_are_labelled_with_keys_alone_blind_to_the_policy(browser: Any, tmp_path: Path) -> None:
+    commands = CountingCommands()
+    console, _ = make_console(tmp_path, commands)
+    with open_store(console.lab.paths.store) as store:
+        for number in range(4, 14):
+            store.append(make_episode(number, is_success=None))
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    server = ConsoleServer(console)
+    try:
+        browser.set_window_size(1200, 900)
+        browser.get(server.start() + "episodes")
+        wait(browser, "document.querySelectorAll('#episodes tbody tr').length === 13")
+        choose_key(browser, "ada", key)
+        browser.find_element("id", "labelling").click()
+        wait(browser, "document.querySelectorAll('#episodes tbody tr').length === 11")
+        wait(browser, "!document.getElementById('player').hidden")
+        assert HOSTILE not in browser.find_element("id", "episodes").text
+        body = browser.find_element("tag name", "body")
+        for done in range(1, 9):
+            body.send_keys("f" if done % 3 else "s")
+            until(lambda expected=done: len(commands.submitted) == expected, "a label was not sent")
+            wait(browser, "document.getElementById('player').dataset.busy !== 'true'")
+        body.send_keys("u")
+        until(lambda: len(commands.submitted) == 9, "nothing was undone")
+        said = [json.loads(base64.b64decode(json.loads(text)["payload"]))["body"] for text in commands.submitted]
+        assert len({each["episode_id"] for each in said[:8]}) == 8
+        assert said[8] == {"episode_id": said[7]["episode_id"], "label": "none", "note": ""}
+        assert [each["label"] for each in said[:3]] == ["failure", "failure", "success"]
+    finally:
+        server.stop()
+
+
+def until(holds: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.02)

@@ -26,6 +26,17 @@ def routes(console: Console) -> list[Route]:
         query = request.query_params
         return {"entries": console.lab.audit(query.get("text", "")[:200], query.get("kind", "")[:40])}
 
+    def explain(request: Request) -> object:
+        found = console.commands.explain(request.path_params["request"])
+        return {"findings": (found or {}).get("findings")}
+
+    def halt(body: dict[str, object]) -> object:
+        robot, reason = text_field(body, "robot"), text_field(body, "reason")
+        if not reason.strip():
+            raise OpcError("halt: give a reason")
+        answer = console.commands.halt(robot, text_field(body, "person"), reason)
+        return {"done": answer.is_done, "message": answer.message}
+
     def submit(body: dict[str, object]) -> object:
         answer = console.commands.submit(text_field(body, "envelope", longest=LONGEST_ENVELOPE))
         return {"done": answer.is_done, "message": answer.message}
@@ -44,6 +55,8 @@ def routes(console: Console) -> list[Route]:
     return [
         action_route("/api/statements/prepare", prepare),
         data_route("/api/decisions", decisions),
+        data_route("/api/decisions/{request}", explain),
+        action_route("/api/halt", halt),
         data_route("/api/audit", audit),
         action_route("/api/statements", submit),
     ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import cv2
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from opc_ros.console.app import Console, Page, data_route
@@ -38,6 +40,8 @@ def routes(console: Console) -> list[Route]:
             behaviour_policies=(policy,) if policy else (),
             object_sets=(object_set,) if object_set else (),
             outcomes=(OUTCOMES[label],) if label in OUTCOMES else (),
+            since_ns=read_day(given.get("since", ""), "since"),
+            until_ns=read_day(given.get("until", ""), "until", days=1),
             is_healthy={"ok": True, "noted": False}.get(health),
             id_part=text,
         )
@@ -56,8 +60,12 @@ def routes(console: Console) -> list[Route]:
         episode = console.lab.read(committed.id)
         curves = console.lab.q_along(committed)
         names = _names(console)
+        file = f"{str(request.base_url).rstrip('/')}/episodes/{committed.id}/file"
         shown = sorted(curves, key=lambda candidate_id: names.get(candidate_id, (10**9, ""))[0])[:MOST_CURVES]
         return describe(committed) | {
+            "history": console.lab.label_history(committed.id),
+            "file": file,
+            "foxglove": f"foxglove://open?ds=remote-file&ds.url={quote(file, safe='')}",
             "action_names": find_task(episode.task, where=f"episode {episode.id}").action_names,
             "tool": [[round(float(v), 4) for v in row] for row in episode.states()],
             "actions": [[round(float(v), 4) for v in row] for row in episode.actions()],
@@ -72,6 +80,13 @@ def routes(console: Console) -> list[Route]:
         data, kind = as_image(episode.steps[index].frame)
         return Response(data, media_type=kind, headers={"cache-control": "private, max-age=3600"})
 
+    def file(request: Request) -> Response:
+        path = console.lab.file_of(request.path_params["episode"])
+        return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+
+    def disputes(request: Request) -> object:
+        return {"disputes": console.lab.disputes()}
+
     def quarantine(request: Request) -> object:
         return {"quarantined": console.lab.quarantined()}
 
@@ -79,6 +94,8 @@ def routes(console: Console) -> list[Route]:
         data_route("/api/episodes", find),
         data_route("/api/episodes/{episode}", show),
         Route("/episodes/{episode}/frame/{index:int}", frame),
+        Route("/episodes/{episode}/file", file),
+        data_route("/api/disputes", disputes),
         data_route("/api/quarantine", quarantine),
     ]
 
@@ -112,6 +129,17 @@ def read_integer(text: str, name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 12:
         raise OpcError(f"{name}: got {text[:20]!r}, expected a whole number")
     return int(text)
+
+
+def read_day(text: str, name: str, *, days: int = 0) -> int | None:
+    """The beginning of a day such as 2026-11-18, on this machine's clock, in nanoseconds; nothing: None."""
+    if not text:
+        return None
+    try:
+        moment = datetime.strptime(text[:20], "%Y-%m-%d") + timedelta(days=days)
+        return int(moment.astimezone().timestamp() * 1_000_000_000)
+    except (ValueError, OverflowError) as error:
+        raise OpcError(f"{name}: got {text[:20]!r}, expected a day such as 2026-11-18") from error
 
 
 def _names(console: Console) -> dict[str, tuple[int, str]]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -62,7 +63,18 @@ def describe(console: Console, after_event: int) -> dict[str, object]:
             "champion": (status or {}).get("champion", ""),
             "waiting": sum(r.get("state") == "waiting" for r in (status or {}).get("requests", [])),
             "robots": (status or {}).get("robots", []),
+            "next": (status or {}).get("next", {}),
+            "so_far": _so_far(status or {}),
         },
+    }
+
+
+def _so_far(status: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Successes and episodes on its rung of whatever each robot runs, by robot."""
+    return {
+        robot: {"successes": asked["on_this_rung"]["successes"], "trials": asked["on_this_rung"]["trials"]}
+        for asked in status.get("requests", [])
+        for robot in asked.get("running_on", [])
     }
 
 

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from opc_ros.console.app import Console, Page, data_route
+from opc_ros.console.pages.ranking import real_results
 
 PAGE = Page("/race", "Race", "race.html")
 
@@ -15,17 +16,36 @@ def routes(console: Console) -> list[Route]:
         status = console.live.document("deployment", max_age_s=10.0)
         report = console.lab.report()
         scores = {} if report is None else {c["candidate_id"]: c for c in report["ranking"]["candidates"]}
+        predicted = console.lab.predicted(real_results(console))
         rows = [
             {
                 "candidate_id": asked["candidate_id"],
-                "name": scores.get(asked["candidate_id"], {}).get("name", asked["candidate_id"][:12]),
+                "name": asked.get("name")
+                or scores.get(asked["candidate_id"], {}).get("name", asked["candidate_id"][:12]),
                 "state": asked["state"],
                 "rung": asked["rung"],
                 "score": scores.get(asked["candidate_id"], {}).get("score"),
                 "real": asked["real"],
+                "predicted": predicted.get(asked["candidate_id"]),
             }
             for asked in (status or {}).get("requests", [])
         ]
-        return {"is_heard": status is not None, "champion": (status or {}).get("champion", ""), "candidates": rows}
+        real = real_results(console)
+        # Whoever has not run yet is expected to do what the line from scores to success says.
+        line = [
+            {"score": scores[candidate_id]["score"], **expected}
+            for candidate_id, expected in predicted.items()
+            if candidate_id in scores and candidate_id not in real
+        ]
+        return {
+            "is_heard": status is not None,
+            "champion": (status or {}).get("champion", ""),
+            "robot_time": (status or {}).get("race"),
+            "candidates": rows,
+            "expected": sorted(line, key=lambda point: point["score"]),
+        }
 
-    return [data_route("/api/race", race)]
+    def agreement(request: Request) -> object:
+        return {"agreement": console.lab.agreement_over_time()}
+
+    return [data_route("/api/race", race), data_route("/api/race/agreement", agreement)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from starlette.requests import Request
 from starlette.routing import Route
 
 from opc_ros.console.app import Console, Page, data_route
+from opc_ros.console.lab import label_word
 from opc_ros.errors import OpcError
 
 PAGE = Page("/ranking", "Ranking", "ranking.html")
@@ -39,7 +43,13 @@ def routes(console: Console) -> list[Route]:
         order = [entry["candidate_id"] for entry in report["ranking"]["candidates"]]
         rows = [order.index(candidate["candidate_id"]) for candidate in found]
         beats = [[report["ranking"]["beats"][row][column] for column in rows] for row in rows]
-        return {"candidates": found, "beats": beats}
+        differing = console.lab.disagreements([candidate["candidate_id"] for candidate in found])
+        return {
+            "candidates": found,
+            "beats": beats,
+            "groups": [group for name in ("by_robot", "by_object_set") for group in _scores_in(report, name, rows)],
+            "disagreements": [entry | {"label": _label(console, entry["episode_id"])} for entry in differing],
+        }
 
     def history(request: Request) -> object:
         return {"rankings": console.lab.rankings()}
@@ -49,6 +59,26 @@ def routes(console: Console) -> list[Route]:
         data_route("/api/ranking/history", history),
         data_route("/api/compare", compare),
     ]
+
+
+def _scores_in(report: Mapping[str, Any], name: str, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Scores of some candidates on each part of the set; None for those too far down for the report to have them."""
+    kind = {"by_robot": "robot", "by_object_set": "objects"}[name]
+    return [
+        {
+            "group": f"{kind} {group['group'] or 'not given'}",
+            "episodes": group["episodes"],
+            "scores": [group["scores"][row] if row < len(group["scores"]) else None for row in rows],
+        }
+        for group in report.get(name, ())
+    ]
+
+
+def _label(console: Console, episode_id: str) -> str:
+    try:
+        return label_word(console.lab.find(episode_id))
+    except OpcError:
+        return "gone"
 
 
 def real_results(console: Console) -> dict[str, tuple[int, int]]:

@@ -1,37 +1,83 @@
-import { ask, attempt, canSign, clock, element } from "/static/console.js";
+import { ask, attempt, canSign, clock, element, person, send } from "/static/console.js";
 import { submit } from "/static/statements.js";
 
 const list = document.getElementById("requests");
+const robotList = document.getElementById("robots");
+const unsettled = ["waiting", "refused"]; // states in which a person has to know what each rule says
 
 function show(deployment) {
   if (!deployment) {
-    list.replaceChildren(element("p", {}, "No scheduler is heard; start one with `opc up`."));
+    list.replaceChildren(element("p", {}, "No scheduler is running; start one with `opc up`."));
+    robotList.replaceChildren();
     return;
   }
-  const halted = deployment.robots.filter((robot) => robot.halted_by).map((robot) => `${robot.robot} (by ${robot.halted_by})`);
-  document.getElementById("halts").textContent = halted.length ? `Halted: ${halted.join(", ")}` : "No robot is halted.";
+  robotList.replaceChildren(...deployment.robots.map(robotLine), element("li", {}, haltButton("", "Halt all robots"), " ", resumeButton("", "Resume all")));
   const newest = [...deployment.requests].reverse();
   list.replaceChildren(...(newest.length ? newest.map(card) : [element("p", {}, "Nobody has asked for robot time yet.")]));
 }
 
-function card(request) {
-  const findings = (request.findings || []).map((finding) => element("li", {}, `${finding.verdict}: ${finding.sentence}`));
-  const buttons = [];
-  if (request.state === "waiting") {
-    buttons.push(button("Approve", request, "approve", false), button("Reject", request, "reject", true));
-  } else if (request.state === "refused") buttons.push(button("Override", request, "override", true));
-  return element("article", { class: "card" },
-    element("h2", {}, `${request.name || request.candidate_id.slice(0, 12)}`, element("span", { class: "state" }, request.state)),
-    element("p", { class: "soft" }, `asked for by ${request.requested_by || "?"}, rung ${request.rung}, ${request.real.successes} of ${request.real.trials} real episodes succeeded`),
-    element("ul", { class: "findings" }, ...findings), element("p", {}, ...buttons));
+function robotLine(robot) {
+  const lease = robot.lease ? `, runs ${robot.lease.name} on rung ${robot.lease.rung}` : "";
+  const halted = robot.halted_by ? `, halted by ${robot.halted_by}` : "";
+  const act = robot.halted_by ? resumeButton(robot.robot, `Resume ${robot.robot}`) : haltButton(robot.robot, `Halt ${robot.robot}`);
+  return element("li", { "data-robot": robot.robot }, `${robot.robot}: ${robot.state}${lease}${halted} `, act);
 }
 
-function button(title, request, decision, needsReason) {
-  return element("button", { type: "button", disabled: !canSign(), title: canSign() ? "" : "choose your key first", onclick: () => attempt(async () => {
-    const reason = needsReason ? window.prompt(`${title}: why?`) : "";
-    if (needsReason && !reason) return null;
-    return submit(decision, { request_id: request.request_id, reason });
+// Taking robot time back needs no signature; giving it again does.
+function haltButton(robot, title) {
+  return element("button", { type: "button", onclick: () => attempt(async () => {
+    const reason = window.prompt(`${title}: why?`);
+    return reason ? send("/api/halt", { robot, person: person(), reason }) : null;
   }) }, title);
+}
+
+function resumeButton(robot, title) {
+  return signedButton(title, async () => {
+    const reason = window.prompt(`${title}: why?`);
+    return reason ? submit("resume", { robot, reason }) : null;
+  });
+}
+
+function card(request) {
+  const buttons = [];
+  const findings = element("ul", { class: "findings" });
+  if (unsettled.includes(request.state)) explain(request.id, findings);
+  if (request.state === "waiting") buttons.push(decide("Approve", request, "approve"), decide("Reject", request, "reject"), decide("Override", request, "override"));
+  else if (request.state === "refused") buttons.push(decide("Override", request, "override"));
+  else if (request.state === "queued") buttons.push(decide("Reject", request, "reject"));
+  return element("article", { class: "card", "data-request": request.id, "data-state": request.state },
+    element("h2", {}, `${request.name || request.candidate_id.slice(0, 12)}`, element("span", { class: "state" }, request.state)),
+    element("p", { class: "soft" }, `request ${request.id} by ${request.requested_by || "?"}, rung ${request.rung}, ${request.real.successes} of ${request.real.trials} real episodes succeeded`),
+    element("p", {}, request.reason || ""), findings, element("p", {}, ...buttons));
+}
+
+async function explain(id, into) {
+  const found = await ask(`/api/decisions/${encodeURIComponent(id)}`).catch(() => null);
+  if (found && found.findings) into.replaceChildren(...found.findings.map((finding) => element("li", { "data-rule": finding.rule },
+    element("span", { class: `verdict ${finding.verdict}` }, finding.verdict), ` ${finding.rule}: ${finding.sentence}`)));
+}
+
+function decide(title, request, decision) {
+  return signedButton(title, async () => {
+    const reason = decision === "approve" ? "" : window.prompt(`${title}: why?`);
+    if (decision !== "approve" && !reason) return null;
+    return submit(decision, { request_id: request.id, reason });
+  });
+}
+
+function signedButton(title, act) {
+  return element("button", { type: "button", disabled: !canSign(), title: canSign() ? "" : "choose your key first", onclick: async () => { await attempt(act); await refresh(); } }, title);
+}
+
+function proof(entry) {
+  const signed = entry.body.statement ? [element("dt", {}, "signed statement"), element("dd", {}, JSON.stringify(entry.body.statement))] : [];
+  return element("details", {}, element("summary", {}, element("code", {}, entry.hash.slice(0, 16))),
+    element("dl", {}, element("dt", {}, "hash of this entry"), element("dd", {}, entry.hash), element("dt", {}, "hash of the entry before"), element("dd", {}, entry.prev || "none: this is the first"), ...signed));
+}
+
+function content(body) {
+  const { statement, ...rest } = body;
+  return Object.entries(rest).map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ") + (statement ? " (signed)" : "");
 }
 
 async function showAudit() {
@@ -40,14 +86,14 @@ async function showAudit() {
   if (!found) return;
   document.querySelector("#audit tbody").replaceChildren(...found.entries.map((entry) => element("tr", {},
     element("td", { class: "number" }, entry.n), element("td", {}, clock(entry.at_ns)), element("td", {}, entry.kind),
-    element("td", { class: "wrap" }, JSON.stringify(entry.body)),
-    element("td", { class: "wrap" }, element("code", { title: `hash ${entry.hash}, after ${entry.prev || "nothing"}` }, entry.hash.slice(0, 16))))));
+    element("td", { class: "wrap" }, content(entry.body)), element("td", { class: "wrap" }, proof(entry)))));
 }
 
 let last = "";
 async function refresh() {
   const found = await ask("/api/decisions").catch(() => null);
   const text = JSON.stringify(found);
+  document.getElementById("stale").hidden = found !== null;
   if (found && text !== last) {
     last = text;
     show(found.deployment);

@@ -1,7 +1,7 @@
-import { ask, attempt, canSign, clock, drawn, element } from "/static/console.js";
+import { ask, attempt, canSign, drawn, element, moment } from "/static/console.js";
 import { submit } from "/static/statements.js";
 
-const FILTERS = ["robot", "policy", "object_set", "label", "health", "text"];
+const FILTERS = ["robot", "policy", "object_set", "label", "since", "until", "health", "text"];
 const COLOURS = ["#1f77b4", "#d95f02", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#3366aa", "#aa6633"];
 const field = (name) => document.getElementById(name);
 let first = 0;
@@ -32,7 +32,7 @@ async function list() {
   document.querySelector("#episodes tbody").replaceChildren(...listed.map((row) => element("tr", { class: "clickable", tabindex: 0, "data-id": row.id,
     "aria-selected": episode && row.id === episode.id ? "true" : "false",
     onclick: () => open(row.id), onkeydown: (event) => { if (event.key === "Enter") open(row.id); } },
-    element("th", { scope: "row" }, row.id, element("br"), element("small", { class: "soft" }, clock(row.began_ns))),
+    element("th", { scope: "row" }, row.id, element("br"), element("small", { class: "soft" }, moment(row.began_ns))),
     element("td", {}, row.robot), element("td", {}, isLabelling ? "hidden" : row.policy), element("td", { class: "number" }, row.steps),
     element("td", { class: row.label }, row.label === "none" ? "–" : row.label), element("td", { class: "wrap" }, row.health.join("; ")))));
 }
@@ -45,6 +45,10 @@ async function open(id) {
   field("player-title").textContent = isLabelling ? episode.id : `${episode.id}: ${episode.label === "none" ? "unlabelled" : episode.label}${episode.labeller ? ` (${episode.labeller}, revision ${episode.label_revision})` : ""}`;
   field("step").max = episode.steps - 1;
   field("step").value = isLabelling ? episode.steps - 1 : 0;
+  field("history").replaceChildren(...(isLabelling ? [] : episode.history.map((entry) => element("li", {}, `revision ${entry.revision}: ${entry.label}${entry.labeller ? ` by ${entry.labeller}` : ""}${entry.is_signed ? ", signed" : ""}, ${moment(entry.at_ns)}${entry.note ? `: ${entry.note}` : ""}`))));
+  field("file").href = episode.file;
+  field("foxglove").href = episode.foxglove;
+  field("rerun").textContent = `rerun ${episode.file}`;
   drawCurves();
   showStep();
   for (const row of document.querySelectorAll("#episodes tbody tr")) row.setAttribute("aria-selected", row.dataset.id === id ? "true" : "false");
@@ -79,27 +83,40 @@ function drawCurves() {
   field("legend").replaceChildren(...legend);
 }
 
-async function say(isSuccess) {
+// One label at a time: a key pressed while the one before is on its way would be for the wrong episode.
+async function alone(act) {
+  const player = field("player");
+  if (player.dataset.busy === "true") return;
+  player.dataset.busy = "true";
+  try { await act(); } finally { player.dataset.busy = "false"; }
+}
+
+const say = (isSuccess) => alone(async () => {
   if (!episode) return;
   const id = episode.id;
   const answer = await attempt(() => submit("relabel", { episode_id: id, label: isSuccess ? "success" : "failure" }));
   if (!answer || !answer.done) return;
   said.push(id);
   if (isLabelling) await next(); else { await list(); await open(id); }
-}
+});
 
-async function undo() {
-  const id = said.pop();
+const undo = () => alone(async () => {
+  const id = said.at(-1);
   if (!id) return;
   const answer = await attempt(() => submit("relabel", { episode_id: id, label: "none" }));
-  if (answer && answer.done) await open(id);
-}
+  if (answer && answer.done) { said.pop(); await open(id); }
+});
 
 async function next() {
   const at = listed.findIndex((row) => episode && row.id === episode.id);
   const following = listed.slice(at + 1).find((row) => !said.includes(row.id));
   if (following) await open(following.id);
-  else { first = 0; await list(); if (listed.length) await open(listed[0].id); }
+  else {
+    first = 0;
+    await list();
+    const left = listed.find((row) => !said.includes(row.id));
+    if (left) await open(left.id);
+  }
 }
 
 function play() {
@@ -138,6 +155,11 @@ function showIdentity() { for (const name of ["say-success", "say-failure"]) fie
 document.addEventListener("identity", showIdentity);
 showIdentity();
 await list();
+const disputes = await ask("/api/disputes").catch(() => ({ disputes: [] }));
+field("disputes").hidden = !disputes.disputes.length;
+field("dispute-list").replaceChildren(...disputes.disputes.map((entry) => element("li", {},
+  element("button", { type: "button", onclick: () => open(entry.episode_id) }, entry.episode_id),
+  ` ${Object.entries(entry.said).map(([who, label]) => `${who}: ${label}`).join(", ")}`)));
 const quarantine = await ask("/api/quarantine").catch(() => ({ quarantined: [] }));
 field("quarantine").replaceChildren(...(quarantine.quarantined.length ? quarantine.quarantined.slice(0, 50).map((entry) => element("li", {}, `${entry.episode_id || entry.id || ""}: ${entry.reason}`)) : [element("li", {}, "empty")]));
 const asked = new URLSearchParams(location.search).get("id");

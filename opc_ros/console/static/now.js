@@ -1,19 +1,33 @@
-import { clock, element, stop } from "/static/console.js";
+import { attempt, canSign, clock, element, stop } from "/static/console.js";
+import { submit } from "/static/statements.js";
 
 const arms = new Map(); // robot -> its card's parts
 const shownEvents = document.getElementById("events");
+
+// One signature for each stop that is in force; the arm's own nodes check it, and a newer stop stays.
+function release(robot) {
+  return attempt(async () => {
+    let answer = null;
+    for (const stopId of [...arms.get(robot).stops].reverse()) {
+      answer = await submit("release_stop", { robot, stop_id: stopId });
+      if (answer.done) return answer;
+    }
+    return answer || { done: false, message: `${robot}: no stop is known here; use opc release ${robot}` };
+  });
+}
 
 function makeCard(robot) {
   const image = element("img", { alt: `camera of ${robot}`, width: 300, height: 300 });
   const state = element("span", { class: "state" });
   const facts = element("dl");
+  const releaseButton = element("button", { type: "button", class: "release", hidden: true, onclick: () => release(robot) }, `Release ${robot}`);
   const card = element(
     "article", { class: "card", "aria-label": robot },
     element("h2", {}, robot, state), image, facts,
-    element("button", { class: "stop", type: "button", onclick: () => stop(robot) }, `Stop ${robot}`),
+    element("button", { class: "stop", type: "button", onclick: () => stop(robot) }, `Stop ${robot}`), releaseButton,
   );
   document.getElementById("arms").append(card);
-  const parts = { image, state, facts, frame: -1, isLoading: false };
+  const parts = { image, state, facts, releaseButton, stops: [], frame: -1, isLoading: false };
   image.addEventListener("load", () => { parts.isLoading = false; });
   image.addEventListener("error", () => { parts.isLoading = false; });
   arms.set(robot, parts);
@@ -26,10 +40,18 @@ function show(view) {
     const card = arms.get(robot.robot) || makeCard(robot.robot);
     card.state.textContent = robot.state;
     card.state.className = `state ${robot.state}`;
+    card.stops = robot.stops;
+    card.releaseButton.hidden = !(robot.state === "stopped" || robot.guard === "stopped");
+    card.releaseButton.disabled = !canSign();
+    card.releaseButton.title = canSign() ? "" : "choose your key first";
+    const soFar = view.lab.so_far[robot.robot];
+    const next = view.lab.next[robot.robot];
     const lent = view.lab.robots.find((known) => known.robot === robot.robot);
     const facts = [
       ["runs", robot.candidate_id ? names[robot.candidate_id] || robot.candidate_id.slice(0, 12) : "nothing"],
       ["permit", robot.permit_id ? `${robot.permit_id.slice(0, 8)}, rung ${robot.rung}, ${robot.episodes_left} left` : "none"],
+      ["so far", soFar && soFar.trials ? `${soFar.successes} of ${soFar.trials} episodes succeeded` : ""],
+      ["next", next ? `${next.name}, ${next.episodes} episodes on rung ${next.rung}: ${next.why}` : ""],
       ["episode", robot.episode_id ? `${robot.episode_id}, step ${robot.step}` : "none"],
       ["recorder", `${robot.recorder.state}${robot.recorder.reason ? `: ${robot.recorder.reason}` : ""}`],
       ["disk", `${(robot.recorder.disk_free_bytes / 1e9).toFixed(0)} GB free, ${robot.recorder.saved} saved`],

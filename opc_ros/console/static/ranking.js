@@ -1,4 +1,5 @@
-import { ask, attempt, drawn, element, percent } from "/static/console.js";
+import { ask, attempt, canSign, drawn, element, percent } from "/static/console.js";
+import { submit } from "/static/statements.js";
 
 let rows = [];
 let sortKey = "rank";
@@ -26,7 +27,9 @@ function interval(row, low, high) {
 
 function show() {
   const text = document.getElementById("find").value.toLowerCase();
-  const found = rows.filter((row) => `${row.name} ${row.family} ${row.training_run}`.toLowerCase().includes(text));
+  const [family, run] = [document.getElementById("family").value, document.getElementById("run").value];
+  const found = rows.filter((row) => `${row.name} ${row.family} ${row.training_run}`.toLowerCase().includes(text)
+    && (!family || row.family === family) && (!run || row.training_run === run));
   found.sort((a, b) => {
     const [x, y] = [value[sortKey](a), value[sortKey](b)];
     return (x < y ? -1 : x > y ? 1 : a.rank - b.rank) * (isDescending ? -1 : 1);
@@ -43,7 +46,17 @@ function show() {
     element("td", {}, interval(row, low, high)),
     element("td", { class: "number" }, row.rank_interval.join(" to ")),
     element("td", { class: "number" }, row.known_success ? percent(row.known_success.share) : "–"),
+    element("td", {}, element("button", { type: "button", class: "request", disabled: !canSign(), title: canSign() ? "" : "choose your key first",
+      "aria-label": `request robot time for ${row.name}`, onclick: () => attempt(() => submit("request", { candidate_id: row.candidate_id })) }, "Request")),
   )));
+}
+
+function fillFilters() {
+  for (const [id, name] of [["family", "family"], ["run", "training_run"]]) {
+    const values = [...new Set(rows.map((row) => row[name]).filter(Boolean))].sort();
+    document.getElementById(id).append(...values.map((value) => element("option", { value }, value)));
+    document.getElementById(id).addEventListener("input", show);
+  }
 }
 
 function choose(id, isChosen) {
@@ -72,7 +85,17 @@ async function compare() {
     ...found.candidates.map((candidate, row) => element("figure", {}, histogram(candidate), element("figcaption", {},
       `${candidate.name}${candidate.family ? ` (${candidate.family})` : ""}: scores above `,
       found.candidates.map((other, column) => (column === row ? "" : `${other.name} in ${percent(found.beats[row][column])} of resamples`)).filter(String).join(", ")))));
+  const names = found.candidates.map((candidate) => candidate.name);
+  if (found.groups.length) section.append(element("h2", {}, "Scores by robot and object set"), table(["Episodes of", "Number", ...names],
+    found.groups.map((group) => [group.group, group.episodes, ...group.scores.map((score) => (score === null ? "–" : score.toFixed(3)))])));
+  if (found.disagreements.length) section.append(element("h2", {}, "Where they disagree most"), table(["Episode", "Label", ...names.map((name) => `mean Q of ${name}`)],
+    found.disagreements.map((entry) => [element("a", { href: `/episodes?id=${encodeURIComponent(entry.episode_id)}` }, entry.episode_id), entry.label, ...entry.q.map((q) => q.toFixed(3))])));
   section.scrollIntoView({ block: "nearest" });
+}
+
+function table(heads, lines) {
+  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
+    element("tbody", {}, ...lines.map((line) => element("tr", {}, ...line.map((cell, index) => element("td", { class: index > 1 ? "number" : "" }, cell)))))));
 }
 
 for (const head of document.querySelectorAll("#ranking th[data-key]")) {
@@ -93,6 +116,8 @@ const about = document.getElementById("about");
 if (answer && answer.ranking) {
   const of = answer.ranking;
   rows = answer.candidates;
+  fillFilters();
+  document.addEventListener("identity", show);
   about.textContent = `${rows.length} candidates by ${of.metric} on ${of.episodes} episodes, ${of.successes} of them successes; snapshot ${of.snapshot_id.slice(0, 12)}, made ${of.made_at}`;
   show();
 } else if (answer) about.textContent = "There is no ranking yet; `opc score` makes one.";
