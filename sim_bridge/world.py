@@ -221,7 +221,7 @@ class World:
         return [(c - (offset.x_m, offset.y_m, 0.0)) @ room_from_base for c in self._scene.object_corners()]
 
     def _settle(self, rng: np.random.Generator) -> None:
-        """Step until the objects lie still; what fell beside the tray is dropped once more."""
+        """Step until the objects have settled; any that missed the tray are dropped again."""
         for _ in range(_SETTLE_ROUNDS):
             for _ in range(_SETTLE_STEPS):
                 self._client.stepSimulation()

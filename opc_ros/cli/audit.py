@@ -95,11 +95,12 @@ def run_show(arguments: argparse.Namespace) -> int:
     from opc_ros.deployment.audit_check import read_audit_log
     from opc_ros.errors import DeploymentError
 
-    everything = list(read_audit_log(_find(arguments)))
+    path = _find(arguments)
+    everything = list(read_audit_log(path))
     entries = [entry for entry in everything if arguments.kind in (None, entry.kind)]
     if everything and not entries:
         kinds = ", ".join(sorted({entry.kind for entry in everything}))
-        raise DeploymentError(f"{arguments.audit_log}: has no entry of kind {arguments.kind!r}, only of {kinds}")
+        raise DeploymentError(f"{path}: has no entry of kind {arguments.kind!r}, only of {kinds}")
     for entry in entries[-arguments.last :] if arguments.last > 0 else entries:
         if arguments.json:
             print(json.dumps(dataclasses.asdict(entry)))

@@ -51,7 +51,7 @@ def choose_measured(folder: Path, most: int, known: Collection[str]) -> list[Can
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most so many, evenly over the list."""
+    """At most this many, spread evenly over the list."""
     if len(items) <= most:
         return list(items)
     return [items[number * len(items) // most] for number in range(most)]

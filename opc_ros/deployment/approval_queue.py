@@ -44,7 +44,7 @@ def submit_request(
     now_ns: int,
     statement: Statement | None = None,
 ) -> Request:
-    """Take a request with the gate's word on it: into the queue, to a person, or refused."""
+    """File a request with the gate's verdict: queued, left to a person, or refused."""
     _check_new(queue, rules, asked)
     before = find_refused_before(queue, asked.candidate_id, asked.identity)
     decision = dataclasses.replace(decision, findings=(*decision.findings, *before))
@@ -115,7 +115,7 @@ def decide_request(
     statement: Statement | None = None,
     override_people: int = 1,
 ) -> Request:
-    """A person's word: approve or reject what waits, override what the gate refused, or take back what is queued.
+    """A person's decision: approve or reject a waiting request, override a refusal, or withdraw a queued one.
 
     Where the rules ask for more than one person to override, the request stays where it is until the last has.
     """

@@ -75,7 +75,7 @@ def write_lease_request(request: LeaseRequest, signer: TextSigner | None) -> str
 
 
 def sign_drive(person: str, signer: TextSigner, robot: str, reason: str, now_ns: int) -> str:
-    """An operator's word that an arm may be moved for the next minutes."""
+    """An operator's signed permission to move an arm for the next few minutes."""
     body = RobotBody(robot=robot, reason=reason, until_ns=now_ns + LONGEST_DRIVE_NS)
     return sign_statement("drive", person, body, signer, now_ns)
 
@@ -97,7 +97,7 @@ class LeaseDesk:
     ) -> None:
         """`overtime_s` is how long an episode may outlast its permit.
 
-        What was spent and revoked is kept in a journal of the gateway's own, so that no other process's word counts.
+        What was spent and revoked is kept in a journal of the gateway's own, so that no other process is trusted with it.
         """
         self._robot, self._rungs, self._keys, self._state = robot, rungs, keys, state
         self._reduced_speed, self._overtime_ns = reduced_speed, round(overtime_s * 1e9)

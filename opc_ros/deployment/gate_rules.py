@@ -82,7 +82,7 @@ class AgreementRules:
 class HiddenRules:
     """How unlikely it may be, by luck, that a candidate leads so far on shown episodes over hidden ones."""
 
-    person: float = 0.01  # below, a person decides: so many honest candidates are called all the same
+    person: float = 0.01  # below this a person decides; also the rate of honest candidates flagged by chance
     fail: float = 0.0001  # below, the gate says no
 
     def __post_init__(self) -> None:

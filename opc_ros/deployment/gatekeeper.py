@@ -147,7 +147,7 @@ class Gatekeeper:
         *,
         patience_s: float | None = None,
     ) -> Decision:
-        """The gate's word now; evidence that cannot be read is a reason to fail. Without patience given, it waits."""
+        """The gate's verdict now; unreadable evidence is a reason to fail. Without `patience_s` it waits."""
         try:
             evidence = self.evidence(patience_s)
             results = self._add_history(real)
@@ -192,7 +192,7 @@ class Gatekeeper:
         return add_results(read_history(self._history_path) if self._history_path else {}, real)
 
     def evidence(self, patience_s: float | None = None) -> Evidence:
-        """The newest that has been read within so many seconds, or the one before."""
+        """The newest that could be read in the given time, or the one before."""
         mark = self._look()
         if self._reading is None or mark != self._mark:
             if self._reading is not None and self._reading.done() and self._reading.exception() is None:

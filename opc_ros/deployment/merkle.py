@@ -31,7 +31,7 @@ def tree_path(log: Path) -> Path:
 
 
 def count_nodes(leaves: int) -> int:
-    """How many nodes are complete once there are so many leaves."""
+    """How many nodes are complete with this many leaves."""
     return 2 * leaves - leaves.bit_count()
 
 
@@ -46,11 +46,11 @@ class MerkleTree:
         self.leaves = self._extend(log)
 
     def root(self, leaves: int | None = None) -> str:
-        """The hash over the first so many lines, in hexadecimal digits."""
+        """The hash over the first `leaves` lines, in hexadecimal digits."""
         return self._range(0, self.leaves if leaves is None else leaves).hex()
 
     def prove(self, index: int, leaves: int | None = None) -> tuple[str, ...]:
-        """The sibling hashes from line `index`, 0 for the first, up to the root over the first so many lines."""
+        """The sibling hashes from line `index`, 0 for the first, up to the root over the first `leaves` lines."""
         leaves = self.leaves if leaves is None else leaves
         if not 0 <= index < leaves <= self.leaves:
             raise AuditLogDamaged(f"{self._path}: line {index} of {leaves}, the tree has {self.leaves}")

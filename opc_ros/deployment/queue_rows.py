@@ -53,7 +53,7 @@ CREATE VIEW IF NOT EXISTS counted AS
 """
 # What queues of format 1 lack: their results counted without anybody asking for recordings.
 TO_FORMAT_2 = "ALTER TABLE results ADD COLUMN recording TEXT NOT NULL DEFAULT 'not asked'"
-# Added since the first version; a queue of before gets them when it is opened.
+# Added since the first version; an older queue gets them when it is opened.
 NEW_COLUMNS = (("requests", "identity"), ("events", "seal"))
 
 OPEN_LEASE_STATES = ("granted", "running", "revoking")

@@ -23,7 +23,7 @@ class RaceRules:
     confidence: float = 0.95  # probability of that at which the race ends
     drop_below: float = 0.005  # whoever is that close to the best with less than this probability leaves the race
     crown_confidence: float = 0.95  # probability of being better than the champion that replacing it takes
-    explore_every: int = 10  # one batch in so many goes to whoever has run least; 0: none
+    explore_every: int = 10  # every n-th batch goes to the candidate that has run least; 0: none
 
     def __post_init__(self) -> None:
         if self.batch_episodes < 1 or self.budget_episodes < self.batch_episodes:

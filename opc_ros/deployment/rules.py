@@ -117,7 +117,7 @@ class SchedulerRules:
     override_people: int = 1  # how many different people must override what the gate refused
 
     def asks_before_exploring(self, rung: Rung) -> bool:
-        """Whether a candidate that is only outranked needs a person's word on this rung."""
+        """Whether a candidate that is only outranked needs a person's approval on this rung."""
         return rung is not Rung.TWIN and not self.explore_unasked
 
     def __post_init__(self) -> None:

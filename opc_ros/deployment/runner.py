@@ -69,7 +69,7 @@ class ListSink:
 
 
 class LeaseRunner:
-    """Runs leases on one arm; it begins nothing without its verifier's word, and stops at the next step on anyone's."""
+    """Runs leases on one arm; it starts nothing that its verifier has not accepted, and stops at the next step when anyone asks."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class Scheduler:
     """One scheduler on one queue; a second one is refused.
 
     Heartbeats live in memory, all else in the queue. After a restart every robot counts as unheard, so nothing is lent
-    before robots report, and leases of before go on.
+    before robots report, and earlier leases continue.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The robot's own check of a permit: it believes signatures, its files and its clock, and nobody's word."""
+"""The robot's own check of a permit: it trusts signatures, its own files and its clock, and nothing else."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class PermitVerifier:
         self._audit_log.append("asked_again", {"robot": self._robot, "lease_id": lease_id}, self._now())
 
     def revoke(self, permit_id: str) -> None:
-        """At once and for good, on whoever's word: stopping needs no signature."""
+        """At once and for good, whoever asks: stopping needs no signature."""
         self._journal.revoke([permit_id])
 
     def accept_revocations(self, signed: Signed) -> bool:

@@ -68,7 +68,7 @@ class Ranking:
     candidates: tuple[RankedCandidate, ...]
     left_out: tuple[LeftOutCandidate, ...]
     beats: tuple[tuple[float, ...], ...]  # [i][j]: probability that the i-th candidate scores above the j-th
-    hidden_episodes: int = 0  # which ones is told to nobody
+    hidden_episodes: int = 0  # which ones stays secret
     probes: tuple[str, ...] = ()  # states by which one knows a policy again, see `choose_probes`
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ _MOVED_M = 0.01
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """One thing that was not as it should be; one that spoils an episode sends it to quarantine."""
+    """Something wrong with a stream; if it `spoils` the episode, the episode goes to quarantine."""
 
     watch: str  # one of WATCHES
     text: str

@@ -11,7 +11,7 @@ class WireBuffer:
     """The newest message of each type is known when an episode begins; what comes meanwhile is all kept."""
 
     def __init__(self, *, max_rate_hz: float) -> None:
-        """Of each type at most so many each second, by their stamps; 0: all."""
+        """At most this many messages of each type a second, by timestamp; 0: all."""
         self._apart_ns = int(1e9 / max_rate_hz) if max_rate_hz else 0
         self._newest: dict[str, WireMessage] = {}
         self._last_kept_ns: dict[str, int] = {}

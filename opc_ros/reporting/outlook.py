@@ -1,4 +1,4 @@
-"""What a lab expects of its candidates: predicted success, the gate's word, champion, former places."""
+"""What a lab expects of its candidates: predicted success, the gate's verdict, champion, previous ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CandidateOutlook:
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """What would have been expected of one that has run, by the results of other families alone."""
+    """What the results of other families alone would have predicted for a candidate that has run."""
 
     name: str
     low: float
@@ -30,7 +30,7 @@ class Foretold:
     high: float
     successes: int
     trials: int
-    is_inside: bool  # whether as many successes are among the 95 % that were to be expected of so many episodes
+    is_inside: bool  # whether the number of successes lies in the predicted 95 % interval
 
 
 @dataclass(frozen=True, slots=True)

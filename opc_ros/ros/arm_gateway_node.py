@@ -161,7 +161,7 @@ class ArmGatewayNode(OpcNode[GatewaySettings]):
         self._rivals = rivals
 
     def _find_rivals(self) -> str:
-        """Where somebody else tells what only this gateway may, nothing moves: whoever looks cannot tell them apart."""
+        """If another node publishes what only this gateway may, nothing moves: observers could not distinguish the two."""
         arm = self._arm
         for topic in dict.fromkeys((arm.joint_states, arm.gripper.state, arm.guard)):
             if topic and (count := self.count_publishers(topic)) > 1:
@@ -196,7 +196,7 @@ def refuse_same_domain(arm_domain: int) -> None:
 
 
 def carried_out(arm: ArmSettings) -> tuple[Carried, ...]:
-    """What the lab may know of an arm: measurements, the guard's word and what is seen, never commands."""
+    """What the lab may see of an arm: measurements, the guard's status and images, never commands."""
     latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     images = topics.images(is_reliable=arm.camera.is_reliable)
     out = [

@@ -144,7 +144,7 @@ class ArmLink:
         may_be_stopped: bool = False,
         may_be_unguarded: bool = False,
     ) -> bool:
-        """Wait until something measured makes it true; tells whether it came true in time."""
+        """Wait until the condition holds for new measurements; returns whether it held in time."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:

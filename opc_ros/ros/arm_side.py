@@ -76,7 +76,7 @@ class ArmSide:
         self._executor = SingleThreadedExecutor(context=self._context)
 
     def spin(self) -> None:
-        """Begin to hear; what is to be heard is subscribed to by now."""
+        """Start spinning; all subscriptions exist by now."""
         self._executor.add_node(self.node)
         health = NodeHealth(self.node)
         target = partial(spin_until_closed, self._executor, health, self._is_closing)

@@ -103,7 +103,7 @@ def spin_some(executor: Executor, health: NodeHealth, timeout_s: float) -> None:
 
 
 def spin_until_closed(executor: Executor, health: NodeHealth, is_closing: threading.Event) -> None:
-    """The same for a thread, until it is told to end or ROS is shut down."""
+    """The same for a thread, until it is asked to end or ROS is shut down."""
     try:
         while not is_closing.is_set():
             spin_some(executor, health, 0.1)

@@ -82,7 +82,7 @@ class _Side:
         self._has_said = True
 
     def forget(self) -> None:
-        """What a publisher said last is told to whoever comes later, so the stop goes with its publisher."""
+        """A latched topic delivers its last message to late joiners, so the stop is removed with its publisher."""
         if self._has_said:
             self.node.destroy_publisher(self._publisher)
             self._publisher = self.node.create_publisher(Bool, STOP, topics.LATEST)

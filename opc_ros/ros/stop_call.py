@@ -72,7 +72,7 @@ class StopCall:
         return self._split(named or self._states, is_stopped=True)
 
     def release(self, robots: Iterable[str], signs: SignsAs, *, timeout_s: float) -> tuple[list[str], list[str]]:
-        """Sign for each robot the release of the stops that are heard; tells whom nobody stops now, and who is left."""
+        """Sign a release for every stop heard; returns the robots that are free now and those still stopped."""
         named = tuple(robots)
         began_ns, began_s = time.time_ns(), time.monotonic()
         for robot in named:

@@ -134,7 +134,7 @@ class StopChannel:
 
     def _on_lift(self, statement: Statement) -> None:
         self._remember(0)
-        # What a publisher said last is told to whoever comes later, so the stop goes with its publisher.
+        # A latched topic delivers its last message to late joiners, so the stop is removed with its publisher.
         self._node.destroy_publisher(self._publisher)
         self._publisher = self._node.create_publisher(Bool, STOP, topics.LATEST)
         self._reporter.report(SafetyEvent.RELEASED, f"{statement.person} signed the release")

@@ -95,7 +95,7 @@ def group_by_stack(candidates: Iterable[LoadedCandidate]) -> list[list[LoadedCan
 def ask_stack(
     candidates: Sequence[LoadedCandidate], states: Sequence[EpisodeStates]
 ) -> tuple[Answers, tuple[Failure, ...]]:
-    """What members of one stack answer about every step; a member that spoils it for the others is found out."""
+    """What members of one stack answer about every step; a member that breaks the batch is identified and left out."""
     try:
         found = _ask_in_mixed_batches(candidates, states)
     except Exception as error:  # a candidate may raise anything, and the others are still to be scored

@@ -85,7 +85,7 @@ class EpisodeFileWriter:
         self._is_terminated = step.is_last
 
     def add_wire_message(self, message: WireMessage) -> None:
-        """Keep a message beside the steps; one of before the episode counts from its beginning on."""
+        """Keep a message beside the steps; one older than the episode is stamped with its beginning."""
         where = f"episode {self._header.id}: {message.type}"
         if message.type not in schemas.WIRE_TYPES:
             raise EpisodeError(f"{where}: expected one of {', '.join(schemas.WIRE_TYPES)}")

@@ -82,7 +82,7 @@ class StatementHandler:
         return self._do(statement)
 
     def decide(self, request: Request, *, patience_s: float | None = None) -> Decision:
-        """The gate's word on a request now, with what people really signed of it; `patience_s` as the gatekeeper's."""
+        """The gate's verdict on a request now, counting only what people really signed; `patience_s` as in the gatekeeper."""
         champion = self._queue.champion()
         decision = self._gatekeeper.decide(
             request.candidate_id,

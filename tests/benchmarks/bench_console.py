@@ -135,7 +135,8 @@ def measure_stops(browser: Any, times: int = 30) -> None:
     more = found["button"] - found["topic"]
     print(
         f"stop by the button: median {found['button'][0]:.0f} ms, 95th percentile {found['button'][1]:.0f} ms; "
-        f"by topic {found['topic'][0]:.0f} and {found['topic'][1]:.0f} ms; {more[0]:.0f} and {more[1]:.0f} ms more (goal 50)"
+        f"by topic {found['topic'][0]:.0f} and {found['topic'][1]:.0f} ms; "
+        f"{more[0]:.0f} and {more[1]:.0f} ms more (goal 50)"
     )
 
 

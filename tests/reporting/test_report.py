@@ -217,7 +217,7 @@ OUTLOOK = Outlook(
 )
 
 
-def test_the_page_begins_with_the_gates_word_what_to_expect_and_the_champion() -> None:
+def test_the_page_begins_with_the_verdict_what_to_expect_and_the_champion() -> None:
     scored, known = make_scored(2, episodes=60)
     ranking = rank(scored)
     first = ranking.candidates[0]

@@ -1,4 +1,4 @@
-"""A stop outlives its presser and a killed guard, and is told to whoever comes later."""
+"""A stop outlives the node that sent it and a killed guard, and reaches nodes that join later."""
 
 from __future__ import annotations
 

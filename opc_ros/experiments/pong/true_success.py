@@ -41,7 +41,7 @@ def measure_wins(
     workers: int = 1,
     report: Report = ignore_progress,
 ) -> dict[float, Wins]:
-    """Points that each candidate's greedy policy wins, of so many at each stickiness.
+    """Points that each candidate's greedy policy wins, out of a given number at each stickiness.
 
     What the file knows is not played again.
     """

@@ -24,7 +24,7 @@ class RegionMomentsParameters:
 
     def __post_init__(self) -> None:
         if len(self.regions) < 2:
-            raise ValueError(f"regions has {len(self.regions)}, expected at least 2 to tell how far they are apart")
+            raise ValueError(f"regions has {len(self.regions)}, expected at least 2 to measure a distance between them")
         for index, (channel, left, right) in enumerate(self.regions):
             if channel not in (0, 1, 2) or not 0.0 <= left < right <= 1.0:
                 raise ValueError(

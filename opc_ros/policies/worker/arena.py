@@ -19,7 +19,7 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things lie for states of one image size, of one task, and the answers of so many candidates."""
+    """Where things lie for states of one image size, of one task, and the answers of a given number of candidates."""
 
     image_size: tuple[int, int]
     state_size: int

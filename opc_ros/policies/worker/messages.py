@@ -17,7 +17,7 @@ _SPAWN = struct.Struct("<IIIIIQIi?")
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """A process is wanted for so many candidates, and the sizes of what they are shown."""
+    """A request for a process for this many candidates, with the sizes of their inputs."""
 
     candidates: int
     image_size: tuple[int, int]
@@ -48,7 +48,7 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Load, ask some candidates about actions, or let one decide, on so many rows in the shared memory."""
+    """Load, ask some candidates about actions, or let one decide, on this many rows of the shared memory."""
 
     kind: int
     rows: int = 0

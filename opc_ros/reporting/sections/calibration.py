@@ -1,4 +1,4 @@
-"""Whether predictions came true: each candidate that has run, as the results of other families foretold it."""
+"""Calibration: each candidate that has run, against what the results of other families predicted for it."""
 
 from __future__ import annotations
 

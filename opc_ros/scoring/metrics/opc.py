@@ -142,7 +142,7 @@ class _Margins:
         self.steps = list(steps)  # E of (R,), what one transition of each episode adds
 
     def sum_counts(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gains and losses, each (S, R), of sets that hold so many transitions of each episode, (S, E)."""
+        """Gains and losses, each (S, R), of sets with these numbers of transitions per episode, (S, E)."""
         counts = counts.astype(self.weights.dtype)
         gains = counts[:, : self.successes] @ self.weights[: self.successes]
         losses = counts[:, self.successes :] @ self.weights[self.successes :]
