@@ -30,7 +30,7 @@ class CameraProcess:
         self._send(seed)
 
     def ask(self, pose: ScenePose, stamp_ns: int) -> bool:
-        """Have an image taken, unless the last one is not there yet; tells whether it was asked for."""
+        """Request an image unless one is pending; returns whether it was requested."""
         if self._is_busy:
             return False
         self._send((pose, stamp_ns))

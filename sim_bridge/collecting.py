@@ -23,7 +23,7 @@ from sim_bridge.twin_arm import TwinArm
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 
-_AHEAD = 4  # episodes that each worker may be ahead of whoever takes them
+_AHEAD = 4  # episodes that each worker may be ahead of the consumer
 
 
 class Plan(Protocol):

@@ -9,7 +9,7 @@ THREADS = Path("/proc/self/task")
 
 
 def set_niceness(niceness: int) -> bool:
-    """Set the niceness of every thread there is; tells whether the system allowed it."""
+    """Set the niceness of every thread; returns whether the system allowed it."""
     # Linux keeps it for each thread, and the threads of DDS may already run.
     threads = [int(path.name) for path in THREADS.iterdir()] if THREADS.is_dir() else [0]
     try:

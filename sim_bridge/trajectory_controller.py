@@ -48,7 +48,7 @@ class TrajectoryController:
         return self._setpoint_rad
 
     def hold(self) -> bool:
-        """Forget the trajectory and stay; tells whether there was one."""
+        """Drop the trajectory and hold; returns whether there was one."""
         was_moving, self._trajectory = self.is_moving, None
         return was_moving
 

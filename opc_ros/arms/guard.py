@@ -1,4 +1,4 @@
-"""When a guard beside an arm's driver is to hold the arm, and what it says of its own state."""
+"""When a guard beside an arm's driver must hold the arm, and the state it reports."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from opc_ros.arms.safety import StopSwitch, Watchdog
 class GuardState(StrEnum):
     """What the guard is doing."""
 
-    WAITING = "waiting"  # nobody commands the arm, as far as it hears
-    WATCHING = "watching"  # it hears a commander: if that falls silent, the arm is held
+    WAITING = "waiting"  # no commander is known
+    WATCHING = "watching"  # a commander is active: if it falls silent, the arm is held
     HOLDING = "holding"
     STOPPED = "stopped"
     BLIND = "blind"  # without joint states that can be believed it could not hold the arm where it is

@@ -37,7 +37,7 @@ class JointWatch:
         self.doubt = ""  # why the last reading was not believed; empty if it was
 
     def see(self, positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, age_s: float) -> bool:
-        """Take a reading that is so old by its stamp; tells whether it is plausible."""
+        """Take a reading of this age; returns whether it is plausible."""
         self.doubt = self._doubt(positions_rad, age_s)
         if self.doubt.startswith("jumped") and self._is_settled_elsewhere(positions_rad):
             self._plausible.clear()
@@ -51,7 +51,7 @@ class JointWatch:
 
     @property
     def is_moving(self) -> bool:
-        """By the driver's velocities where it tells any, and in any case by positions."""
+        """By the driver's velocities if it publishes any, and always by positions."""
         velocities = self._velocities_rad_s
         if velocities is not None and np.isfinite(velocities).all() and np.abs(velocities).max() > self._rest_rad_s:
             return True

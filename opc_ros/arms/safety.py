@@ -34,7 +34,7 @@ class StopSwitch:
         return self._pressed_ns
 
     def press(self, reason: str, stamp_ns: int) -> bool:
-        """Stop, and tell whether that is news."""
+        """Stop; returns whether the state changed."""
         self._pressed_ns = max(stamp_ns, self._pressed_ns)
         is_news = self._reason is None
         if is_news:
@@ -42,7 +42,7 @@ class StopSwitch:
         return is_news
 
     def lift(self, stamp_ns: int) -> bool:
-        """Allow motion again if this is the newest stop, and tell whether that is news."""
+        """Allow motion again if this is the newest stop; returns whether the state changed."""
         is_news = self._reason is not None and stamp_ns == self._pressed_ns
         if is_news:
             self._reason = None
@@ -74,13 +74,13 @@ class Watchdog:
         return self._fed_s is not None and self._now() - self._fed_s > self._timeout_s
 
     def feed(self) -> bool:
-        """A sign of life; tells whether it ends a silence that was reported."""
+        """A heartbeat; returns whether it ends a reported silence."""
         has_barked, self._has_barked = self._has_barked, False
         self._fed_s = self._now()
         return has_barked
 
     def rest(self) -> None:
-        """Sleep again until the next sign of life: whoever was watched has said goodbye."""
+        """Pause until the next heartbeat: the watched node has signed off."""
         self._fed_s = None
         self._has_barked = False
 

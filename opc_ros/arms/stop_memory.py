@@ -1,4 +1,4 @@
-"""A stop kept on the disk of whoever heard it, so that neither its presser's end nor a restart lifts it."""
+"""A stop stored on disk by each node that received it, so that no restart lifts it."""
 
 from __future__ import annotations
 

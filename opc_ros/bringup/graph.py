@@ -1,4 +1,4 @@
-"""Who publishes, hears, offers and calls what: the one list of this product's nodes and their names on ROS."""
+"""Which node publishes, subscribes to, offers and calls what: the one list of this product's ROS names."""
 
 from __future__ import annotations
 

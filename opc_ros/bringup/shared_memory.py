@@ -12,7 +12,7 @@ FOLDER = Path("/dev/shm")
 PROCESSES = Path("/proc")
 # Segments and their lock files. Semaphores are left alone: DDS replaces one that stays locked by itself.
 NAME = re.compile(r"(fastrtps|fast_datasharing)_\w+")
-LOCKS = ("_el", "_sl")  # exclusive and shared; held by whoever lives
+LOCKS = ("_el", "_sl")  # exclusive and shared; held by living processes
 MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (\d+) +(/\S+)", re.MULTILINE)  # inode and path in /proc/PID/maps
 
 

@@ -35,7 +35,7 @@ def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store:
 
 
 def prepare_people(arguments: Mapping[str, str]) -> tuple[str, ...]:
-    """Make a key for whoever sits at this terminal where the lab knows nobody yet, for instance to release a stop."""
+    """Create a key for the current user if the lab knows nobody yet, for instance to release a stop."""
     from opc_ros.deployment.people import load_people
     from opc_ros.deployment.signing import PERSON_SUFFIX, login_name, make_person_key
 

@@ -1,4 +1,4 @@
-"""Readers of arguments that refuse what makes no sense, before anything is begun."""
+"""Argument types that reject nonsense before anything starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def whole_number(low: int, high: int | None = None) -> Callable[[str], int]:
-    """What argparse calls to read a whole number from `low` on, or up to `high`."""
+    """An argparse type: a whole number of at least `low` and at most `high`."""
 
     def parse(text: str) -> int:
         is_number = text.removeprefix("-").isdecimal()
@@ -21,7 +21,7 @@ def whole_number(low: int, high: int | None = None) -> Callable[[str], int]:
 
 
 def number(low: float, high: float = math.inf) -> Callable[[str], float]:
-    """What argparse calls to read a finite number between two others, both allowed."""
+    """An argparse type: a finite number within inclusive bounds."""
 
     def parse(text: str) -> float:
         try:

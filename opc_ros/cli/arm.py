@@ -133,7 +133,7 @@ def _look_at_driver(
 
 
 def _ask(question: str, default: str) -> str:
-    """On a terminal; elsewhere the default stands."""
+    """Prompts on a terminal; otherwise returns the default."""
     if not sys.stdin.isatty():
         return default
     return input(f"{question} [{default}]: ").strip() or default

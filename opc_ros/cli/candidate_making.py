@@ -80,7 +80,7 @@ def _new(arguments: argparse.Namespace) -> int:
 
 
 def _checked(kind: Any, *values: Any, **named: Any) -> Any:
-    """What refuses wrong values with ValueError, refused as everything else is."""
+    """Turn a ValueError into an ordinary refusal."""
     from opc_ros.errors import CandidateError
 
     try:

@@ -86,7 +86,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Collect what the store lacks, and say what came of it."""
+    """Collect the missing episodes and report the outcome."""
     from opc_ros.errors import ConfigError
 
     if arguments.episodes < 1 or arguments.seed < 0:
@@ -131,7 +131,7 @@ def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _date(episode: Episode, now_ns: int) -> Episode:
-    """The same episode, its last frame seen now: a twin's stamps count simulated time from a day long past."""
+    """The same episode with its last frame stamped now: the twin's timestamps start at a fixed date in the past."""
     import dataclasses
 
     shift_ns = now_ns - episode.steps[-1].frame.stamp_ns

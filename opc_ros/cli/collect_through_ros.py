@@ -36,7 +36,7 @@ class RosCollection:
 
 
 def collect_through_ros(store: Store, plan: RosCollection, report: Report = ignore_progress) -> tuple[int, int]:
-    """Add what each robot lacks; gives how many episodes and successes were added."""
+    """Add each robot's missing episodes; returns how many episodes and successes were added."""
     counts = {robot: _count(store, plan, robot) for robot in plan.robots}
     there = {robot: episodes for robot, (episodes, _) in counts.items()}
     lacking = {robot: plan.episodes - there[robot] for robot in plan.robots if there[robot] < plan.episodes}

@@ -93,7 +93,7 @@ def _add_key(parser: argparse.ArgumentParser) -> None:
 
 
 def _login() -> str:
-    """Who is logged in; nobody, where the machine does not know, and then --person has to say."""
+    """The logged-in user; empty if unknown, in which case --person is required."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -177,7 +177,7 @@ def _robot_row(robot: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _request_row(request: dict[str, Any]) -> tuple[str, ...]:
-    """A request that has robots is running, whatever it still waits in the queue for."""
+    """A request with robots is running, even if more of its episodes are queued."""
     real, rung = request["real"], request["on_this_rung"]
     return (
         request["id"],
@@ -248,7 +248,7 @@ def run_accept_clock(arguments: argparse.Namespace) -> int:
 
 
 def _say(arguments: argparse.Namespace, kind: Kind, body: Body, candidates: Path | None = None) -> Outcome:
-    """Sign a statement as whoever sits here, and have it acted on as the scheduler would."""
+    """Sign a statement as the current user and act on it as the scheduler would."""
     import time
 
     from opc_ros.bringup.lab import load_scheduler_rules

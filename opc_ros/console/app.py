@@ -75,7 +75,7 @@ def build_app(console: Console, *, hosts: frozenset[str] = LOOPBACK, needs_token
 
 
 def data_route(path: str, make: Callable[[Request], object], *, methods: tuple[str, ...] = ("GET",)) -> Route:
-    """A route that answers with what `make` returns, as JSON, worked out beside the event loop."""
+    """A route that returns the result of `make` as JSON, computed in a worker thread."""
 
     async def answer(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(make, request))
@@ -84,7 +84,7 @@ def data_route(path: str, make: Callable[[Request], object], *, methods: tuple[s
 
 
 def action_route(path: str, act: Callable[[dict[str, object]], object]) -> Route:
-    """A POST whose JSON object goes to `act`."""
+    """A POST route that passes its JSON object to `act`."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -99,7 +99,7 @@ def action_route(path: str, act: Callable[[dict[str, object]], object]) -> Route
 
 
 def text_field(body: dict[str, object], name: str, *, longest: int = 200) -> str:
-    """A short text out of a posted object."""
+    """A short string field of a posted object."""
     value = body.get(name, "")
     if not isinstance(value, str) or len(value) > longest:
         raise OpcError(f"{name}: expected a text of at most {longest} characters")

@@ -1,4 +1,4 @@
-"""What a person may do from the console; whoever acts on it checks it again."""
+"""What a person may do from the console; the receiving node checks it again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CommandAnswer:
 class Commands(Protocol):
     """The way from a click to the lab's nodes."""
 
-    takes_statements: bool  # whether signed statements reach somebody who acts on them
+    takes_statements: bool  # whether signed statements can be delivered
 
     def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
         """Hold these arms at once; needs no signature."""
@@ -26,14 +26,14 @@ class Commands(Protocol):
         """Take robot time back from one robot, or from all where it is empty; needs no signature."""
 
     def submit(self, envelope: str) -> CommandAnswer:
-        """Hand a signed statement to whoever acts on its kind."""
+        """Deliver a signed statement to the node that handles its kind."""
 
     def explain(self, request_id: str) -> dict[str, Any] | None:
         """One request as the scheduler sees it now, with what the gate finds rule by rule; None: no answer."""
 
 
 class NoLab:
-    """Where the console runs without nodes to talk to: everything can be looked at, nothing done."""
+    """A console without nodes to talk to: everything can be viewed, nothing changed."""
 
     takes_statements = False
 

@@ -1,4 +1,4 @@
-"""Who may talk to the console: host, origin, token and pace are checked before any page is asked."""
+"""Access control: host, origin, token and request rate are checked before any page runs."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Guarded:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """A body that goes on and on is cut off."""
+    """Cut off a request body that is too large."""
     seen = 0
 
     async def receive_bounded() -> Message:

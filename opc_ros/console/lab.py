@@ -26,7 +26,7 @@ from opc_ros.workflows.label_history import find_disputes, read_label_history
 from opc_ros.workflows.ranking_archive import RankingArchive
 
 AUDIT_LINES = 20_000  # how far back a search looks
-EPISODES_READ = 4  # whole episodes kept in memory, for whoever steps through one
+EPISODES_READ = 4  # whole episodes cached for stepping through frames
 NEAR = 0.1  # of the best: how far below it still counts as near
 RANKINGS_SHOWN = 12
 AGREEMENTS_SHOWN = 8
@@ -53,7 +53,7 @@ def label_word(episode: CommittedEpisode) -> str:
 
 
 def find_disagreements(values: Sequence[Mapping[str, float]], most: int) -> list[dict[str, Any]]:
-    """Episodes that everyone has answered about, those on which they differ most first.
+    """Episodes scored by every candidate, largest disagreement first.
 
     `values` has each candidate's mean Q by episode id. Scales differ between candidates, so each is measured in its own
     standard deviations.
@@ -72,7 +72,7 @@ def find_disagreements(values: Sequence[Mapping[str, float]], most: int) -> list
 
 
 class ConsoleLab:
-    """Reads only; each call opens what it needs, so whoever writes is never in the way."""
+    """Read-only; each call opens what it needs and never blocks a writer."""
 
     def __init__(self, paths: LabPaths, now_s: Callable[[], float] = time.monotonic) -> None:
         self.paths = paths
@@ -95,7 +95,7 @@ class ConsoleLab:
         return document
 
     def predicted(self, real: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, float]]:
-        """Predicted success of everyone the gate reads about, by id; `real` has successes and trials."""
+        """Predicted success of every candidate in the published ranking, by id; `real` has successes and trials."""
         try:
             text = (self.paths.scores / "ranking.json").read_text(encoding="utf-8")
         except OSError:
@@ -120,7 +120,7 @@ class ConsoleLab:
             with open_store(self.paths.store) as store:
                 return store.statistics(selection).total.episodes, store.page(selection, first=first, count=count)
         except StoreError:
-            return 0, []  # no store yet: the recorder makes it with its first episode
+            return 0, []  # no store yet: the recorder creates it with its first episode
 
     def facets(self) -> dict[str, list[str]]:
         """What one can filter by."""
@@ -136,7 +136,7 @@ class ConsoleLab:
         }
 
     def rankings(self, most: int = RANKINGS_SHOWN) -> list[dict[str, Any]]:
-        """The newest rankings of the whole registry by the metric that counts now, oldest first: who stood where."""
+        """The newest rankings of the whole registry by the current metric, oldest first, with each candidate's rank."""
         archive = RankingArchive(self.paths.scores.parent)
         try:
             metric = Ranking.from_json((self.paths.scores / "ranking.json").read_text(encoding="utf-8")).metric
@@ -154,10 +154,10 @@ class ConsoleLab:
         ]
 
     def agreement_over_time(self, most: int = AGREEMENTS_SHOWN) -> list[dict[str, Any]]:
-        """How well each kept ranking of the whole registry agrees with the real results there were when it was made.
+        """How well each stored ranking of the whole registry agrees with the real results available at the time.
 
-        Rank correlation over the whole field, as the gate reckons it, with its interval; rankings made before anything
-        had run say nothing and are left out.
+        Rank correlation over the whole field, as the gate computes it, with its interval. Rankings older than the first
+        real result are left out.
         """
         archive = RankingArchive(self.paths.scores.parent)
         try:
@@ -274,7 +274,7 @@ class ConsoleLab:
         return [json.loads(json.dumps(asdict(entry), default=str)) for entry in found]
 
     def audit(self, text: str = "", kind: str = "", most: int = 200) -> list[dict[str, Any]]:
-        """Newest entries first that hold a text; the search goes back some thousand lines."""
+        """Matching entries, newest first; the search covers the last few thousand lines."""
         path = find_audit_log(self.paths.deployment)
         if not path.is_file() or not path.stat().st_size:
             return []

@@ -1,4 +1,4 @@
-"""What the lab's nodes say right now, kept for whoever is looking."""
+"""The latest state published by the lab's nodes, for the pages to show."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 EVENTS_KEPT = 500
 STOPS_KEPT = 3  # newest of each node that holds the arm; a release of a stop before the newest lifts nothing
-SILENT_S = 3.0  # a robot unheard for longer is shown as offline
-WATCHED_S = 5.0  # images are wanted for this long after somebody last asked for one
+SILENT_S = 3.0  # a robot silent for longer is shown as offline
+WATCHED_S = 5.0  # cameras stay subscribed for this long after the last image request
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class RobotView:
     frame: int = 0  # counts camera images; 0: none yet
 
     def as_seen(self, now_s: float) -> dict[str, Any]:
-        """As JSON; a robot unheard for a while is offline whatever it said last."""
+        """As JSON; a robot that has been silent for a while is offline, whatever its last state."""
         shown = asdict(self)
         shown["silent_s"] = round(now_s - self.heard_s, 1)
         if now_s - self.heard_s > SILENT_S:
@@ -58,7 +58,7 @@ class RobotView:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line for the people who watch."""
+    """One line of the event list."""
 
     number: int
     at_ns: int
@@ -125,13 +125,13 @@ class LiveView:
         return found[1]
 
     def image(self, robot: str) -> bytes | None:
-        """The newest image; asking for it keeps images coming."""
+        """The newest image; requesting it keeps the camera subscribed."""
         with self._lock:
             self._wanted_s[robot] = self._now_s()
             return self._images.get(robot)
 
     def watched(self) -> frozenset[str]:
-        """Robots whose images somebody has asked for just now."""
+        """Robots whose images were requested recently."""
         now_s = self._now_s()
         with self._lock:
             return frozenset(robot for robot, at_s in self._wanted_s.items() if now_s - at_s < WATCHED_S)
@@ -156,7 +156,7 @@ class LiveView:
         return self._version
 
     def on_change(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` after every change, from the thread that made it; gives the function that ends that."""
+        """Call `wake` after every change, on the thread that made it; returns a function that unsubscribes."""
         with self._lock:
             self._wake.append(wake)
 

@@ -18,14 +18,14 @@ PORTS_TRIED = 20
 
 
 class ConsoleServer:
-    """Serves until it is stopped; the socket is taken when it is made, so a taken port is known at once."""
+    """Serves until stopped; the socket is bound on construction, so a port conflict shows at once."""
 
     def __init__(self, console: Console, host: str = "127.0.0.1", port: int = 0) -> None:
         is_open = not is_loopback(host)
         hosts = frozenset({host, *LOOPBACK, *((socket.gethostname(), *_addresses()) if is_open else ())})
         app = build_app(console, hosts=hosts, needs_token_to_read=is_open)
         self._socket = _listen(host, port)
-        # Streams never end by themselves, so whoever still looks is cut off after a second.
+        # Event streams never end by themselves, so open pages are disconnected after a second.
         config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="console", daemon=True)
@@ -34,7 +34,7 @@ class ConsoleServer:
         self.address = f"http://{shown}:{self._socket.getsockname()[1]}/{suffix}"
 
     def start(self) -> str:
-        """Serve; gives the address to open."""
+        """Start serving; returns the address to open."""
         self._thread.start()
         deadline = time.monotonic() + START_S
         while not self._server.started and self._thread.is_alive() and time.monotonic() < deadline:
@@ -50,7 +50,7 @@ class ConsoleServer:
         self._socket.close()
 
     def _serve(self) -> None:
-        # Signals belong to whoever started this program.
+        # Signals are handled by the main program.
         self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         self._server.run(sockets=[self._socket])
 
@@ -74,7 +74,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _addresses() -> list[str]:
-    """This machine's own addresses: what a page may call it by when it listens beyond loopback."""
+    """This machine's own addresses, accepted as host names when listening beyond loopback."""
     try:
         return [str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)]
     except OSError:

@@ -1,1 +1,1 @@
-"""The whole loop on one machine: what `opc demo` brings up, does and tells."""
+"""The whole loop on one machine: what `opc demo` starts, does and prints."""

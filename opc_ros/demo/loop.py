@@ -78,7 +78,7 @@ def _conclude(plan: DemoPlan, screen: Screen, told: _Told) -> None:
 
 
 def _stay(lab: DemoLab, screen: Screen) -> None:
-    """The lab goes on; whoever has looked around enough ends it."""
+    """The lab keeps running until Ctrl-C."""
     screen.line(f"The lab stays up; its page is {lab.console_address() or 'not there'}. Ctrl-C ends it.")
     with suppress(KeyboardInterrupt):
         while True:

@@ -76,7 +76,7 @@ class DemoPlan:
             "image_size": str(self.image_size),
             "real_time_factor": f"{self.real_time_factor:g}",
             "camera_hz": "20",  # the arms are faster than real time, so their cameras are too
-            "joint_state_hz": "50",  # two cores have more to do than to tell where an arm is
+            "joint_state_hz": "50",  # leaves more of two cores for the rest
             "seed": str(self.seed),
             "gate_config": self.gate_config,
             "scheduler_config": self.scheduler_config,

@@ -1,1 +1,1 @@
-"""Telling people that something waits for them, or that an arm holds."""
+"""Notifying people that something is waiting for them, or that an arm has been held."""

@@ -20,7 +20,7 @@ TIMEOUT_S = 10.0
 
 
 class NoticeNotSent(OpcError):
-    """A channel did not take a notice; it may later."""
+    """A channel rejected a notice; it may accept it later."""
 
 
 class Channel(Protocol):
@@ -73,7 +73,7 @@ class Webhook:
 
 
 class Desktop:
-    """The desktop of whoever runs this, through notify-send."""
+    """The current user's desktop, through notify-send."""
 
     def __init__(self) -> None:
         program = shutil.which("notify-send")

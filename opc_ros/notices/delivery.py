@@ -1,4 +1,4 @@
-"""Notices on their way, on a thread of their own: a channel that is slow or gone holds nobody up."""
+"""Delivers notices on a separate thread, so that a slow or missing channel blocks nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIES = 5
 
 
 class Delivery:
-    """Sends each notice to every channel, in order, and tries again for a while where one does not take it."""
+    """Sends each notice to every channel, in order, and retries for a while if one fails."""
 
     def __init__(
         self, channels: Sequence[Channel], complain: Callable[[str], None], *, first_wait_s: float = 1.0
@@ -35,7 +35,7 @@ class Delivery:
             self._complain(f"{WAITING} notices wait already; not told: {notice.title}")
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """What waits is tried once more, for a moment."""
+        """Try pending notices once more, briefly."""
         self._ended.set()
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(None)

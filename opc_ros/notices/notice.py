@@ -1,4 +1,4 @@
-"""Which news are worth a person's attention, each told once."""
+"""Which news is worth a person's attention, each sent once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Notice:
 
 
 class NoticeWatch:
-    """Compares what the lab says with what it said before; what was so at the start is not news, but what waits is."""
+    """Compares the lab's state with the previous one; the initial state is not news, except for what is waiting."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -46,7 +46,7 @@ class NoticeWatch:
         yield from self._about_halts(document, is_first=is_first)
 
     def see_event(self, robot: str, kind: str, detail: str) -> Iterator[Notice]:
-        """A safety event; a burst of them is told once."""
+        """A safety event; a burst of them is sent once."""
         if kind not in TOLD_EVENTS:
             return
         now_s, robot = self._now_s(), robot[:100]

@@ -15,4 +15,4 @@ class ArtifactFormat:
 
     name: str  # what candidate.yaml calls it
     load: Callable[[Candidate, str, str], QFunction]  # candidate, where (for errors), device
-    can_run_code: bool = False  # loaded only where whoever asks allows code
+    can_run_code: bool = False  # loaded only if the caller allows code

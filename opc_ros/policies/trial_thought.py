@@ -1,4 +1,4 @@
-"""Lets a candidate think a few times as it would on an arm, and tells whether it keeps its deadline here."""
+"""Runs a candidate a few times as on an arm, and reports whether it meets its deadline on this machine."""
 
 from __future__ import annotations
 

@@ -53,14 +53,14 @@ class Glimpse:
     episode_id: str
     robot: str
     is_success: bool
-    mean_q: float  # by the candidate in front
+    mean_q: float  # according to the top candidate
     jpeg: str  # base64, of its last frame
-    link: str  # to its file, from where the page lies; empty where nobody knows
+    link: str  # to its file, relative to the page; empty if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """One candidate's score on the episodes of one robot or object set; None where they all ended alike."""
+    """One candidate's score on the episodes of one robot or object set; None where all had the same outcome."""
 
     group: str
     scores: tuple[float | None, ...]  # in the ranking's order

@@ -40,13 +40,13 @@ def _read(name: str) -> str:
 
 
 def _policy(script: str) -> str:
-    """Nothing on the page may load anything: a report opens the same on a plane, and runs this one script alone."""
+    """The page may load nothing: a report opens the same offline, and runs only this one script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
 
 
 def _verdicts(report: ScoringReport) -> str:
-    """What one came for: whom the gate lets pass, what to expect of the best, who is champion."""
+    """The summary: which candidates pass the gate, what to expect of the best, and the champion."""
     outlook = report.outlook
     if outlook is None:
         return ""

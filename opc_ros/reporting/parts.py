@@ -9,7 +9,7 @@ from typing import Any
 from opc_ros.reporting.report import Group, ScoringReport
 from opc_ros.scoring import find_metric
 
-SHOWN = 25  # rows of a table before the rest is folded away
+SHOWN = 25  # rows of a table before the rest is collapsed
 
 
 def folded_table(intro: str, head: str, rows: Sequence[str], css: str) -> str:

@@ -27,7 +27,7 @@ from opc_ros.scoring.scorer import ScoredSet
 
 FORMAT = "opc-report/1"
 BINS = 20
-MOST_IN_GROUPS, MOST_GROUPS = 12, 12  # candidates and groups whose scores are told apart
+MOST_IN_GROUPS, MOST_GROUPS = 12, 12  # limits of the tables by robot and object set
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class ScoringReport:
     agreement_note: str
     failed_candidates: tuple[Failure, ...]
     failed_episodes: tuple[Failure, ...]
-    outlook: Outlook | None = None  # None where nobody asked what to expect
+    outlook: Outlook | None = None  # None where no outlook was requested
     glimpses: tuple[Glimpse, ...] = ()
     by_robot: tuple[GroupScore, ...] = ()  # where there are two or more
     by_object_set: tuple[GroupScore, ...] = ()
@@ -145,7 +145,7 @@ def build_report(
 
 
 def _score_groups(scored: ScoredSet, ranking: Ranking, key: Callable[[EpisodeFacts], str]) -> tuple[GroupScore, ...]:
-    """The ranking's score on each part of the set, for those in front; nothing where the set is one part."""
+    """The ranking's score on each part of the set, for the top candidates; empty if there is only one group."""
     names = np.array([key(fact) for fact in scored.facts])
     groups = sorted(set(names.tolist()))
     if len(groups) < 2:

@@ -10,7 +10,7 @@ from opc_ros.reporting.report import ScoringReport
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Drawn where its function has something to say; to add one, add a module to `sections/` that defines SECTION."""
+    """Rendered if its function returns something; to add one, add a module to `sections/` that defines SECTION."""
 
     key: str  # anchor on the page
     title: str

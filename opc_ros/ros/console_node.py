@@ -206,7 +206,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         self._live.set_document("ranking", {"ranking_id": msg.ranking_id, "candidates": entries})
 
     def _on_image(self, robot: str, msg: CompressedImage) -> None:
-        """A few small images a second, whatever the camera sends."""
+        """A few small images per second, whatever the camera's rate."""
         now_s = time.monotonic()
         if now_s - self._shown_s.get(robot, 0.0) < 1.0 / IMAGES_A_SECOND:
             return
@@ -217,7 +217,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
 
 
 def shrink(data: bytes) -> bytes | None:
-    """A camera's image as a small JPEG; None for what is no image."""
+    """A camera image as a small JPEG; None if it cannot be decoded."""
     how = cv2.IMREAD_REDUCED_COLOR_2 if len(data) > LARGE_BYTES else cv2.IMREAD_COLOR
     image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), how) if data else None
     if image is None:

@@ -1,4 +1,4 @@
-"""A part of the validation set that nobody is told of: whoever scores far better on the rest has seen the rest.
+"""A secret part of the validation set: a candidate that scores far better on the rest has seen the rest.
 
 Which episodes are hidden follows from the scorer's secret and an episode's id alone, so it stays as the store grows.
 """
@@ -14,9 +14,9 @@ import numpy as np
 from opc_ros.scoring.reweighting import Reweighter
 
 SHARE = 0.2
-LEAST = 10  # of each outcome, hidden and shown: with fewer, nobody can tell
+LEAST = 10  # of each outcome, hidden and shown: with fewer, there is no evidence either way
 SPLITS = 500
-TOLD_BELOW = 0.01  # a chance above this is told as 1: nothing is known of the hidden score of whoever agrees
+TOLD_BELOW = 0.01  # a p-value above this is reported as 1, so that the hidden score of an honest candidate stays secret
 
 
 def find_hidden(secret: bytes, episode_ids: Sequence[str]) -> np.ndarray:

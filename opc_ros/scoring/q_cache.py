@@ -66,7 +66,7 @@ class QCache:
     """Opens or makes the Q cache file; use it in a `with` block, from one thread."""
 
     def __init__(self, path: Path | str, *, scorer_version: str = SCORER_VERSION, seal_key: bytes = b"") -> None:
-        """With a seal key, a row that whoever has it did not write counts as not there."""
+        """With a seal key, rows not sealed with it count as missing."""
         self._path = Path(path)
         self._seal_key = seal_key
         self._scorer_version = scorer_version
@@ -187,7 +187,7 @@ class QCache:
         return {(row[0], row[1]): EpisodeFacts(*row) for row in rows}
 
     def _check(self, candidate_id: str, episode: EpisodeKey, quantity: str, data: bytes) -> int:
-        """A checksum against accidents or, with a key, a seal against whoever can write the file."""
+        """A checksum against accidents or, with a key, a seal against anyone who can write the file."""
         if not self._seal_key:
             return zlib.crc32(data)
         about = "\0".join((candidate_id, *episode, quantity, self._scorer_version)).encode()

@@ -46,7 +46,7 @@ class EpisodeSource(Protocol):
 
 
 class PinnedEpisode(Protocol):
-    """What a snapshot's entry must tell; the store's own entries do."""
+    """What a snapshot entry must provide; the store's own entries do."""
 
     @property
     def episode_id(self) -> str: ...

@@ -1,4 +1,4 @@
-"""The list of a catalogue's segments: one small file that says of each folder how it stood and what it holds."""
+"""The list of a catalogue's segments: one small file with the state and content of each folder."""
 
 from __future__ import annotations
 

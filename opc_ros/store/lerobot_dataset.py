@@ -23,7 +23,7 @@ _CHUNK_EPISODES = 1000
 
 @dataclass(frozen=True, slots=True)
 class DatasetEpisode:
-    """One episode: what the dataset says of it, and its rows without images."""
+    """One episode: its metadata, and its rows without images."""
 
     index: int
     meta: dict[str, Any]

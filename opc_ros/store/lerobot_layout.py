@@ -38,7 +38,7 @@ _SCALARS = {
 
 
 def features(shape: tuple[int, int, int], task: Task) -> dict[str, dict[str, Any]]:
-    """What meta/info.json says of each column."""
+    """The entry of each column in meta/info.json."""
     return {
         CAMERA: {"dtype": "image", "shape": list(shape), "names": ["height", "width", "channels"]},
         **{name: {"dtype": "float32", "shape": [len(names)], "names": names} for name, names in _vectors(task).items()},

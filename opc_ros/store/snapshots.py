@@ -289,7 +289,7 @@ def _part_of(catalogue: Catalogue, folders: Sequence[FolderFacts], group: Snapsh
 
 
 def _has_part(layout: StoreLayout, group: SnapshotGroup) -> bool:
-    """Whether it is there; its length tells most damage, and its digest all when it is read."""
+    """Whether it exists; its length reveals most damage, and its digest all of it on reading."""
     try:
         return group_path(layout, group.digest).stat().st_size > 0
     except OSError:

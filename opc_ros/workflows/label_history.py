@@ -1,4 +1,4 @@
-"""What was said of an episode over time, and where people disagree."""
+"""The label history of an episode, and where labellers disagree."""
 
 from __future__ import annotations
 

@@ -47,11 +47,6 @@ class Person:
             lambda opened: opened.execute_script(f"return {script}", *words), f"never true: {script} {words}"
         )
 
-    def wait_for_notice(self, text: str) -> str:
-        return str(
-            self.wait("(t => t.includes(arguments[0]) && t)(document.getElementById('notices').textContent)", text)
-        )
-
     def click(self, selector: str) -> None:
         """As soon as it can be clicked; the page may draw itself anew at any moment."""
         self.wait("(b => b && !b.disabled && !b.hidden)(document.querySelector(arguments[0]))", selector)
@@ -77,7 +72,14 @@ class Person:
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:
     """Two candidates, a gate that asks a person about every request, and a ladder of two rungs."""
-    make_lab(tmp_path, {"arm1": ["reduced", "full"]}, candidates=2, rung_episodes=(0, 2, 2), request_episodes=5000)
+    make_lab(
+        tmp_path,
+        {"arm1": ["reduced", "full"]},
+        candidates=2,
+        rung_episodes=(0, 2, 2),
+        request_episodes=5000,
+        batch_episodes=8,
+    )
     rules = yaml.safe_load((tmp_path / "scheduler.yaml").read_text())
     rules["lease"]["heartbeat_s"] = 60.0
     (tmp_path / "scheduler.yaml").write_text(yaml.safe_dump(rules))
@@ -120,7 +122,6 @@ def request_robot_time(person: Person, key: str) -> None:
     assert person.wait("document.querySelector('#ranking .request').disabled")
     person.use_key("ada", key)
     person.click("#ranking .request")
-    assert "is waiting" in person.wait_for_notice("request ")
 
 
 def approve(person: Person, key: str) -> None:
@@ -134,7 +135,6 @@ def approve(person: Person, key: str) -> None:
     person.wait("document.querySelector('#requests [data-state=waiting]') !== null")
     person.use_key("ada", key)
     person.decide("Approve")
-    person.wait_for_notice("is queued: approve by ada")
     person.wait("document.querySelector('#requests [data-state=queued]') !== null")
     again = (
         "window.late = ''; import('/static/statements.js').then((m) => m.submit('approve', { request_id:"
@@ -155,8 +155,8 @@ def watch_it_climb(person: Person) -> None:
 def label_an_episode(person: Person) -> None:
     person.open("episodes")
     person.click("#episodes tbody tr")
+    person.wait("document.getElementById('player-title').textContent !== ''")
     person.click("#say-failure")
-    assert "labelled failure by ada" in person.wait_for_notice("labelled")
     person.wait("document.getElementById('history').textContent.includes('failure by ada, signed')")
 
 
@@ -165,5 +165,4 @@ def stop_and_release(person: Person) -> None:
     person.click(".card button.stop")
     person.wait("document.querySelector('.card .state').textContent === 'stopped'")
     person.click(".card button.release")
-    person.wait_for_notice("arm1 is released")
     person.wait("document.querySelector('.card .state').textContent === 'running'")

@@ -52,7 +52,7 @@ def routes(console: Console) -> list[Route]:
 
 
 def describe(console: Console, after_event: int) -> dict[str, object]:
-    """Everything the page shows; events only from a number on."""
+    """Everything the page shows; only events after the given number."""
     status = console.live.document("deployment", max_age_s=10.0)
     return {
         "robots": console.live.robots(),
@@ -70,7 +70,7 @@ def describe(console: Console, after_event: int) -> dict[str, object]:
 
 
 def _so_far(status: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Successes and episodes on its rung of whatever each robot runs, by robot."""
+    """By robot: successes and episodes of its current candidate on the current rung."""
     return {
         robot: {"successes": asked["on_this_rung"]["successes"], "trials": asked["on_this_rung"]["trials"]}
         for asked in status.get("requests", [])
@@ -84,7 +84,7 @@ def _candidate_names(console: Console) -> dict[str, str]:
 
 
 async def _follow(console: Console, last_event: int) -> AsyncIterator[str]:
-    """Server-sent events: a description whenever something changed, and a breath while nothing does."""
+    """Server-sent events: a description after every change, and a keep-alive while nothing changes."""
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
 

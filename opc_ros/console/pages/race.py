@@ -31,7 +31,7 @@ def routes(console: Console) -> list[Route]:
             for asked in (status or {}).get("requests", [])
         ]
         real = real_results(console)
-        # Whoever has not run yet is expected to do what the line from scores to success says.
+        # Candidates without results of their own are predicted from the score alone: that is the gate's line.
         line = [
             {"score": scores[candidate_id]["score"], **expected}
             for candidate_id, expected in predicted.items()

@@ -62,7 +62,7 @@ def routes(console: Console) -> list[Route]:
 
 
 def _scores_in(report: Mapping[str, Any], name: str, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """Scores of some candidates on each part of the set; None for those too far down for the report to have them."""
+    """Scores of some candidates on each part of the set; None for those ranked too low to be in the report."""
     kind = {"by_robot": "robot", "by_object_set": "objects"}[name]
     return [
         {

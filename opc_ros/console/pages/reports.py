@@ -9,7 +9,7 @@ from starlette.routing import Route
 from opc_ros.console.app import Console, Page, data_route
 
 PAGE = Page("/reports", "Reports", "reports.html")
-# A report is one file with its style inside; it may show itself and do nothing else.
+# A report is one self-contained file; it may render and do nothing else.
 REPORT_HEADERS = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
 
 

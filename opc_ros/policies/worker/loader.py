@@ -1,4 +1,4 @@
-"""Loads policies for whoever asks many candidates: each in its own confined process, where this machine has them."""
+"""Loads policies for callers of many candidates: each in its own confined process, if this machine supports that."""
 
 from __future__ import annotations
 

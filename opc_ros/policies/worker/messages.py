@@ -1,4 +1,4 @@
-"""What goes over the small socket between a candidate's process and whoever asks it; the large things are shared."""
+"""Messages on the socket between a candidate's process and its caller; large data is in shared memory."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from opc_ros.policies.worker.arena import Arena, Layout
 from opc_ros.policies.worker.confinement import Limits, confine
 from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, Answer, Request, Spawn, split_parts
 
-CONTROL = 3  # the descriptor that whoever starts this program leaves open
+CONTROL = 3  # the descriptor that the parent process leaves open
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
     while True:
         try:
             data, descriptors, _, _ = socket.recv_fds(control, 4096, 3)
-        except ConnectionError:  # whoever could ask has ended in the middle of asking
+        except ConnectionError:  # the caller ended in the middle of a request
             return 0
         if not data:
             return 0
@@ -94,7 +94,7 @@ def _live(spawn: Spawn, link: int, bytes_file: int, arena_file: int) -> None:
         arena = Arena(arena_file, Layout(spawn.image_size, spawn.state_size, spawn.action_size, spawn.candidates))
         confine((link,), Limits(spawn.memory_bytes, spawn.cpu_s, spawn.niceness))
         _answer_until_told(asked, arena, parts, allow_code=spawn.allow_code)
-    except BaseException as error:  # whoever is not confined does not think
+    except BaseException as error:  # a process that could not be confined must not run a candidate
         asked.send(Answer(False, f"its process cannot be set up: {type(error).__name__}: {error}").pack())
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Scores of those in front on the episodes of each robot and each object set."""
+"""Scores of the top candidates by robot and by object set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def render_groups(report: ScoringReport) -> str:
     if not tables:
         return ""
     intro = (
-        f'<p class="soft">{metric_title(report)} on parts of the set: who is good on one alone shows here. '
+        f'<p class="soft">{metric_title(report)} on parts of the set: candidates that are good on only one of them show up here. '
         "Small parts are noisy; &ndash; where a part has no success, no failure, or too little.</p>"
     )
     return intro + tables

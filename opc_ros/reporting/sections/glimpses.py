@@ -1,4 +1,4 @@
-"""Episodes to look at: failures that the candidate in front rates highest, and successes that it rates highest."""
+"""Episodes to look at: the failures and the successes that the top candidate rates highest."""
 
 from __future__ import annotations
 

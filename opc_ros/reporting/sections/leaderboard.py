@@ -1,4 +1,4 @@
-"""Every candidate with what is expected of it, what the gate says, and its score; best score first."""
+"""Every candidate with its predicted success, the gate's verdict and its score; best score first."""
 
 from __future__ import annotations
 
