@@ -37,7 +37,7 @@ def find_audit_log(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class AuditHead:
-    """Length and last hash of an audit log: whoever remembers it can tell later that lines are missing."""
+    """Length and last hash of an audit log: a remembered head later reveals missing lines."""
 
     entries: int = 0
     hash: str = ""

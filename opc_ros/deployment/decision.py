@@ -50,7 +50,7 @@ class Decision:
 
     @property
     def is_signed(self) -> bool:
-        """Whether people really said what the queue says of them."""
+        """Whether people really signed what the queue attributes to them."""
         return all(finding.rule != UNSIGNED_RULE for finding in self.findings if finding.verdict is Verdict.FAIL)
 
     @property

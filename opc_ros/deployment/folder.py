@@ -35,7 +35,7 @@ class DeploymentFolder:
 
     @contextmanager
     def look(self) -> Iterator[QueueReader]:
-        """The queue for whoever only reads it: needs no key and writes nothing."""
+        """The queue, read-only: needs no key and writes nothing."""
         self._require()
         with look_into_queue(self.path) as queue:
             yield queue

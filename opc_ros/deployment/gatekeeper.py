@@ -91,7 +91,7 @@ Counts = tuple[tuple[str, int, int], ...]  # candidate, successes, trials
 
 
 class EvidencePending(DeploymentError):
-    """The evidence is being read; whoever has no time asks again."""
+    """The evidence is still being read; callers that cannot wait ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Gatekeeper:
         return self.evidence().ranking
 
     def _look(self) -> tuple[int, int, str]:
-        """What tells, in no time, whether something has changed."""
+        """A cheap fingerprint that changes whenever the evidence does."""
         try:
             found = self._ranking_path.stat()
         except OSError as error:

@@ -24,7 +24,7 @@ OPEN = str(OPEN_LEASE_STATES)
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """What a halt covers; it counts from the moment it is written, whoever hears of it when."""
+    """What a halt covers; it is in force from the moment it is written."""
 
     robots: tuple[str, ...]
     awaited: tuple[str, ...]  # hold robot time, or may: a robot that was lost may still be moving

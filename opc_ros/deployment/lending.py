@@ -107,7 +107,7 @@ class Lending:
         return self._queue.request(request.id)
 
     def lend(self, robot: str, session: str) -> bool:
-        """Lend a free robot to whoever's turn it is; a gate that has closed since sends the request to a person."""
+        """Lease a free robot to the next request; if the gate has closed since, the request goes to a person."""
         while True:
             try:
                 work, real = self.choose(robot)

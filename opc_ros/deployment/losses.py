@@ -1,4 +1,4 @@
-"""Lost leases: what each loss counts for, and what the robot's journal says of it afterwards."""
+"""Lost leases: how each loss counts, and what the robot's journal adds later."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def serve_champion(queue: Queue, robot: str) -> str:
 
 
 def settle_race(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRules, now_ns: int) -> None:
-    """Send home whoever is surely not the best; when the race is over, crown whoever has earned it."""
+    """Drop candidates that are surely not the best; when the race is over, crown the winner."""
     for index, request in enumerate(race.requests):
         if race.is_over:
             _finish(queue, tell, request, f"race over: {race.why}")

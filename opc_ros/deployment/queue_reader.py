@@ -1,4 +1,4 @@
-"""What the scheduler knows, for whoever only looks: no key is needed, and nothing is written."""
+"""Read-only view of the scheduler's queue: needs no key and writes nothing."""
 
 from __future__ import annotations
 

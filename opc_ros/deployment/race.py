@@ -21,7 +21,7 @@ class RaceRules:
     budget_episodes: int = 1071  # for the whole race
     tolerance: float = 0.03  # a winner this close to the best is good enough
     confidence: float = 0.95  # probability of that at which the race ends
-    drop_below: float = 0.005  # whoever is that close to the best with less than this probability leaves the race
+    drop_below: float = 0.005  # a candidate less likely than this to be that close to the best leaves the race
     crown_confidence: float = 0.95  # probability of being better than the champion that replacing it takes
     explore_every: int = 10  # every n-th batch goes to the candidate that has run least; 0: none
 

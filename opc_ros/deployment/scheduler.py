@@ -1,4 +1,4 @@
-"""The scheduler: lends robot time, hears what came of it, and forgets nothing when killed."""
+"""The scheduler: leases robot time, collects the results, and forgets nothing when killed."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from opc_ros.deployment.people import (
 )
 from opc_ros.errors import DeploymentError
 
-PERSON_SUFFIX = ".person.pem"  # private key of whoever sits at this terminal, as `opc up twin` makes it
+PERSON_SUFFIX = ".person.pem"  # private key of the current user, as `opc up twin` creates it
 MACHINE_SUFFIX = ".machine.pem"  # private key of a scorer or a robot
 _IDENTITIES, _IDENTITIES_ANSWER, _SIGN, _SIGN_ANSWER = 11, 12, 13, 14
 _LARGEST_ANSWER = 1 << 20
@@ -94,7 +94,7 @@ def login_name() -> str:
 
 
 def make_person_key(keys: Path, person: str) -> SignsAs:
-    """A key for whoever sits at this terminal, with every role: for a lab of twins, where nothing can break."""
+    """A key for the current user, with every role: for a lab of twins, where nothing can break."""
     key = Ed25519PrivateKey.generate()
     write_private_key(keys / f"{person}{PERSON_SUFFIX}", key)
     add_person(keys, person, key.public_key(), PERSONS_ROLES)

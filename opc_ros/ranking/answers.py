@@ -10,7 +10,9 @@ from typing import Literal
 import numpy as np
 
 PROBES = 64
-LEAST_SHARED = 16  # states that two candidates must both have been asked about; with fewer, there is no evidence either way
+LEAST_SHARED = (
+    16  # states that two candidates must both have been asked about; with fewer, there is no evidence either way
+)
 LEAST_DIFFERENT = 8  # different answers among them: two candidates that are stuck at 0 are not thereby the same
 # Standardised answers of the demo's nearest honest relatives, averages of three and of four checkpoints, lie 0.064
 # apart, neighbouring checkpoints 0.33. Another format moves them by less than 0.001, noise of 1 % by 0.011.

@@ -70,7 +70,9 @@ class GuardSettings:
     rest_rad_s: float = described(0.02, "a joint slower than this is at rest", low=1e-4, high=0.5)
     state: str = described("", "folder in which a stop is kept until it is released; empty: it ends with this node")
     keys: str = described("", "folder with the people whose signed releases lift a stop; empty: nobody's do")
-    hold_age_s: float = described(0.1, "hold the arm at a measured position only if the measurement is at most this old, in seconds", low=0.01)
+    hold_age_s: float = described(
+        0.1, "hold the arm at a measured position only if the measurement is at most this old, in seconds", low=0.01
+    )
     stamp_tolerance_s: float = described(1.0, "joint states with an older timestamp are ignored", low=0.01)
 
 

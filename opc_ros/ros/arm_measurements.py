@@ -29,7 +29,7 @@ class Received:
 
 
 class ArmMeasurements:
-    """Kept by the thread that hears the driver, read by the one that commands; `changed` wakes whoever waits."""
+    """Written by the subscription thread, read by the commanding one; `changed` wakes waiting threads."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()

@@ -1,4 +1,4 @@
-"""The gateway's foot in the arm's own ROS domain: it commands driver and gripper there, and hears guard and joints."""
+"""The gateway's side in the arm's own ROS domain: commands driver and gripper, subscribes to guard and joints."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ArmSide:
         why_not_now: Callable[[], str],
         complain: Callable[[str], None],
     ) -> None:
-        """`why_not_now` is asked before every trajectory; `complain` hears of goals that a controller turns down."""
+        """`why_not_now` is asked before every trajectory; `complain` is called for goals that a controller rejects."""
         self._settings, self._why_not_now = settings, why_not_now
         self._limits = settings.joint_limits()
         self._hold = Hold(JointLimits(settings.load_model()), settings, time.monotonic)

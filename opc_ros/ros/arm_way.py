@@ -65,7 +65,7 @@ class DirectWay:
     """To a driver, gripper and guard in the ROS domain of the node: it needs nobody's leave."""
 
     def __init__(self, node: Node, settings: ArmSettings, complain: Callable[[str], None]) -> None:
-        """`complain` hears of goals that a controller turns down."""
+        """`complain` is called for goals that a controller rejects."""
         self._node, self._settings = node, settings
         self._gripper = make_gripper(node, settings.gripper)
         self._outlet = make_outlet(node, settings, complain)

@@ -1,4 +1,4 @@
-"""What was seen of an arm's driver, as lines of an arm file and as words for whoever reads it."""
+"""What an arm's driver publishes, as lines of an arm file and as messages for the user."""
 
 from __future__ import annotations
 

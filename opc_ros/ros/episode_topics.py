@@ -1,4 +1,4 @@
-"""Tells a recorder over ROS what whoever drives an arm does."""
+"""Publishes an arm's episodes for its recorder."""
 
 from __future__ import annotations
 

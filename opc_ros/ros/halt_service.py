@@ -29,7 +29,7 @@ REVOCATIONS = "/deployment/revocations"
 
 
 class HaltService:
-    """Offers `/deployment/halt`, and tells robots of every newly revoked permit, whoever revoked it."""
+    """Offers `/deployment/halt`, and notifies robots of every newly revoked permit."""
 
     def __init__(self, folder: DeploymentFolder, now: Callable[[], int]) -> None:
         self._now = now

@@ -23,7 +23,7 @@ CALLBACKS = ": callbacks"  # ends the name of what a node tells here
 
 
 class NodeHealth:
-    """Counts what went wrong inside a node that goes on in spite of it, and tells it once a second."""
+    """Counts failures that a node survived, and publishes them once a second."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

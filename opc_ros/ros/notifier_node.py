@@ -1,4 +1,4 @@
-"""Who tells people: follows scheduler and arms, and sends what needs a person to a webhook or the desktop."""
+"""Notifies people: watches scheduler and arms, and sends what needs a person to a webhook or the desktop."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ def connect_person(
     joy_topic: str,
     twist_topic: str,
 ) -> Teleoperation:
-    """A player that hears sticks and buttons on one topic and a 3D mouse on another; either may be absent."""
+    """A player that subscribes to a joystick on one topic and a 3D mouse on another; either may be absent."""
     person = Teleoperation(settings, why_to_stop=why_to_stop)
     pad = Gamepad(person, layout, settings)
 
     def on_joy(msg: Joy) -> None:
-        # A 3D mouse tells its motion as a twist, and only its buttons here.
+        # A 3D mouse publishes its motion as a twist, and only its buttons here.
         if node.count_publishers(twist_topic):
             pad.hear_buttons(msg.buttons)
         else:

@@ -11,11 +11,11 @@ from rclpy.node import Node
 
 from opc_ros.ros import topics
 
-SILENT_S = 5.0  # a recorder tells its state every second
+SILENT_S = 5.0  # a recorder publishes its state every second
 
 
 class RecorderWatch:
-    """Listens to `recorder/status`; whoever drives an arm begins no episode that nobody would keep."""
+    """Listens to `recorder/status`; no episode begins that would not be recorded."""
 
     def __init__(self, node: Node, *, needs_images: bool = True, callback_group: CallbackGroup | None = None) -> None:
         """Images that came in show that it is connected, not only there; a fake arm has none to show before."""

@@ -21,7 +21,7 @@ class Carried:
 
 
 class Relay:
-    """Begins to carry a topic once somebody publishes it, so that nothing is offered that nobody tells."""
+    """Starts relaying a topic once it has a publisher, so that no dead topics are offered."""
 
     def __init__(self, source: Node, sink: Node, carried: tuple[Carried, ...]) -> None:
         self._source, self._sink = source, sink

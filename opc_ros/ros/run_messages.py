@@ -1,4 +1,4 @@
-"""What a robot says of the episodes it has run, as messages."""
+"""A robot's results as messages."""
 
 from __future__ import annotations
 

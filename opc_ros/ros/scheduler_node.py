@@ -312,7 +312,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._tick()
 
     def _answer(self, act: Callable[[Any, Any], None], request: Any, response: Any) -> Any:
-        """Fill in a response, or say in one line why not; whoever asks is answered, whatever was asked."""
+        """Fill in a response, or say in one line why not; every request gets an answer."""
         try:
             act(request, response)
             response.success = True

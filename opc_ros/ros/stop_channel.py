@@ -67,7 +67,7 @@ class SafetyReporter:
 
 
 class StopChannel:
-    """Presses one switch from the topic `stop`, the service `~/stop` and from inside, and tells everybody.
+    """Presses one switch from the topic `stop`, the service `~/stop` and from inside, and publishes the result.
 
     A stop needs no signature. It is lifted by a release on the topic `release` that an operator signed, and by nothing
     else.

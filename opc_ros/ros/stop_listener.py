@@ -1,4 +1,4 @@
-"""Hears stops, which count whoever says them, and releases, which count only if an operator signed them."""
+"""Listens for stops, which anybody may send, and for releases, which an operator must sign."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ JOINTS = QoSProfile(
     depth=1000,
 )
 
-# Transforms that stand still: whoever comes later hears them all the same.
+# Static transforms, latched for late joiners.
 STATIC = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL,

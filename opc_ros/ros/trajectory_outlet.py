@@ -32,7 +32,7 @@ class TrajectoryOutlet(Protocol):
 
 
 def make_outlet(node: Node, settings: ArmSettings, complain: Callable[[str], None]) -> TrajectoryOutlet:
-    """The outlet that the settings name; `complain` hears of goals that the controller turns down."""
+    """The outlet that the settings name; `complain` is called for goals that the controller rejects."""
     if settings.controller_by == "topic":
         return TrajectoryTopic(node, f"{settings.controller}/joint_trajectory")
     return TrajectoryAction(node, f"{settings.controller}/follow_joint_trajectory", complain)
