@@ -19,7 +19,7 @@ from sim_bridge.driver import DriverState, TwinDriver
 
 
 class TwinInputs:
-    """Accepts trajectories and gripper commands from any sender; `refuse` is called with whatever the driver rejects."""
+    """Accepts trajectories and gripper commands from any sender; `refuse` is called for rejected ones."""
 
     def __init__(self, node: Node, driver: TwinDriver, arm: ArmSettings, refuse: Callable[[str], None]) -> None:
         self._node, self._driver, self._arm, self._refuse = node, driver, arm, refuse

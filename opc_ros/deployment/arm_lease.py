@@ -97,7 +97,7 @@ class LeaseDesk:
     ) -> None:
         """`overtime_s` is how long an episode may outlast its permit.
 
-        What was spent and revoked is kept in a journal of the gateway's own, so that no other process is trusted with it.
+        What was spent and revoked is kept in a journal of the gateway's own, so no other process is trusted.
         """
         self._robot, self._rungs, self._keys, self._state = robot, rungs, keys, state
         self._reduced_speed, self._overtime_ns = reduced_speed, round(overtime_s * 1e9)

@@ -69,7 +69,7 @@ class ListSink:
 
 
 class LeaseRunner:
-    """Runs leases on one arm; it starts nothing that its verifier has not accepted, and stops at the next step when anyone asks."""
+    """Runs leases on one arm; starts only what its verifier accepts, and stops at the next step when anyone asks."""
 
     def __init__(
         self,

@@ -161,7 +161,7 @@ class ArmGatewayNode(OpcNode[GatewaySettings]):
         self._rivals = rivals
 
     def _find_rivals(self) -> str:
-        """If another node publishes what only this gateway may, nothing moves: observers could not distinguish the two."""
+        """If another node publishes what only this gateway may, nothing moves: nobody could know which is right."""
         arm = self._arm
         for topic in dict.fromkeys((arm.joint_states, arm.gripper.state, arm.guard)):
             if topic and (count := self.count_publishers(topic)) > 1:

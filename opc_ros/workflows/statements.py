@@ -82,7 +82,7 @@ class StatementHandler:
         return self._do(statement)
 
     def decide(self, request: Request, *, patience_s: float | None = None) -> Decision:
-        """The gate's verdict on a request now, counting only what people really signed; `patience_s` as in the gatekeeper."""
+        """The gate's verdict on a request now, counting only what people signed; `patience_s` as in Gatekeeper."""
         champion = self._queue.champion()
         decision = self._gatekeeper.decide(
             request.candidate_id,
