@@ -17,7 +17,7 @@ def render_groups(report: ScoringReport) -> str:
     if not tables:
         return ""
     intro = (
-        f'<p class="soft">{metric_title(report)} by part of the set: a candidate that is good on only one shows up here. '
+        f'<p class="soft">{metric_title(report)} by part of the set: who is good on only one shows up here. '
         "Small parts are noisy; &ndash; where a part has no success, no failure, or too little.</p>"
     )
     return intro + tables
