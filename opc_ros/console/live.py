@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 EVENTS_KEPT = 500
-STOPS_KEPT = 3  # newest of each node that holds the arm; a release of a stop before the newest lifts nothing
+STOPS_KEPT = 16  # nodes of one robot that may obey a stop each
 SILENT_S = 3.0  # a robot silent for longer is shown as offline
 WATCHED_S = 5.0  # cameras stay subscribed for this long after the last image request
 
@@ -43,7 +43,7 @@ class RobotView:
     guard: str = "unknown"
     guard_reason: str = ""
     recorder: RecorderState = field(default_factory=RecorderState)
-    stops: tuple[str, ...] = ()  # numbers of the stops it obeys, for a release to name
+    stops: tuple[str, ...] = ()  # ids of the stops that its nodes obey, for a release to name
     heard_s: float = 0.0  # on the steady clock
     frame: int = 0  # counts camera images; 0: none yet
 
@@ -75,6 +75,7 @@ class LiveView:
         self._lock = threading.Lock()
         self._robots: dict[str, RobotView] = {}
         self._images: dict[str, bytes] = {}
+        self._obeyed: dict[str, dict[str, int]] = {}  # robot -> listener -> stop
         self._wanted_s: dict[str, float] = {}
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self._numbered = event_counter
@@ -89,12 +90,18 @@ class LiveView:
             self._robots[robot] = replace(view, heard_s=self._now_s(), **changes)
             self._changed()
 
-    def add_stop(self, robot: str, stop_id: str) -> None:
+    def set_stop(self, robot: str, listener: str, stop_ns: int) -> None:
+        """Note which stop one of the robot's nodes obeys; 0: none."""
         with self._lock:
+            obeyed = self._obeyed.setdefault(robot, {})
+            obeyed.pop(listener, None)
+            if stop_ns:
+                obeyed[listener] = stop_ns
+                while len(obeyed) > STOPS_KEPT:
+                    obeyed.pop(next(iter(obeyed)))
             view = self._robots.get(robot, RobotView(robot, heard_s=self._now_s()))
-            if stop_id not in view.stops:
-                self._robots[robot] = replace(view, stops=(*view.stops, stop_id)[-STOPS_KEPT:])
-                self._changed()
+            self._robots[robot] = replace(view, stops=tuple(map(str, sorted(set(obeyed.values())))))
+            self._changed()
 
     def add_event(self, at_ns: int, robot: str, kind: str, text: str) -> None:
         with self._lock:

@@ -32,7 +32,7 @@ from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.run import run_node
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import KINDS
-from opc_ros.ros.stop_listener import STOP_ID
+from opc_ros.ros.stop_listener import STOP_ID, ObeyedStop
 
 LOOK_S = 1.0  # how often the graph is searched for robots, and the scheduler asked
 IMAGE_PIXELS = 320
@@ -173,8 +173,8 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
 
     def _on_stop_id(self, robot: str, msg: String) -> None:
         """Which stops an operator's release has to name."""
-        if msg.data.isascii() and msg.data.isdigit():
-            self._live.add_stop(robot, msg.data)
+        if (said := ObeyedStop.from_msg(msg)) is not None:
+            self._live.set_stop(robot, f"{said.node} {said.listener}", said.stop_ns)
 
     def _on_recorder(self, topic: str, msg: RecorderStatus) -> None:
         view = RecorderState(

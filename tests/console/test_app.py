@@ -258,7 +258,8 @@ def test_now_tells_what_each_robot_has_achieved_and_gets_next_and_why(
     }
     coming = {"arm1": {"name": "careful", "rung": "full", "episodes": 10, "why": "leads the race"}}
     lab[0].live.set_document("deployment", {"requests": [asked], "robots": [], "next": coming})
-    lab[0].live.add_stop("arm1", "17")
+    for listener, stop_ns in (("guard", 17), ("runner", 17), ("twin", 18), ("twin", 0)):
+        lab[0].live.set_stop("arm1", listener, stop_ns)
     now = client.get("/api/now").json()
     assert now["lab"]["so_far"] == {"arm1": {"successes": 3, "trials": 5}}
     assert now["lab"]["next"] == coming

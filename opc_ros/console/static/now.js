@@ -8,9 +8,9 @@ const shownEvents = document.getElementById("events");
 function release(robot) {
   return attempt(async () => {
     let answer = null;
-    for (const stopId of [...arms.get(robot).stops].reverse()) {
+    for (const stopId of arms.get(robot).stops) {
       answer = await submit("release_stop", { robot, stop_id: stopId });
-      if (answer.done) return answer;
+      if (!answer.done) return answer;
     }
     return answer || { done: false, message: `${robot}: no stop is known here; use opc release ${robot}` };
   });
