@@ -54,7 +54,7 @@ function show(view) {
       ["next", next ? `${next.name}, ${next.episodes} episodes on rung ${next.rung}: ${next.why}` : ""],
       ["episode", robot.episode_id ? `${robot.episode_id}, step ${robot.step}` : "none"],
       ["recorder", `${robot.recorder.state}${robot.recorder.reason ? `: ${robot.recorder.reason}` : ""}`],
-      ["disk", `${(robot.recorder.disk_free_bytes / 1e9).toFixed(0)} GB free, ${robot.recorder.saved} saved`],
+      ["disk", robot.recorder.state === "unknown" ? "" : `${(robot.recorder.disk_free_bytes / 1e9).toFixed(0)} GB free, ${robot.recorder.saved} saved`],
       ["guard", robot.guard === "unknown" ? "" : `${robot.guard}${robot.guard_reason ? `: ${robot.guard_reason}` : ""}`],
       ["note", robot.reason || (lent && lent.halted_by ? `halted by ${lent.halted_by}` : "")],
     ];
