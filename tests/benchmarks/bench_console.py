@@ -118,7 +118,7 @@ def measure_stops(browser: Any, times: int = 30) -> None:
 
     found = {}
     for name, act in (("button", press), ("topic", publish)):
-        taken = []
+        taken: list[float] = []
         while len(taken) < times:
             heard.clear()
             at = act()

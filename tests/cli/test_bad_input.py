@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from opc_ros.cli.main import main
+from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.store import open_store
 from tests.policies.making import make_candidate, make_episodes
 
@@ -30,7 +31,7 @@ CASES = [
     ("collect --store store --episodes 1 --epsilon nan", 2, "'nan', expected a number from 0 to 1"),
     ("demo --episodes 0", 2, "argument --episodes: '0', expected a whole number from 1"),
     ("demo --candidates nope", 1, "nope: holds no candidates, expected folders with candidate.yaml"),
-    ("audit show --kind nope", 1, "deployment/audit.jsonl: has no entry of kind 'nope', only of key_created"),
+    ("audit show log.jsonl --kind nope", 1, "log.jsonl: has no entry of kind 'nope', only of halt"),
     ("evaluate whole_image-0 --cache file/outcomes --episodes 1", 1, "Not a directory"),
     ("gate explain whole_image-0 --state file/d --gate file/gate.yaml", 1, "file/gate.yaml"),
     ("deploy request whole_image-0 --state file/d", 1, "file/d"),
@@ -74,6 +75,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     (tmp_path / "cut" / "weights.safetensors").write_bytes(cut.artifact_bytes[:-7])
     assert main(["candidate", "add", "raw"]) == 0
     (tmp_path / "file").write_text("")
+    AuditLog(tmp_path / "log.jsonl").append("halt", {"robot": "arm1"}, 1)
     capsys.readouterr()
     return tmp_path
 
