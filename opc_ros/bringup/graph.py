@@ -90,7 +90,13 @@ def _central(robots: Sequence[str]) -> tuple[NodeGraph, ...]:
             executes=("/score_candidates",),
         ),
         NodeGraph("depot", "depot"),
-        NodeGraph("console", "console", publishes=stops, hears=("/ranking", *seen), calls=status),
+        NodeGraph(
+            "console",
+            "console",
+            publishes=stops,
+            hears=("/ranking", *seen, *each("stop_id")),
+            calls=("/deployment/halt", *status),
+        ),
         NodeGraph("notifier", "notifier", hears=each("safety/event"), calls=status),
         # Of people at a terminal.
         NodeGraph("opc", "stop_call", publishes=stops, hears=(*seen, *stops)),
