@@ -25,7 +25,7 @@ EXAMPLES = """examples:
   opc reproduce pong --budget 2             a sanity run: does everything work here?
   opc reproduce pong --budget 100           enough training for good and bad candidates
   opc reproduce pong --budget 100           again: goes on where it was interrupted
-  opc reproduce pong --budget 100 --page opc_ros/experiments/pong.md
+  opc reproduce pong --budget 100 --page opc_ros/experiments/README.md
 
 The same budget is the same experiment on every machine: sizes follow from it, not from a clock. It says about how long
 two cores take.
