@@ -15,9 +15,15 @@ FRESH_SHARE = 0.4  # of the time after which measurements count as lost; younger
 FOLLOWING_RAD = 0.05  # an arm this near to what it was told follows it
 
 
-def reckon(positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, age_s: float) -> np.ndarray:
-    """Where joints (J,) that were measured a moment ago are by now; without their velocities, where they were."""
-    if velocities_rad_s is None or not np.isfinite(velocities_rad_s).all():
+def reckon(
+    positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, age_s: float, limits: JointLimits
+) -> np.ndarray:
+    """Where joints (J,) that were measured a moment ago are by now.
+
+    Without velocities, or with some that no joint can have, that is where they were: a stray number must not become a
+    motion.
+    """
+    if velocities_rad_s is None or not (np.abs(velocities_rad_s) <= limits.velocity_rad_s).all():
         return positions_rad
     return np.asarray(positions_rad + velocities_rad_s * min(max(age_s, 0.0), LONGEST_RECKONED_S))
 
@@ -47,7 +53,7 @@ class Hold:
         """The hold to send, by joints that were measured at this time of the steady clock; None: send nothing."""
         age_s = self._now() - measured_s
         here_rad = (
-            reckon(positions_rad, velocities_rad_s, age_s)
+            reckon(positions_rad, velocities_rad_s, age_s, self._limits)
             if age_s <= self._fresh_s
             else self._reckon_unseen(positions_rad, measured_s)
         )

@@ -74,7 +74,7 @@ class JointWatch:
         seen_s, positions = self._plausible[-1]
         if (age_s := self._now() - seen_s) > within_s:
             return None
-        here = reckon(positions, self._velocities() if self.is_moving else None, age_s)
+        here = reckon(positions, self._velocities() if self.is_moving else None, age_s, self._limits)
         return np.asarray(np.clip(here, self._limits.lower_rad, self._limits.upper_rad))
 
     def _velocities(self) -> np.ndarray | None:

@@ -40,8 +40,10 @@ def test_a_moving_arm_stays_where_it_has_got_to_since_it_was_measured(bench: Ben
     np.testing.assert_allclose(bench.goal(HOME, SPEED, 0.05), np.full(7, 0.015))
 
 
-@pytest.mark.parametrize("velocities", [None, np.full(7, np.nan)])
-def test_without_velocities_it_stays_where_it_was_measured(bench: Bench, velocities: np.ndarray | None) -> None:
+@pytest.mark.parametrize("velocities", [None, np.full(7, np.nan), np.full(7, np.inf), np.full(7, -30.0)])
+def test_without_velocities_that_joints_can_have_it_stays_where_it_was_measured(
+    bench: Bench, velocities: np.ndarray | None
+) -> None:
     np.testing.assert_array_equal(bench.goal(HOME, velocities, 0.05), HOME)
 
 
