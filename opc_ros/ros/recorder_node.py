@@ -38,6 +38,7 @@ from opc_ros.recording.settings import RecorderSettings
 from opc_ros.recording.step_joiner import BareAction, StepJoiner
 from opc_ros.recording.view import RecorderView
 from opc_ros.ros import convert, topics, wire_streams
+from opc_ros.ros.episode_publishers import EpisodePublishers
 from opc_ros.ros.lifecycle import OpcNode
 from opc_ros.ros.recorder_messages import diagnostics_to_msg, status_to_msg, summary_to_msg
 from opc_ros.ros.recorder_services import RecorderServices
@@ -66,6 +67,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waiting_for: dict[str, list[Future]] = {}
         self._shown: tuple[object, ...] = ()
+        self._publishers = EpisodePublishers(self, told_by_one(settings))
         self._rivalled = ""  # the episode of which it was told that others publish, too
         self._is_camera_reliable = True
         self._joiner = StepJoiner(max_apart_s=settings.max_tool_apart_s, timeout_s=settings.pairing_timeout_s / 2)
@@ -291,13 +293,10 @@ class RecorderNode(OpcNode[RecorderSettings]):
         running = self._recorder.running_id
         if self._signed_labels is None or running in ("", self._rivalled):
             return
-        for topic in told_by_one(self._settings):
-            if (count := self.count_publishers(topic)) > 1:
-                self._rivalled = running
-                text = f"{count} publishers of {self.resolve_topic_name(topic)}, expected one: whose episode is this?"
-                self.get_logger().warning(text)
-                self._recorder.note(HealthFinding("steps", text, spoils=True))
-                return
+        if text := self._publishers.find_rivals():
+            self._rivalled = running
+            self.get_logger().warning(text)
+            self._recorder.note(HealthFinding("steps", text, spoils=True))
 
     def _show_changes(self) -> None:
         if self._essence(self._recorder.view()) != self._shown:

@@ -111,11 +111,11 @@ def test_an_episode_in_which_a_stranger_may_have_had_a_hand_is_not_kept_as_evide
     node = recorded.probe.node
     stranger = node.create_publisher(GraspStepMsg, "/arm1/grasp/step", topics.RECORDED)
     recorded.begin("e2")
-    recorded.says("2 publishers of /arm1/grasp/step, expected one")
+    recorded.says("2 publishers of /arm1/grasp/step, expected 1")
     recorded.arm.send_event(EpisodeEvent.END, episode_id="e2", steps=1, label=LabelMsg.SUCCESS)
     summary = recorded.summary("e2")
     assert summary.outcome == EpisodeSummary.QUARANTINED
-    assert "2 publishers of /arm1/grasp/step, expected one" in summary.reason
+    assert "2 publishers of /arm1/grasp/step, expected 1" in summary.reason
     node.destroy_publisher(stranger)
     recorded.probe.until(lambda: node.count_publishers("/arm1/grasp/step") == 1, "the stranger stays")
     assert recorded.play("e3", label=LabelMsg.FAILURE).outcome == EpisodeSummary.SAVED
