@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from opc_ros.errors import ArmStopped
 
+ECHO_NS = 1_000_000_000  # nobody has signed a release of a stop this soon after it was said
+
 
 class StopSwitch:
     """A stop that stays until it is lifted.
@@ -34,9 +36,14 @@ class StopSwitch:
         return self._pressed_ns
 
     def press(self, reason: str, stamp_ns: int) -> bool:
-        """Stop; returns whether the state changed."""
-        self._pressed_ns = max(stamp_ns, self._pressed_ns)
+        """Stop; returns whether the state changed.
+
+        Nodes repeat a stop for those who join later, so what comes within a second of it is the same stop: otherwise an
+        echo would take the place of the stop that an operator is about to release.
+        """
         is_news = self._reason is None
+        if is_news or stamp_ns - self._pressed_ns > ECHO_NS:
+            self._pressed_ns = max(stamp_ns, self._pressed_ns)
         if is_news:
             self._reason = reason or "no reason given"
         return is_news

@@ -20,10 +20,19 @@ def test_a_pressed_stop_refuses_until_it_is_lifted():
     assert switch.press("door opened", stamp_ns=10)
     with pytest.raises(ArmStopped, match=r"arm arm1: stopped \(door opened\); release it first"):
         switch.refuse_if_pressed()
-    assert not switch.press("again", stamp_ns=11)
+    assert not switch.press("again", stamp_ns=2_000_000_000)
     assert switch.reason == "door opened"
-    assert switch.lift(stamp_ns=11)
+    assert not switch.lift(stamp_ns=10)
+    assert switch.lift(stamp_ns=2_000_000_000)
     switch.refuse_if_pressed()
+
+
+def test_what_comes_within_a_second_of_a_stop_is_its_echo():
+    switch = StopSwitch("arm1")
+    switch.press("door opened", stamp_ns=10)
+    assert not switch.press("told on the topic stop", stamp_ns=1_000_000_010)
+    assert switch.pressed_ns == 10
+    assert switch.lift(stamp_ns=10)
 
 
 def test_a_release_of_another_stop_than_the_newest_is_ignored():
