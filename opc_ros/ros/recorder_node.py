@@ -67,7 +67,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waiting_for: dict[str, list[Future]] = {}
         self._shown: tuple[object, ...] = ()
-        self._publishers = EpisodePublishers(self, told_by_one(settings))
+        self._episode_publishers = EpisodePublishers(self, told_by_one(settings))
         self._rivalled = ""  # the episode of which it was told that others publish, too
         self._is_camera_reliable = True
         self._joiner = StepJoiner(max_apart_s=settings.max_tool_apart_s, timeout_s=settings.pairing_timeout_s / 2)
@@ -293,7 +293,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         running = self._recorder.running_id
         if self._signed_labels is None or running in ("", self._rivalled):
             return
-        if text := self._publishers.find_rivals():
+        if text := self._episode_publishers.find_rivals():
             self._rivalled = running
             self.get_logger().warning(text)
             self._recorder.note(HealthFinding("steps", text, spoils=True))
