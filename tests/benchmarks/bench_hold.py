@@ -17,6 +17,7 @@ import numpy as np
 
 from opc_ros.arms.hold import reckon
 from opc_ros.arms.kinematics import Kinematics, ToolPose
+from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.safety import StopSwitch
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import plan_hold, plan_line
@@ -29,9 +30,9 @@ from sim_bridge.worlds import find_world
 
 TICK_S = 0.01
 REST_RAD_S = 0.02
-Target = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+Target = Callable[[np.ndarray, np.ndarray, float, JointLimits], np.ndarray]
 WAYS: dict[str, Target] = {
-    "where it was measured": lambda joints, speeds, age_s: joints,
+    "where it was measured": lambda joints, speeds, age_s, limits: joints,
     "where it is by now": reckon,
 }
 
@@ -73,7 +74,7 @@ def hold_once(
         driver.advance(TICK_S)
         seen.append((world.joint_positions_rad(), world.joint_velocities_rad_s()))
     joints, speeds = seen[-1 - round(age_s / TICK_S)]
-    driver.follow(plan_hold(target(joints, speeds, age_s)))
+    driver.follow(plan_hold(target(joints, speeds, age_s, limits)))
     start, furthest_m, rest_ms = _tool(world, kinematics), 0.0, 0
     for tick in range(1, 80):
         driver.advance(TICK_S)
