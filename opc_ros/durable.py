@@ -8,6 +8,7 @@ import fcntl
 import functools
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -118,6 +119,11 @@ def is_same_file(path: Path, descriptor: int) -> bool:
         return False
     opened = os.fstat(descriptor)
     return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def age_s(file: Path | int) -> float:
+    """How long ago a file was last written to, by the clock that also stamps files."""
+    return time.time() - os.stat(file).st_mtime
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -23,7 +23,7 @@ from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID, ObeyedStop
 
 PULSE_S = 0.05
 UNHEARD = -1  # state of somebody who has said nothing yet
-DISCOVERED_S = 1.0  # once nobody new has been found for this long, everybody who holds an arm is known
+DISCOVERED_S = 4.0  # once nobody new has been found for this long, all are known: DDS repeats itself every 3 s
 AGAIN_S = 1.0  # a release that came before its stop was heard counts for nothing, so it is signed again
 MOST_RELEASES = 16  # there are no more nodes than this that obey a robot's stops
 STATUS = "opc_interfaces/msg/RobotStatus"

@@ -29,6 +29,8 @@ KINDS = {
     SafetyEvent.FAULT: "fault",
 }
 
+BROKEN_OFF_S = 1.0  # a stop heard this soon after an episode was broken off is what ended it
+
 
 class SafetyReporter:
     """Publishes what a limit, a watchdog or a person did in which episode, on `safety/event` and in the log."""
@@ -38,6 +40,7 @@ class SafetyReporter:
         self._node = node
         self._robot = robot
         self._heard_episode = ""
+        self._broken_off = ("", 0.0)  # the last one, and when that was heard
         self._episode = episode or (lambda: self._heard_episode)
         self._events = node.create_publisher(SafetyEvent, "safety/event", topics.RECORDED)
 
@@ -55,7 +58,7 @@ class SafetyReporter:
             SafetyEvent(
                 header=convert.header(stamp_ns),
                 robot=self._robot,
-                episode_id=self._episode(),
+                episode_id=self._episode() or (self._ended_by_stop() if kind == SafetyEvent.STOP else ""),
                 kind=kind,
                 detail=detail,
             )
@@ -63,7 +66,14 @@ class SafetyReporter:
         self._node.get_logger().warning(f"{KINDS[kind]}: {detail}")
 
     def hear_episode(self, msg: EpisodeEvent) -> None:
+        is_broken_off = msg.kind == EpisodeEvent.ABORT and msg.episode_id == self._heard_episode
+        self._broken_off = (msg.episode_id if is_broken_off else "", time.monotonic())
         self._heard_episode = msg.episode_id if msg.kind == EpisodeEvent.BEGIN else ""
+
+    def _ended_by_stop(self) -> str:
+        """Two writers' messages come in any order: who breaks an episode off may be heard before the stop itself."""
+        episode_id, heard_s = self._broken_off
+        return self._heard_episode or (episode_id if time.monotonic() - heard_s < BROKEN_OFF_S else "")
 
 
 class StopChannel:

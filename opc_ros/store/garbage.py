@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opc_ros.durable import store_error, sync_folder
+from opc_ros.durable import age_s, store_error, sync_folder
 from opc_ros.errors import StoreError
 from opc_ros.store import snapshots
 from opc_ros.store.layout import JSON, names_in
@@ -83,7 +82,7 @@ def _unlisted_tables(store: Store) -> Iterator[Path]:
 
 def _is_settled(path: Path) -> bool:
     try:
-        return time.time() - path.stat().st_mtime >= SETTLED_S
+        return age_s(path) >= SETTLED_S
     except FileNotFoundError:
         return False
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from opc_ros.durable import PART, is_same_file, try_lock
+from opc_ros.durable import PART, age_s, is_same_file, try_lock
 from opc_ros.store.layout import JSON, MCAP, Place, StoreLayout, is_day, names_in
 
 _NETWORK_KINDS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse", "glusterfs", "lustre", "ocfs2", "gfs", "virtiofs")
@@ -62,10 +61,9 @@ def survey(layout: StoreLayout) -> Survey:
 
 def stale_parts(layout: StoreLayout, *, settle_s: float) -> Iterator[Path]:
     """Half-written documents that nobody has touched for a while; their writers take milliseconds."""
-    now = time.time()
     for path in sorted(layout.root.rglob(f".*{PART}")):
         try:
-            is_stale = now - path.stat().st_mtime >= settle_s
+            is_stale = age_s(path) >= settle_s
         except FileNotFoundError:
             continue
         if is_stale:
@@ -84,7 +82,7 @@ def held(path: Path, *, settle_s: float) -> Iterator[bool]:
         locked = try_lock(descriptor)
         if locked is None or (locked and is_shared(path)):
             # Locks may not reach from machine to machine here: go by when the file last grew as well.
-            locked = time.time() - os.fstat(descriptor).st_mtime >= settle_s
+            locked = age_s(descriptor) >= settle_s
         yield locked and is_same_file(path, descriptor)
     finally:
         os.close(descriptor)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opc_ros.deployment.people import load_people
-from opc_ros.durable import make_folder, store_error
+from opc_ros.durable import age_s, make_folder, store_error
 from opc_ros.errors import CandidateError, DeploymentError, EpisodeDamaged, OpcError, StoreError, TransferError
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.registry import CandidateRegistry
@@ -178,9 +178,8 @@ class Depot:
         return self._incoming / robot / f"{name}.part"
 
     def _throw_away_stale(self) -> None:
-        oldest_s = time.time() - STALE_S
         for part in self._incoming.glob("*/*.part"):
-            if part.stat().st_mtime < oldest_s:
+            if age_s(part) > STALE_S:
                 part.unlink(missing_ok=True)
 
 

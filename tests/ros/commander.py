@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from collections.abc import Callable
 
 import numpy as np
 from rclpy.serialization import serialize_message
@@ -18,7 +19,7 @@ from opc_ros.deployment.signing import find_signer, load_machine_key
 from opc_ros.ros import lease_socket as wire
 from opc_ros.ros.joint_messages import trajectory_to_msg
 from tests.ros.attack_rig import Rig
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, SETTINGS
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, SETTINGS, Watcher
 
 
 class Commander:
@@ -62,6 +63,15 @@ class Commander:
         self.end.send(kind + wire.COMMAND.pack(self._number, sent_ns) + body)
         answer = self.end.recv(wire.LARGEST)
         return b"" if answer[:1] == wire.TAKEN else answer[1:]
+
+    def beat_until(self, watcher: Watcher, is_true: Callable[[], bool]) -> None:
+        """Heartbeats, over and over: one that comes before its listener is discovered is lost."""
+
+        def beat_and_look() -> bool:
+            self.end.send(wire.BEAT + wire.COMMAND.pack(0, time.monotonic_ns()))
+            return is_true()
+
+        watcher.wait_until(beat_and_look)
 
     def follow(self, msg: JointTrajectory, **how: float) -> str:
         return self.command(wire.TRAJECTORY, serialize_message(msg), **how).decode()

@@ -243,8 +243,7 @@ def test_when_the_gateway_is_killed_the_guard_holds_the_arm_and_every_lease_is_g
     watcher.wait_for_guard(RobotStatus.IDLE)
     with closing(Commander(rig)) as commander:
         commander.drive()
-        commander.end.send(wire.BEAT + wire.COMMAND.pack(0, time.monotonic_ns()))
-        watcher.wait_for_guard(RobotStatus.RUNNING)
+        commander.beat_until(watcher, lambda: watcher.guard_statuses[-1].state == RobotStatus.RUNNING)
         watcher.wait_until(lambda: bool(watcher.joints))
         start_rad = watcher.joints[-1].position[0]
         assert commander.follow(turn(rig, by_rad=1.0, speed=0.04)) == ""

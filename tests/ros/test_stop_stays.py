@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from opc_interfaces.msg import RobotStatus
+from opc_interfaces.msg import EpisodeEvent, RobotStatus, SafetyEvent
 from rclpy.duration import Duration
 from std_msgs.msg import Bool
 
@@ -59,3 +59,26 @@ def test_a_stop_that_nobody_has_read_yet_is_obeyed_whatever_others_say_after_it(
     stranger.publish(Bool(data=False))
     assert stranger.wait_for_all_acked(Duration(seconds=10))
     probe.until(lambda: holds, "the stop was lost")
+
+
+def test_a_stop_names_the_episode_it_ended_though_the_end_is_heard_first(probe: Probe) -> None:
+    told = probe.listen(SafetyEvent, "safety/event", topics.RECORDED)
+    reporter = SafetyReporter(probe.node, "arm1")
+    probe.until(lambda: reporter.listeners, "nobody listens")
+
+    def hear(kind: int, episode_id: str) -> None:
+        reporter.hear_episode(EpisodeEvent(kind=kind, episode_id=episode_id))
+
+    hear(EpisodeEvent.BEGIN, "broken")
+    hear(EpisodeEvent.ABORT, "broken")
+    reporter.report(SafetyEvent.STOP, "heard after what it did")
+    reporter.report(SafetyEvent.WATCHDOG, "nothing runs any more")
+    hear(EpisodeEvent.BEGIN, "whole")
+    hear(EpisodeEvent.END, "whole")
+    reporter.report(SafetyEvent.STOP, "after an episode that ended by itself")
+    probe.until(lambda: len(told) == 3, "not all is told")
+    assert [(event.kind, event.episode_id) for event in told] == [
+        (SafetyEvent.STOP, "broken"),
+        (SafetyEvent.WATCHDOG, ""),
+        (SafetyEvent.STOP, ""),
+    ]
