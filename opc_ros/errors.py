@@ -42,7 +42,7 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
         ├── AuditLogDamaged          lines changed, added or missing
         ├── QueueBusy                another program holds queue or audit log for too long
         ├── QueueEdited              rows of the queue say what nobody signed; they are put back
-        ├── DiskFull                 no room for queue or audit log: nothing is lent until there is
+        ├── DiskFull                 no room for queue or audit log: no robot is leased until there is
         └── SchedulerBusy          another scheduler holds the queue
 """
 
@@ -200,7 +200,7 @@ class AuditLogDamaged(DeploymentError):
 
 
 class DiskFull(DeploymentError):
-    """No room for queue or audit log: nothing is lent until there is."""
+    """No room for queue or audit log: no robot is leased until there is."""
 
 
 class QueueBusy(DeploymentError):

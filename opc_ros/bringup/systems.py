@@ -162,7 +162,7 @@ def _depot(arguments: Mapping[str, str], lab: Lab, here: Here) -> list[NodeSpec]
 
 
 def _central_nodes(arguments: Mapping[str, str], lab: Lab, here: Here) -> list[NodeSpec]:
-    """What runs once for all robots: who scores, by what the gate asks for, who lends robots, and the live page."""
+    """What runs once for all robots: who scores, by what the gate asks for, who leases robots, and the live page."""
     from opc_ros.deployment.gate_rules import GateRules
 
     if not here.is_central:

@@ -34,7 +34,7 @@ RESTORE_EXAMPLES = """examples:
 Stop the scheduler first. The audit log is checked; results, champions, halts and revoked permits are those it tells of.
 The damaged queue.db is kept beside the new one. Requests that were under way wait for a person (opc deploy approve);
 leases that were open count as lost, and their robots are asked what they ran."""
-ROBOT_HEADERS = ("robot", "state", "lent to", "rung", "episodes", "notes")
+ROBOT_HEADERS = ("robot", "state", "leased to", "rung", "episodes", "notes")
 # Episodes at reduced and at full speed count for the gate, on twins that stand for real arms as well.
 REQUEST_HEADERS = ("request", "state", "candidate", "rung", "this rung", "reduced+full", "interval", "reason")
 
@@ -170,10 +170,10 @@ def run_status(arguments: argparse.Namespace) -> int:
 
 def _robot_row(robot: dict[str, Any]) -> tuple[str, ...]:
     lease = robot["lease"]
-    lent = (lease["name"], lease["rung"], str(lease["episodes"])) if lease else ("nobody", "", "")
+    leased = (lease["name"], lease["rung"], str(lease["episodes"])) if lease else ("nobody", "", "")
     notes = [f"halted by {robot['halted_by']}"] if robot["halted_by"] else []
     notes += [f"rests {robot['rests_s']} s"] if robot["rests_s"] else []
-    return (robot["robot"], robot["state"], *lent, ", ".join(notes))
+    return (robot["robot"], robot["state"], *leased, ", ".join(notes))
 
 
 def _request_row(request: dict[str, Any]) -> tuple[str, ...]:

@@ -22,11 +22,11 @@ held robot time has confirmed. Exit 3: one has not (yet); its name is printed: g
 def add_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> list[argparse.ArgumentParser]:
     """The two verbs, without the arguments about who says so."""
     made = []
-    for word, what in (("halt", "lend no robot time and revoke what is lent"), ("resume", "end a halt")):
+    for word, what in (("halt", "grant no more leases and revoke those that run"), ("resume", "end a halt")):
         parser = actions.add_parser(
             word, help=what, epilog=HALT_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        parser.add_argument("--robot", default="", help="one robot; default: every robot known or ever lent")
+        parser.add_argument("--robot", default="", help="one robot; default: every robot known or ever leased")
         parser.add_argument("--json", action="store_true", help="for machines")
         parser.set_defaults(run=run_halt)
         made.append(parser)
@@ -46,7 +46,7 @@ def run_halt(arguments: argparse.Namespace) -> int:
         print(json.dumps(dataclasses.asdict(result)))
         return UNCONFIRMED if result.unconfirmed else 0
     print(f"halted: {', '.join(result.halted) or 'no robot is known yet; those that come are halted too'}")
-    for word, names in (("confirmed", result.confirmed), ("nothing was lent to", result.idle)):
+    for word, names in (("confirmed", result.confirmed), ("had no lease", result.idle)):
         if names:
             print(f"{word}: {', '.join(names)}")
     if not result.is_written:

@@ -41,7 +41,7 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
         ranking, new = score(lab, screen, history)
         screen.head(f"5. The gate ({plan.gate_config}) is asked about each, and about a tampered copy of the best")
         judged = ask_gate(lab, screen, ranking, new)
-        screen.head("6. The scheduler lends the arms, at reduced speed until the gate is convinced, then at full")
+        screen.head("6. The scheduler leases the arms, at reduced speed until the gate is convinced, then at full")
         ran = run_permitted(lab, screen)
         told = _Told(history, recorded, ranking, new, judged, ran)
         if plan.is_staying:

@@ -1,4 +1,4 @@
-"""Permitted candidates run on the arms, as the scheduler lends them; what is told is what its audit log says."""
+"""Permitted candidates run on the arms, as the scheduler leases them; what is told is what its audit log says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ran:
 
 
 def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
-    """Until there is a champion, or no request is queued and no robot is lent."""
+    """Until there is a champion, or no request is queued and no lease runs."""
     if not any(request["state"] == "queued" for request in lab.client.status()["requests"]):
         screen.line("  nobody has passed the gate: no permit is issued, and no candidate moves an arm")
     teller = _Teller(lab, screen)

@@ -1,4 +1,4 @@
-"""Halt robots and resume them: every robot that is known or was ever lent, and who has to confirm it."""
+"""Halt robots and resume them: every robot that is known or was ever leased, and who has to confirm it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Halt:
 
 
 def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Halt:
-    """Lend no robot time and revoke what is lent; one robot's, or everybody's where it is empty."""
+    """Grant no more leases and revoke those that run; one robot's, or everybody's where it is empty."""
     person, reason = as_text(person), as_text(reason)
     _check_person(person)
     by = f"{person}: {reason}".strip(": ")
@@ -47,7 +47,7 @@ def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Hal
             revoke_leases(queue, tell, f"halted by {person}", robot=name)
         if not robot:
             queue.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", HALTED_ALL, by)
-        # Also where nothing is lent: a robot that names this serial has heard of this halt.
+        # Also where no robot is leased: a robot that names this serial has heard of this halt.
         serial = queue.fact("revocation_serial") + 1
         queue.set_fact("revocation_serial", serial)
         tell("halt", {"robot": robot or "all", "robots": chosen, "person": person, "reason": reason})
@@ -57,7 +57,7 @@ def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Hal
 def resume(
     queue: Queue, robot: str, person: str, reason: str, now_ns: int, statement: Statement | None = None
 ) -> tuple[str, ...]:
-    """Take up again what `halt` stopped, and say for whom; what was revoked stays so, and is lent anew."""
+    """Take up again what `halt` stopped, and say for whom; what was revoked stays revoked, and is leased anew."""
     person, reason = as_text(person), as_text(reason)
     _check_person(person)
     with queue.change("resume", now_ns) as tell:
@@ -123,8 +123,8 @@ def obey_left_halts(queue: Queue, now_ns: int) -> None:
 
 def given_back(queue: Queue, halted: Halt) -> tuple[str, ...]:
     """Robots that have ended their revoked lease, as far as the scheduler has heard."""
-    lent = {lease.robot for lease in queue.open_leases()}
-    return tuple(name for name in halted.open_on if name not in lent)
+    leased = {lease.robot for lease in queue.open_leases()}
+    return tuple(name for name in halted.open_on if name not in leased)
 
 
 def as_text(given: str) -> str:

@@ -116,7 +116,7 @@ class Lending:
                 champion = self._queue.champion()
                 decision = self._gate(work.request, real, champion[0] if champion else "")
             except EvidencePending:
-                return False  # nothing is lent on evidence that is still being read
+                return False  # no lease is granted on evidence that is still being read
             if _is_allowed(work.request, decision):
                 self._grant(robot, work, session)
                 return True

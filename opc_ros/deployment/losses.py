@@ -21,7 +21,7 @@ def note_loss(queue: Queue, tell: Tell, lease: Lease, rules: SchedulerRules) -> 
 
 
 def settle_lease(queue: Queue, lease: Lease, message: str, now_ns: int) -> None:
-    """The robot is back and has told what it ran of a lost lease; that is counted, the rest was lent again."""
+    """The robot is back and has told what it ran of a lost lease; that is counted, the rest was leased again."""
     ran = queue.rows("SELECT count(*) FROM results WHERE lease_id = ?", lease.id)
     with queue.change("settle", now_ns) as tell:
         queue.set_lease(lease.id, "settled")

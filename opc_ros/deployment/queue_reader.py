@@ -58,7 +58,7 @@ class QueueReader:
             is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             told = " ".join(str(error).split())
         if is_full:
-            return DiskFull(f"{path}: {told}; nothing is lent until there is space")
+            return DiskFull(f"{path}: {told}; no robot is leased until there is space")
         # Text that is no text has no code of SQLite's.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
         if isinstance(error, OSError) or code & 0xFF in _BROKEN:
@@ -113,7 +113,7 @@ class QueueReader:
             request.id,
             request.rung,
         )[0]
-        lent = self.rows(
+        leased = self.rows(
             "SELECT coalesce(sum(episodes - (SELECT count(*) FROM results WHERE lease_id = leases.id)), 0)"
             " FROM leases WHERE request_id = ? AND rung = ? AND state IN ('granted', 'running', 'revoking')",
             request.id,
@@ -124,7 +124,7 @@ class QueueReader:
             request.id,
             request.rung,
         )[0]
-        return RungTally(done[0], done[1], done[2] + lost[0], done[3], outstanding=lent[0] + done[4])
+        return RungTally(done[0], done[1], done[2] + lost[0], done[3], outstanding=leased[0] + done[4])
 
     def real_results(self, rungs: tuple[Rung, ...] = (Rung.REDUCED, Rung.FULL)) -> dict[str, RealResult]:
         """What each candidate has done on real arms, at reduced speed and at full, over all its requests."""

@@ -90,7 +90,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Robot time lent for some episodes.
+    """A robot leased for some episodes.
 
     Its state goes from "granted" over "running" to "done". It may end as "refused" (by the robot), as "lost" (robot
     unheard, or time over; "settled" once the robot's journal was asked) or, once the robot confirms over "revoking", as
@@ -132,7 +132,7 @@ class RungTally:
     trials: int = 0  # episodes with an outcome that counts
     broken: int = 0  # episodes without: broken off, lost, or their recording is missing
     safety_events: int = 0
-    outstanding: int = 0  # lent and not yet reported, or their recording is not yet confirmed
+    outstanding: int = 0  # leased and not yet reported, or their recording is not yet confirmed
 
 
 @contextmanager

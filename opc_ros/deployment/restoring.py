@@ -109,7 +109,7 @@ class _Rows:
 
 
 def restore_queue(folder: DeploymentFolder, now_ns: int) -> Restored:
-    """Put a new queue where the damaged one is, which is kept beside it; nothing is lent before people have looked.
+    """Put a new queue where the damaged one is, which is kept beside it; no robot is leased before people have looked.
 
     Results, champions, halts and revoked permits are those of the sealed lines. Requests that were under way wait for a
     person. Leases that were open count as lost: their permits are revoked, and their robots' journals say what ran.

@@ -1,4 +1,4 @@
-"""Take lent robot time back: the lease is being revoked, its permit is on the list from this moment."""
+"""Revoke leases: the lease is being revoked, its permit is on the list from this moment."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRules:
-    """For how long robot time is lent."""
+    """How long a lease lasts."""
 
     heartbeat_s: float  # a robot silent for this long is offline, and begins no further episode itself
     grace_s: float  # the longest an episode may take; a lost robot's work waits as long before it is given out again

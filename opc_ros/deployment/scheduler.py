@@ -39,8 +39,8 @@ class Orders:
 class Scheduler:
     """One scheduler on one queue; a second one is refused.
 
-    Heartbeats live in memory, all else in the queue. After a restart every robot counts as unheard, so nothing is lent
-    before robots report, and earlier leases continue.
+    Heartbeats live in memory, all else in the queue. After a restart every robot counts as unheard, so none is leased
+    before it reports, and earlier leases continue.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Scheduler:
         With a `forecaster` races start from what the whole field lets one expect. By `now` permits expire and entries
         are stamped; who is heard and who is lost goes by `steady_s` alone. `look` finds recordings that no robot has
         confirmed. A tick waits for as long as `race_patience_s` to hear how a race stands, None: until it is known,
-        and lends further robots for as long as `lend_budget_s`.
+        and leases further robots for as long as `lend_budget_s`.
         """
         queue.claim(now())
         _refuse_damaged_audit_log(queue, signer, trusted or {signer.key_id: signer.private_key.public_key()}, now())
@@ -78,7 +78,7 @@ class Scheduler:
         self._lend_budget_s = lend_budget_s
         self._started_s = steady_s()
         self._heard: dict[str, tuple[float, bool]] = {}
-        self._granted_s: dict[str, float] = {}  # robot -> when it was last lent
+        self._granted_s: dict[str, float] = {}  # robot -> when it was last leased
         self._sessions: dict[str, str] = {}  # robot -> the start of its runner that permits are for
         with queue.change("robots", now()):
             for robot in rules.robots:
@@ -104,7 +104,7 @@ class Scheduler:
         return is_ready and not (was_ready and was_fresh)
 
     def tick(self) -> Orders:
-        """Do what time and news ask for: end lost leases, settle races, lend free robots."""
+        """Do what time and news ask for: end lost leases, settle races, lease free robots."""
         self._queue.check_rows(self._now())
         if self._is_clock_set_back():
             return Orders((), ())
@@ -122,7 +122,7 @@ class Scheduler:
         )
 
     def foresee(self) -> dict[str, Work]:
-        """What each robot would be lent if it were free now, unless the gate has closed since."""
+        """What each robot would be leased for if it were free now, unless the gate has closed since."""
         found = {}
         for robot in self._rules.robots:
             try:
@@ -178,7 +178,7 @@ class Scheduler:
             tell("robot_result", body | {"result": json.loads(envelope)})
 
     def end(self, lease_id: str, message: str = "", *, is_refused: bool = False) -> None:
-        """A robot is done with a lease, or would not have it; what it did not run is lent again."""
+        """A robot is done with a lease, or would not have it; what it did not run is leased again."""
         lease = self._queue.lease(lease_id)
         if lease is not None and lease.state == "lost":
             settle_lease(self._queue, lease, message, self._now())
@@ -259,7 +259,7 @@ class Scheduler:
         follow_up(self._queue, tell, request, self._rules)
 
     def _lend_free_robots(self) -> None:
-        """Whoever has waited longest first; what does not fit into the budget of a tick is lent in the next."""
+        """Whoever has waited longest first; what does not fit into the budget of a tick is leased in the next."""
         began_s = time.perf_counter()
         robots = self._queue.robots()
         for name in sorted(robots, key=lambda name: self._granted_s.get(name, -math.inf)):
@@ -293,5 +293,5 @@ def _refuse_damaged_audit_log(queue: Queue, signer: Signer, trusted: TrustedKeys
     with queue.change("audit log damaged", now_ns) as tell:
         tell("audit_log_damaged", {"problems": report.problems[:5]})
     raise AuditLogDamaged(
-        f"{queue.audit_log.path}: {report.problems[0]}; nothing is lent until it is restored from a copy"
+        f"{queue.audit_log.path}: {report.problems[0]}; no robot is leased until it is restored from a copy"
     )

@@ -53,7 +53,7 @@ def describe_deployment(queue: QueueReader, now_ns: int, request_id: str = "") -
 
 
 def describe_next(works: Mapping[str, Work]) -> dict[str, dict[str, Any]]:
-    """What each robot would be lent now, and why, by robot."""
+    """What each robot would be leased for now, and why, by robot."""
     return {
         robot: {
             "candidate_id": work.request.candidate_id,

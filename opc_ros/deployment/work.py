@@ -48,7 +48,7 @@ class RaceResult:
 
 
 def episodes_wanted(request: Request, tally: RungTally, rules: SchedulerRules) -> int:
-    """How many more episodes a request needs on its rung, not counting those already lent."""
+    """How many more episodes a request needs on its rung, not counting those already leased."""
     if request.rung is Rung.FULL:
         total = request.episodes
     elif request.is_exploration and request.rung is Rung.REDUCED:

@@ -65,7 +65,7 @@ class NoticeWatch:
         halted = {entry["robot"]: entry["halted_by"] for entry in document["robots"] if entry["halted_by"]}
         for robot, by in halted.items():
             if robot not in self._halted and not is_first:
-                text = "it is lent to nobody until `opc deploy resume`"
+                text = "nobody gets a lease of it until `opc deploy resume`"
                 yield Notice("halted", f"{robot}: halted by {by}", text, robot=robot)
         self._halted = halted
 

@@ -54,7 +54,7 @@ class ArmConnection:
         self._taken: tuple[Rung, Arm] | None = None
 
     @contextmanager
-    def lent(self, rung: Rung, shown: LeaseRequest) -> Iterator[Arm]:
+    def leased(self, rung: Rung, shown: LeaseRequest) -> Iterator[Arm]:
         """The arm for as long as a permit is used, which the gateway is shown before every episode."""
         self._shown = shown
         arm = self._take(rung)

@@ -223,7 +223,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
                 session=self._session.session,
                 started_ns=self._session.started_ns,
             )
-            with closing(self._load(candidate, permit)) as policy, self._arm.lent(permit.rung, shown) as arm:
+            with closing(self._load(candidate, permit)) as policy, self._arm.leased(permit.rung, shown) as arm:
                 return self._runner.run(permit, arm, policy, int(request.seed))
         except (EpisodeStopped, ArmError, PermitOutdated, LabUnreachable) as error:
             return LeaseReport(End.BROKEN_OFF, str(error), known)

@@ -180,7 +180,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         try:
             self._follow(self._scheduler.tick())
         except (DiskFull, QueueEdited) as error:
-            # Nothing new is lent, and robots hold by themselves; the next tick tries again.
+            # No new lease is granted, and robots hold by themselves; the next tick tries again.
             self.get_logger().error(str(error), throttle_duration_sec=30.0)
         except DeploymentError as error:
             self.get_logger().fatal(str(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-# A behaviour policy says here that it drives an arm; as long as it does, no candidate is lent that arm.
+# A behaviour policy says here that it drives an arm; as long as it does, no candidate gets a lease of that arm.
 BEHAVIOUR_STATUS = "behaviour/status"
 
 # Steps, events and labels: none may be lost, and a burst of them is small.

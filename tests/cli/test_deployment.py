@@ -193,7 +193,7 @@ def test_status_names_champion_and_robots_and_needs_neither_a_key_nor_write_acce
     assert code == 0
     lines = [re.split(r"  +", line) for line in out.splitlines() if line]
     assert lines[0] == ["champion", "good"]
-    assert lines[1] == ["robot", "state", "lent to", "rung", "episodes", "notes"]
+    assert lines[1] == ["robot", "state", "leased to", "rung", "episodes", "notes"]
     assert lines[2] == ["arm1", "ready", "good", "full", "10"]
     assert lines[3][:6] == ["request", "state", "candidate", "rung", "this rung", "reduced+full"]
     assert lines[4][:3] == [request_id, "runs on arm1", "good"]

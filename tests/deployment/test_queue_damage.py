@@ -69,7 +69,7 @@ def test_a_full_disk_is_one_line_and_the_queue_goes_on_when_there_is_space(fille
     queue = open_queue(filled)
     (pages,) = queue.rows("PRAGMA page_count")[0]
     queue.rows(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(DiskFull, match="full; nothing is lent until there is space"):
+    with pytest.raises(DiskFull, match="full; no robot is leased until there is space"):
         change_often(queue)
     queue.rows("PRAGMA max_page_count = 1000000")
     with queue.change("test", 1000) as tell:

@@ -96,7 +96,7 @@ def test_a_result_without_a_recording_waits_until_the_store_has_it(lab: Lab) -> 
     episode = lab.report(0)
     lab.tick()
     tally = lab.queue.tally(lab.queue.requests()[0])
-    assert (tally.trials, tally.broken, tally.outstanding) == (0, 0, 2)  # one waits, one is still lent
+    assert (tally.trials, tally.broken, tally.outstanding) == (0, 0, 2)  # one waits, one is still leased
     assert lab.queue.real_results() == {}
     lab.stored.add(episode)
     lab.tick()

@@ -1,4 +1,4 @@
-"""A damaged queue is built anew from its audit log: nothing that counted is lost, and nothing is lent unasked."""
+"""A damaged queue is built anew from its audit log: nothing that counted is lost, and no robot is leased unasked."""
 
 from __future__ import annotations
 

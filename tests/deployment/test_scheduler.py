@@ -338,7 +338,7 @@ def test_an_edited_audit_log_stops_lending_and_is_told(fleet: Fleet) -> None:
     fleet.kill()
     audit_log = fleet.folder / "state" / "audit.jsonl"
     audit_log.write_text(audit_log.read_text().replace('"requested_by":"ada"', '"requested_by":"eve"'))
-    with pytest.raises(AuditLogDamaged, match="was changed after it was written; nothing is lent"):
+    with pytest.raises(AuditLogDamaged, match="was changed after it was written; no robot is leased"):
         fleet.start()
     assert kinds(fleet)[-1] == "audit_log_damaged"
     assert fleet.executed() == []

@@ -59,7 +59,7 @@ def _decide(fleet: Fleet, queue: Queue, request_id: str, word: Literal["approve"
 
 
 def _lend(fleet: Fleet, queue: Queue, scheduler: Scheduler) -> str:
-    """Have a robot lent that has not heard of it yet; gives its name."""
+    """Have a robot leased that has not heard of it yet; gives its name."""
     for _ in range(PATIENCE):
         if leases := queue.open_leases():
             return leases[0].robot
@@ -67,7 +67,7 @@ def _lend(fleet: Fleet, queue: Queue, scheduler: Scheduler) -> str:
         for name in fleet.robots:
             scheduler.hear(name)
         scheduler.tick()
-    raise AssertionError("nothing is lent")
+    raise AssertionError("no robot is leased")
 
 
 def _halt(fleet: Fleet, queue: Queue, scheduler: Scheduler) -> None:

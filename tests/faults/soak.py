@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--hours", type=float, default=2.0, help="how long (default 2)")
     parser.add_argument("--out", type=Path, default=Path("soak"), help="folder of lab, logs and samples (default soak)")
     parser.add_argument("--rate-hz", type=float, default=0.7, help="steps each second of a scripted arm (default 0.7)")
-    parser.add_argument("--rest-s", type=float, default=20.0, help="rest of a lent arm after an episode (default 20)")
+    parser.add_argument("--rest-s", type=float, default=20.0, help="rest of a leased arm after an episode (default 20)")
     parser.add_argument("--rescore-s", type=float, default=120.0, help="how often to score again (default 120)")
     parser.add_argument("--every-s", type=float, default=30.0, help="time between two samples (default 30)")
     parser.add_argument("--judge", action="store_true", help="only judge the samples that are there")
@@ -98,7 +98,7 @@ def soak(arguments: argparse.Namespace) -> None:
 
 
 def prepare(lab: Path, rest_s: float) -> list[str]:
-    """A lab whose race never ends and whose lent arms rest after every episode; gives the candidates' ids."""
+    """A lab whose race never ends and whose leased arms rest after every episode; gives the candidates' ids."""
     robots = {robot: ["full"] for robot in LENT}
     episodes = {"rung_episodes": (0, 0, 100_000), "request_episodes": 100_000, "batch_episodes": 2}
     made = make_lab(lab, robots, candidates=CANDIDATES, heartbeat_s=20.0, **episodes)  # type: ignore[arg-type]

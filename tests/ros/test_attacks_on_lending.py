@@ -1,4 +1,4 @@
-"""Attacks over DDS on a real scheduler, and on an arm while it lends: nothing moves, nothing is counted."""
+"""Attacks over DDS on a real scheduler, and on an arm under a lease: nothing moves, nothing is counted."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_robot_that_somebody_plays_counts_nothing(rig: Rig, scheduler: subproc
             )
 
         rig.watcher.wait_until(refused)
-    # A robot whose start nobody signed is lent nothing, and what it invents is counted nowhere.
+    # A robot whose start nobody signed gets no lease, and what it invents is counted nowhere.
     assert asked == []
     assert not any(line.kind in ("episode", "permit") for line in rig.schedulers_lines()[count:])
     server.destroy()
