@@ -12,15 +12,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture
-def ros_domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def ros_domain() -> Iterator[int]:
     """A ROS domain nobody else on this machine uses, kept to localhost; child processes inherit it."""
-    from domain_coordinator import domain_id
+    from tests.domains import own_domain
 
-    from opc_ros.bringup.shared_memory import sweep_shared_memory
-
-    # A node that another test killed may have left a segment half-made; ports are shared by all domains.
-    sweep_shared_memory()
-    with domain_id() as domain:
-        monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
-        monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-        yield int(domain)
+    with own_domain() as domain:
+        yield domain

@@ -20,7 +20,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from domain_coordinator import domain_id
 
 from opc_ros.bringup.nodes import NodeSpec, Parameter
 from opc_ros.cli.deploy_simulation import published_table
@@ -33,6 +32,7 @@ from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.deployment.simulation import simulate_table
 from tests.deployment.lab import make_lab, runner_parameters, scheduler_parameters, write_patient_arm
+from tests.domains import take_domain
 
 # What is counted is who runs what, not how long a busy machine takes for it.
 PATIENCE_S = 30.0
@@ -49,7 +49,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.runs:
         measure_race(arguments.runs)
-    with tempfile.TemporaryDirectory(prefix="bench_deployment_") as folder, domain_id() as domain:
+    with tempfile.TemporaryDirectory(prefix="bench_deployment_") as folder, take_domain() as domain:
         os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
         fleet = Fleet(Path(folder), arguments.robots, arguments.arms, arguments.real_time_factor)
         measure_fleet(fleet, arguments.episodes)

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import rclpy
-from domain_coordinator import domain_id
 from rclpy.context import Context
 from rclpy.node import Node
 
@@ -29,7 +28,8 @@ from opc_ros.deployment.signing import find_signer, load_machine_key, make_machi
 from opc_ros.ros.arm_way import ArmWay, DirectWay
 from opc_ros.ros.gateway_way import make_gateway_way
 from opc_ros.ros.joint_messages import trajectory_to_msg
-from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, own_domain
+from tests.domains import own_domain, take_domain
+from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS
 
 GOAL_MS = 5.0
 WARM_UP = 20
@@ -40,7 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trajectories", type=int, default=500, help="on each way (default: 500)")
     count = parser.parse_args().trajectories
-    with tempfile.TemporaryDirectory(prefix="bench_gateway_") as folder, own_domain(), domain_id() as domain:
+    with tempfile.TemporaryDirectory(prefix="bench_gateway_") as folder, own_domain(), take_domain() as domain:
         keys = make_keys(Path(folder))
         lab, arm_domain = Path(folder), int(domain)
         with gateway(lab, arm_domain), sink(arm_domain) as came, ways(lab, keys, arm_domain) as both:

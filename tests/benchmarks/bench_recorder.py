@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from domain_coordinator import domain_id
 from mcap.reader import make_reader
 
 from opc_ros.bringup.nodes import NodeSpec
 from opc_ros.store import Store, open_store, schemas
+from tests.domains import take_domain
 
 JOINTS_HZ = 100.0
 STEPS_OF_AN_EPISODE = 7  # of the scripted arm: four down, close, lift, terminate
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--robots", type=int, default=7)
     parser.add_argument("--rate", type=float, default=10.0, help="steps each second of each robot")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench_recorder_") as folder, domain_id() as domain:
+    with tempfile.TemporaryDirectory(prefix="bench_recorder_") as folder, take_domain() as domain:
         os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
         measure(Path(folder), arguments.seconds, arguments.robots, arguments.rate)
 

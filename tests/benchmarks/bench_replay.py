@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from domain_coordinator import domain_id
 
 SECONDS, JOINT_HZ = 10, 100
 LISTENER = """
@@ -34,11 +33,12 @@ def main() -> None:
     from opc_ros.episode import EpisodeHeader
     from opc_ros.ros.replay import replay
     from opc_ros.store import open_store, schemas
+    from tests.domains import take_domain
     from tests.store.grasps import make_episode
     from tests.store.wire import WireMessages
 
     episode, wire, count = make_episode(), WireMessages(), SECONDS * JOINT_HZ
-    with tempfile.TemporaryDirectory() as name, domain_id() as domain:
+    with tempfile.TemporaryDirectory() as name, take_domain() as domain:
         os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
         with open_store(Path(name), create=True) as store:
             header = EpisodeHeader(episode.id, "left", "scripted", episode.started_ns)

@@ -25,9 +25,10 @@ from opc_ros.grasp import GraspAction
 from opc_ros.ros import convert, topics
 from opc_ros.ros.ros_arm import RosArm
 from opc_ros.store import open_store
+from tests.domains import own_domain
 from tests.policies.making import make_candidate, make_episodes
 from tests.ros.releasing import Releaser, make_people
-from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher, own_domain
+from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher
 
 AT_REST_RAD_S = 0.01
 MOVING_RAD_S = 0.1

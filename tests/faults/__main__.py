@@ -14,6 +14,7 @@ from pathlib import Path
 from opc_ros.bringup.supervisor import heed_signals
 from opc_ros.cli.progress_bar import progress_bar
 from tests.benchmarks.bench_stop import make_lab, scoring
+from tests.domains import own_domain
 from tests.faults.arm import (
     GOAL_REST_MS,
     Outcome,
@@ -26,7 +27,6 @@ from tests.faults.arm import (
 )
 from tests.faults.arm_kinds import KINDS
 from tests.faults.arm_rig import ArmRig
-from tests.ros.twin_rig import own_domain
 
 EXAMPLES = """examples:
   python -m tests.faults --runs 1000 --seed 7 --load 2 --results faults.jsonl   # again after Ctrl-C: it goes on

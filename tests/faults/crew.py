@@ -7,32 +7,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 from opc_ros.bringup.nodes import NodeSpec
-from opc_ros.bringup.shared_memory import sweep_shared_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 20.0
-
-
-@contextlib.contextmanager
-def private_domain() -> Iterator[int]:
-    """A ROS domain that nobody else on this machine has, on localhost; child processes inherit it."""
-    from domain_coordinator import domain_id
-
-    sweep_shared_memory()
-    names = ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")
-    before = {name: os.environ.get(name) for name in names}
-    with domain_id() as domain:
-        os.environ.update(zip(names, (str(domain), "LOCALHOST"), strict=True))
-        try:
-            yield int(domain)
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 class Crew:

@@ -30,7 +30,8 @@ from opc_ros.bringup.supervisor import heed_signals
 from opc_ros.cli.progress_bar import progress_bar
 from opc_ros.cli.table import format_table
 from opc_ros.errors import OpcError
-from tests.faults.crew import Crew, private_domain
+from tests.domains import own_domain
+from tests.faults.crew import Crew
 from tests.faults.fleet_lab import ask_for_time, names, nodes_of, prepare, resume_robots, wait_until_settled
 from tests.faults.mischief import Clocks, Mischief, small_disk
 from tests.faults.reckoning import Reckoning, reckon
@@ -106,7 +107,7 @@ def run(arguments: argparse.Namespace) -> Result:
     done = _read(out / "done.json", {"faults": {}, "heard": {}})
     faults, heard = Counter(done["faults"]), Counter(done["heard"])
     robots = names(arguments.arms, arguments.twins)
-    with small_disk(out / "disk") as can_fill, private_domain():
+    with small_disk(out / "disk") as can_fill, own_domain():
         lab = out / "disk" / "lab"
         if (out / "lab").is_dir():
             _copy(out / "lab", lab)  # what an earlier run left: a disk of its own is gone with its process

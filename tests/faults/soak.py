@@ -30,7 +30,8 @@ from opc_ros.bringup.supervisor import heed_signals
 from opc_ros.cli.progress_bar import progress_bar
 from opc_ros.deployment.statement import RequestBody
 from tests.deployment.lab import make_lab, runner_parameters, say, scheduler_parameters
-from tests.faults.crew import Crew, private_domain
+from tests.domains import own_domain
+from tests.faults.crew import Crew
 
 SCRIPTED = ("arm1", "arm2", "arm3", "arm4")
 LENT = ("arm5", "arm6", "arm7")
@@ -83,7 +84,7 @@ def soak(arguments: argparse.Namespace) -> None:
         raise SystemExit(f"{lab}: exists; delete it, name another --out, or judge it with --judge")
     lab.mkdir(parents=True)
     candidates = prepare(lab, arguments.rest_s)
-    with private_domain(), Crew(nodes_of(lab, arguments), lab / "logs") as crew:
+    with own_domain(), Crew(nodes_of(lab, arguments), lab / "logs") as crew:
         for name in crew.nodes:
             crew.start(name)
         ask_for(lab, candidates)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
-from domain_coordinator import domain_id
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import EpisodeEvent, RobotStatus, SafetyEvent
 from opc_interfaces.msg import Permit as PermitMsg
@@ -32,7 +31,8 @@ from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.ros import convert, topics
 from opc_ros.ros.permit_messages import permit_to_msg
 from tests.deployment.lab import SECOND, make_lab, runner_parameters, scheduler_parameters, write_patient_arm
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher, own_domain
+from tests.domains import own_domain, take_domain
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher
 
 RUNGS = ["reduced", "full"]
 FAKE = "arm9"  # a robot of the lab that nobody has switched on
@@ -230,7 +230,7 @@ def assert_refused(rig: Rig, signed: Signed | None, reason: str, **how: object) 
 @contextmanager
 def attacked(folder: Path) -> Iterator[Rig]:
     """A rig in domains of its own, the lab's and the arm's."""
-    with own_domain(), domain_id() as arm_domain:
+    with own_domain(), take_domain() as arm_domain:
         rig = Rig(folder, int(arm_domain))
         try:
             yield rig

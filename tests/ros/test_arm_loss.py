@@ -15,7 +15,8 @@ from opc_interfaces.msg import RobotStatus, SafetyEvent
 from opc_ros.errors import ArmLost
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.ros_arm import RosArm
-from tests.ros.twin_rig import SETTINGS, Commander, TwinProcess, Watcher, own_domain
+from tests.domains import own_domain
+from tests.ros.twin_rig import SETTINGS, Commander, TwinProcess, Watcher
 
 pytestmark = pytest.mark.ros
 TIMEOUT_S = 5.0

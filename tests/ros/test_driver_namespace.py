@@ -15,8 +15,9 @@ from opc_ros.errors import ArmStopped
 from opc_ros.grasp import GraspAction
 from opc_ros.ros import topics
 from opc_ros.ros.ros_arm import RosArm
+from tests.domains import own_domain
 from tests.ros.restless_driver import LEANING, RestlessDriver
-from tests.ros.twin_rig import Watcher, own_domain
+from tests.ros.twin_rig import Watcher
 
 pytestmark = pytest.mark.ros
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import rclpy
 import yaml
-from domain_coordinator import domain_id
 from opc_interfaces.msg import GraspStep
 from opc_interfaces.srv import ChooseAction
 from rclpy.context import Context
@@ -28,7 +27,8 @@ from opc_ros.deployment.signing import make_person_key
 from opc_ros.grasp import GraspAction
 from opc_ros.ros import convert, topics
 from opc_ros.store import open_store
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, own_domain
+from tests.domains import own_domain, take_domain
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess
 
 pytestmark = pytest.mark.ros
 
@@ -44,7 +44,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     create_keys(folder / "deployment" / "keys")
     make_person_key(folder / "deployment" / "keys", "ada")
     export_public_keys(folder / "deployment" / "keys", folder / "robots" / ROBOT / "keys")
-    with own_domain(), domain_id() as arm_domain:
+    with own_domain(), take_domain() as arm_domain:
         robots = {ROBOT: {"arm": "arm.yaml", "rungs": ["reduced", "full"], "arm_domain": int(arm_domain)}}
         (folder / "lab.yaml").write_text(yaml.safe_dump({"store": str(folder / "store"), "robots": robots}))
         twin = TwinProcess(domain=int(arm_domain), arm_config=folder / "arm.yaml")

@@ -14,8 +14,8 @@ pytest.importorskip("rclpy")
 from opc_ros.errors import ArmError
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.ros_arm import RosArm
+from tests.domains import own_domain
 from tests.ros.restless_driver import LEANING, RestlessDriver
-from tests.ros.twin_rig import own_domain
 
 pytestmark = pytest.mark.ros
 HASTY = dataclasses.replace(LEANING, motion=dataclasses.replace(LEANING.motion, patience=1.0))

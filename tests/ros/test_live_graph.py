@@ -13,7 +13,6 @@ import yaml
 pytest.importorskip("rclpy")
 
 import rclpy
-from domain_coordinator import domain_id
 from rclpy.context import Context
 from rclpy.node import Node
 
@@ -21,7 +20,8 @@ from opc_ros.bringup.graph import NodeGraph, lab_graph
 from opc_ros.bringup.lab import load_arm
 from opc_ros.bringup.supervisor import Supervisor
 from opc_ros.bringup.systems import find_system
-from tests.ros.twin_rig import PATIENCE_S, own_domain
+from tests.domains import own_domain, take_domain
+from tests.ros.twin_rig import PATIENCE_S
 
 pytestmark = pytest.mark.ros
 # In the lab's domain and in the arm's: those that a twin lab with a behaviour policy starts.
@@ -34,7 +34,7 @@ AT_ARM = {"/arm1/twin", "/arm1/arm_gateway"}
 
 @pytest.fixture
 def domains(tmp_path: Path) -> Iterator[tuple[int, int]]:
-    with own_domain() as lab, domain_id() as arm:
+    with own_domain() as lab, take_domain() as arm:
         robots = {"arm1": {"arm": "arm_twin.yaml", "rungs": ["twin", "reduced", "full"], "arm_domain": int(arm)}}
         (tmp_path / "lab.yaml").write_text(yaml.safe_dump({"store": str(tmp_path / "store"), "robots": robots}))
         yield int(lab), int(arm)

@@ -13,7 +13,8 @@ pytest.importorskip("rclpy")
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.checks import SystemCheck
 from opc_ros.ros.robot_checkup import check_robot
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, SETTINGS, TwinProcess, own_domain
+from tests.domains import own_domain
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, SETTINGS, TwinProcess
 
 pytestmark = pytest.mark.ros
 

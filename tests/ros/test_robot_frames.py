@@ -19,7 +19,8 @@ from std_msgs.msg import String
 
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.ros import topics
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, TwinProcess, own_domain
+from tests.domains import own_domain
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, TwinProcess
 
 tf2_msgs = pytest.importorskip("tf2_msgs.msg")
 pytestmark = pytest.mark.ros

@@ -33,8 +33,9 @@ from opc_ros.ros.ros_arm import RosArm
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
+from tests.domains import own_domain
 from tests.ros.releasing import make_people, release
-from tests.ros.twin_rig import KINEMATICS, PATIENCE_S, ROBOT, SETTINGS, TwinProcess, Watcher, own_domain
+from tests.ros.twin_rig import KINEMATICS, PATIENCE_S, ROBOT, SETTINGS, TwinProcess, Watcher
 
 pytestmark = pytest.mark.ros
 START = (SETTINGS.start.x_m, SETTINGS.start.y_m, SETTINGS.start.z_m)

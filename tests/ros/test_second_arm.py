@@ -14,7 +14,8 @@ from opc_ros.arms.settings import ArmSettings
 from opc_ros.config import load_config
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.ros_arm import RosArm
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, own_domain
+from tests.domains import own_domain
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess
 
 pytestmark = pytest.mark.ros
 FILE = ROOT / "config" / "arm_panda_twin.yaml"

@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from tests.domains import own_domain
 from tests.ros.releasing import make_people
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, own_domain
+from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess
 
 pytestmark = pytest.mark.ros
 

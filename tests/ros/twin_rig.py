@@ -9,14 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rclpy
-from domain_coordinator import domain_id
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -24,7 +22,6 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from opc_ros.arms.settings import ArmSettings
-from opc_ros.bringup.shared_memory import sweep_shared_memory
 from opc_ros.config import load_config
 from opc_ros.ros import topics
 
@@ -187,17 +184,3 @@ class Watcher:
                 self._changed.notify_all()
 
         self.node.create_subscription(kind, topic, keep, qos)
-
-
-@contextmanager
-def own_domain() -> Iterator[int]:
-    """Like the fixture ros_domain, for as long as one likes."""
-    sweep_shared_memory()
-    before = {name: os.environ.get(name) for name in ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")}
-    with domain_id() as domain:
-        os.environ.update({"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"})
-        try:
-            yield int(domain)
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -25,9 +25,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from domain_coordinator import domain_id
-
 from opc_ros.store import open_store
+from tests.domains import take_domain
 from tests.faults.fleet_lab import GRACE_S, HEARTBEAT_S, unsettled
 from tests.faults.mischief import Clocks
 from tests.faults.reckoning import Reckoning, reckon
@@ -83,7 +82,7 @@ def run(arguments: argparse.Namespace) -> Findings:
     lay_out(out, arguments.arms, arguments.twins)
     found = Findings()
     rng = random.Random(arguments.seed)
-    with domain_id() as domain, network(out, (OFFICE, BENCH), seed=arguments.seed) as machines:
+    with take_domain() as domain, network(out, (OFFICE, BENCH), seed=arguments.seed) as machines:
         lab = TwoMachines(out, machines, arguments.arms, arguments.twins, int(domain))
         clocks = Clocks(out / "clocks")
         clocks.step(BENCH, 30.0 if clocks.can_step else 0.0)
