@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -128,16 +129,13 @@ class QCache:
 
     def read(self, candidate_id: str, quantity: str = LOGGED) -> dict[EpisodeKey, np.ndarray]:
         """All values of one candidate; a row whose bytes are not what was written counts as not there."""
-        try:
-            rows = self._connection.execute(
-                "SELECT e.id, e.file_sha256, e.steps, q.data, q.crc"
-                " FROM q_values q JOIN episodes e ON e.key = q.episode"
-                " WHERE q.candidate = (SELECT key FROM candidates WHERE id = ?)"
-                " AND q.quantity = ? AND q.scorer_version = ?",
-                (candidate_id, quantity, self._scorer_version),
-            ).fetchall()
-        except sqlite3.Error as error:
-            raise self._problem(error) from error
+        rows = self._rows(
+            "SELECT e.id, e.file_sha256, e.steps, q.data, q.crc"
+            " FROM q_values q JOIN episodes e ON e.key = q.episode"
+            " WHERE q.candidate = (SELECT key FROM candidates WHERE id = ?)"
+            " AND q.quantity = ? AND q.scorer_version = ?",
+            (candidate_id, quantity, self._scorer_version),
+        )
         return {
             (episode_id, file_sha256): np.frombuffer(data, dtype="<f4")
             for episode_id, file_sha256, steps, data, crc in rows
@@ -146,15 +144,12 @@ class QCache:
 
     def read_episode(self, episode: EpisodeKey, quantity: str = LOGGED) -> dict[str, np.ndarray]:
         """Every candidate's values on one episode, by candidate id: to look at, so nobody's seal is asked for."""
-        try:
-            rows = self._connection.execute(
-                "SELECT c.id, e.steps, q.data FROM q_values q JOIN candidates c ON c.key = q.candidate"
-                " JOIN episodes e ON e.key = q.episode"
-                " WHERE e.id = ? AND e.file_sha256 = ? AND q.quantity = ? AND q.scorer_version = ?",
-                (*episode, quantity, self._scorer_version),
-            ).fetchall()
-        except sqlite3.Error as error:
-            raise self._problem(error) from error
+        rows = self._rows(
+            "SELECT c.id, e.steps, q.data FROM q_values q JOIN candidates c ON c.key = q.candidate"
+            " JOIN episodes e ON e.key = q.episode"
+            " WHERE e.id = ? AND e.file_sha256 = ? AND q.quantity = ? AND q.scorer_version = ?",
+            (*episode, quantity, self._scorer_version),
+        )
         return {
             candidate_id: np.frombuffer(data, dtype="<f4")
             for candidate_id, steps, data in rows
@@ -163,15 +158,12 @@ class QCache:
 
     def mean_values(self, candidate_id: str, quantity: str = LOGGED) -> dict[str, float]:
         """One candidate's mean value on each episode, by episode id: to look at, so nobody's seal is asked for."""
-        try:
-            rows = self._connection.execute(
-                "SELECT e.id, e.steps, q.data FROM q_values q JOIN episodes e ON e.key = q.episode"
-                " WHERE q.candidate = (SELECT key FROM candidates WHERE id = ?)"
-                " AND q.quantity = ? AND q.scorer_version = ?",
-                (candidate_id, quantity, self._scorer_version),
-            ).fetchall()
-        except sqlite3.Error as error:
-            raise self._problem(error) from error
+        rows = self._rows(
+            "SELECT e.id, e.steps, q.data FROM q_values q JOIN episodes e ON e.key = q.episode"
+            " WHERE q.candidate = (SELECT key FROM candidates WHERE id = ?)"
+            " AND q.quantity = ? AND q.scorer_version = ?",
+            (candidate_id, quantity, self._scorer_version),
+        )
         return {
             episode_id: float(np.frombuffer(data, dtype="<f4").mean())
             for episode_id, steps, data in rows
@@ -192,6 +184,12 @@ class QCache:
             return zlib.crc32(data)
         about = "\0".join((candidate_id, *episode, quantity, self._scorer_version)).encode()
         return int.from_bytes(hmac.digest(self._seal_key, about + b"\0" + data, "sha256")[:8]) >> 1
+
+    def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._problem(error) from error
 
     def _problem(self, error: Exception) -> QCacheError:
         return QCacheError(f"Q cache {self._path}: {error}; move the file away and its values are computed again")
