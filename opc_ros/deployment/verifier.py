@@ -137,7 +137,8 @@ class PermitVerifier:
         if head.entries < witness.entries or (head.entries == witness.entries and head.hash != witness.hash):
             raise PermitRefused(
                 f"permit {permit.permit_id}: knows {head.entries} entries of the audit log, this robot has seen "
-                f"{witness.entries}: an old audit log was put back; see `opc audit verify --witness`"
+                f"{witness.entries}: it was signed before something this robot has heard since, or an old audit log "
+                "was put back; if new permits are refused too, see `opc audit verify --witness`"
             )
         if permit.session != self._session:
             raise PermitOutdated(

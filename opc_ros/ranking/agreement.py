@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from opc_ros.errors import ConstantScores, LengthMismatch, ScoreError
 
@@ -28,13 +29,11 @@ class FittedLine:
 
     def band(self, scores: ArrayLike, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper edge of where the line itself lies with this confidence."""
-        from scipy.stats import t
-
         if not 0.0 < confidence < 1.0:
             raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
         at = np.asarray(scores, dtype=np.float64)
         error = self.residual * np.sqrt(1 / self.points + (at - self.mean_score) ** 2 / self.spread)
-        half = float(t.ppf((1 + confidence) / 2, self.points - 2)) * error
+        half = float(stdtrit(self.points - 2, (1 + confidence) / 2)) * error
         return self.predict(at) - half, self.predict(at) + half
 
 

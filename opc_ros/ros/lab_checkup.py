@@ -18,7 +18,10 @@ LARGEST_OFFSET_S = 0.5
 OF_ALL = ("scheduler", "scorer")
 OF_EACH = ("recorder", "policy_runner", "arm_gateway")
 IN_ARMS_DOMAIN = ("arm_guard", "arm_gateway")
-REMEDY = "start both with ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET and the same ROS_DOMAIN_ID, in one network"
+REMEDY = (
+    "start both with the same ROS_DOMAIN_ID: with `opc up` where the lab file names `machines`, "
+    "else with ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET in one network"
+)
 
 
 @dataclass(frozen=True, slots=True)

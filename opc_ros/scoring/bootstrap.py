@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 
 from opc_ros.errors import ScoreError
 from opc_ros.progress import Report, ignore_progress
@@ -142,7 +142,7 @@ def score_intervals(
     tail = (1 - confidence) / 2
     about = samples.mean(axis=0) - np.quantile(samples, [1 - tail, tail], axis=0)
     if rarer > 1:
-        about *= t.ppf(1 - tail, rarer - 1) / norm.ppf(1 - tail) * np.sqrt(rarer / (rarer - 1))
+        about *= stdtrit(rarer - 1, 1 - tail) / ndtri(1 - tail) * np.sqrt(rarer / (rarer - 1))
     seen = samples.mean(axis=0) - scores
     # The bias is a guess, of which the upper end counts only what is seen.
     low, high = scores + about - np.stack([np.maximum(score_bias(scores, samples, metric), seen), seen])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from opc_ros.config import load_config
 from opc_ros.deployment.decision import Decision, RealResult, Verdict
@@ -147,7 +147,7 @@ def _foretell(ranking: Ranking, results: Mapping[str, RealResult]) -> tuple[Fore
         expected = foreseen.expected(each.candidate_id)
         density = foreseen.predicted.marginal()[foreseen.index(each.candidate_id)]
         fewer, as_many = (
-            float(density @ binom.cdf(count, result.trials, RATES))
+            float(density @ bdtr(count, result.trials, RATES)) if count >= 0 else 0.0
             for count in (result.successes - 1, result.successes)
         )
         found.append(

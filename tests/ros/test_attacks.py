@@ -145,7 +145,7 @@ def test_lifecycle_and_parameters_of_a_runner_are_not_for_strangers(rig: Rig) ->
 def test_a_permit_that_knows_less_of_the_audit_log_than_the_robot_moves_nothing(rig: Rig) -> None:
     assert "scheduler unheard" in rig.answer(rig.issue(audit_head=AuditHead(7, "a" * 64))).message
     assert_refused(rig, rig.issue(audit_head=AuditHead(6, "b" * 64)), "this robot has seen 7")
-    assert_refused(rig, rig.issue(audit_head=AuditHead(7, "b" * 64)), "an old audit log was put back")
+    assert_refused(rig, rig.issue(audit_head=AuditHead(7, "b" * 64)), "or an old audit log was put back")
     rig.audit_head = AuditHead(7, "a" * 64)
 
 
