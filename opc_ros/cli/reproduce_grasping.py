@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     budget = Budget.of_scale(arguments.budget)
     folder = arguments.page.parent / "plots" if arguments.page else arguments.out
     open_folder(folder)
-    earlier, candidates = _read_all(arguments.earlier), _read_candidates(arguments, names)
+    earlier, candidates = _read_earlier(arguments), _read_candidates(arguments, names)
     worlds = [_run_world(name, arguments, budget, earlier, candidates) for name in names]
     results = [world for world in worlds if world is not None]
     if not results:
@@ -118,6 +118,17 @@ def _read_all(folder: Path) -> list[Candidate]:
     found, unreadable = CandidateRegistry(folder).find_each(())
     if unreadable:
         raise unreadable[0][1]
+    return found
+
+
+def _read_earlier(arguments: argparse.Namespace) -> list[Candidate]:
+    """Those in the folder, and those that the file beside it says are in the repository's history."""
+    from opc_ros.experiments.archived import restore_archived
+
+    found = _read_all(arguments.earlier)
+    archive = arguments.earlier.with_name(f"archived_{arguments.earlier.name}.yaml")
+    if archive.is_file():
+        found += restore_archived(archive, arguments.data / "earlier")
     return found
 
 

@@ -76,6 +76,6 @@ def _show(repository: Path, commit: str, path: PurePosixPath) -> bytes:
     if shown.returncode != 0:
         raise SetupError(
             f"{path}: this clone does not hold commit {commit[:12]}, where the candidate's files are; "
-            f"run `git fetch --depth 1 origin {commit}`, or only `--world pseudo_real`, which needs none of them"
+            f"run `git fetch --depth 1 origin {commit}`"
         )
     return shown.stdout

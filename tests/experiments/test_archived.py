@@ -69,3 +69,14 @@ def test_names_that_lead_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     path.write_text(f"format_version: 1\ncommit: {'a' * 40}\nfolder: zoo\ncandidates: {{../out: {'b' * 64}}}\n")
     with pytest.raises(ConfigError, match="is no name of a folder"):
         read_archive(path)
+
+
+def test_what_the_zoo_pins_is_in_the_history(tmp_path: Path) -> None:
+    """In a shallow clone it is not, and that is what those archives are for."""
+    zoo = Path(__file__).resolve().parents[2] / "sim_bridge" / "zoo"
+    archive = zoo / "archived_earlier.yaml"
+    commit = read_archive(archive).commit
+    if subprocess.run(["git", "-C", zoo, "cat-file", "-e", commit], capture_output=True).returncode != 0:
+        pytest.skip(f"this clone does not hold commit {commit[:12]}")
+    assert [candidate.name for candidate in restore_archived(archive, tmp_path)] == ["tool-00400"]
+    assert not (zoo / "earlier" / "tool-00400").exists()
