@@ -10,6 +10,7 @@ from typing import Literal
 from opc_ros.arms.kinematics import Kinematics, ToolMount, ToolPose
 from opc_ros.arms.limits import JointLimits, WorkspaceBox
 from opc_ros.arms.model import ArmModel, load_arm_model
+from opc_ros.camera import CameraSpec
 from opc_ros.config import described
 from opc_ros.errors import ConfigError
 from opc_ros.grasp import ActionBounds
@@ -109,6 +110,11 @@ class CameraSettings:
     is_compressed: bool = True  # sensor_msgs/CompressedImage; else sensor_msgs/Image
     is_reliable: bool = True
     timeout_s: float = described(5.0, "without a new image the camera is lost", low=0.05)
+    # What it sees where, if you have calibrated it: candidates that expect another view get no arm.
+    calibration: CameraSpec | None = None
+    largest_offset: float = described(
+        0.05, "share of the image's width that a candidate's camera may be off it, on average", low=0.0, high=1.0
+    )
 
 
 @dataclass(frozen=True, slots=True)

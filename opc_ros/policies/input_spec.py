@@ -6,27 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from opc_ros.camera import CameraSpec, Row
 from opc_ros.grasp import ActionBounds
 from opc_ros.policies.action_space import ActionChoices, ActionSpace
-
-Row = tuple[float, float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class CameraSpec:
-    """A camera by its 3x4 matrix: base frame, metres, to pixels counted from the image's top left corner."""
-
-    width: int
-    height: int
-    projection: tuple[Row, Row, Row]
-
-    def __post_init__(self) -> None:
-        if self.width < 1 or self.height < 1:
-            raise ValueError(f"image is {self.width}x{self.height}, expected at least 1x1")
-        if not all(math.isfinite(value) for row in self.projection for value in row):
-            raise ValueError("projection has a number that is not finite")
-        if not any(self.projection[2]):
-            raise ValueError("projection's third row is zero, so no point has a place in the image")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from typing import Literal
 from opc_ros.arms.arm import Arm, ScriptedArm
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.lab import load_arm
+from opc_ros.camera import CameraSpec, find_offset
 from opc_ros.deployment.arm_lease import LeaseRequest
 from opc_ros.deployment.keys import TextSigner
 from opc_ros.deployment.permit import Rung
+from opc_ros.errors import CandidateError
 from opc_ros.ros.arm_link import WayMaker
 from opc_ros.ros.arm_way import DirectWay
 from opc_ros.ros.gateway_way import make_gateway_way
@@ -52,6 +54,25 @@ class ArmConnection:
         self._gateway, self._signer = gateway, signer
         self._shown = LeaseRequest(robot, "permit")
         self._taken: tuple[Rung, Arm] | None = None
+
+    def refuse_other_camera(self, name: str, expected: CameraSpec | None) -> None:
+        """A candidate that was trained for a camera elsewhere would grasp beside what it sees."""
+        if self._kind == "scripted" or expected is None:
+            return
+        settings = load_arm(self._config, self._robot)
+        if settings.camera.calibration is None:
+            return
+        box = settings.workspace
+        offset = find_offset(settings.camera.calibration, expected, box.low_m, box.high_m)
+        if not offset <= settings.camera.largest_offset:
+            seen = (
+                f"sees the workspace {offset:.0%} of the image's width beside" if offset < 1 else "looks elsewhere than"
+            )
+            raise CandidateError(
+                f"candidate {name}: expects a camera that {seen} that of arm {self._robot}, allowed "
+                f"{settings.camera.largest_offset:.0%}: move the camera back, calibrate it anew in {self._config}, "
+                "or train for it"
+            )
 
     @contextmanager
     def leased(self, rung: Rung, shown: LeaseRequest) -> Iterator[Arm]:

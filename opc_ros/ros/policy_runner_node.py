@@ -214,6 +214,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             permit = self._verifier.check(signed, digest, rung, request.lease_id)
             assert candidate is not None  # no permit is for files without a digest
             self._permit = permit
+            self._arm.refuse_other_camera(candidate.name, candidate.manifest.input.camera)
             shown = LeaseRequest(
                 robot=self._robot,
                 leave="permit",

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from opc_ros.camera import CameraSpec
 from opc_ros.config import described, load_config, parse_config
 from opc_ros.documents import parse_yaml
 from opc_ros.errors import ConfigError
-from opc_ros.policies.input_spec import CameraSpec
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 _CHOICE_STREAM = 1  # keeps the draw of episodes apart from other draws of the same seed

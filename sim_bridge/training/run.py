@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from opc_ros.camera import CameraSpec
 from opc_ros.durable import replace_file
 from opc_ros.errors import TrainingError
 from opc_ros.policies.architectures import QNetwork, build_network, state_hyper_parameters
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.compute import choose_device
-from opc_ros.policies.input_spec import CameraSpec, InputSpec
+from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
 from opc_ros.progress import Report, ignore_progress

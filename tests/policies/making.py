@@ -9,12 +9,13 @@ import numpy as np
 import torch
 
 from opc_ros.arms.arm import ScriptedArm
+from opc_ros.camera import CameraSpec
 from opc_ros.episode import Episode, Frame, Label, LabelSource
 from opc_ros.grasp import GraspAction, GraspStep
 from opc_ros.policies.action_search import ChoiceSearch, CrossEntropySearch
 from opc_ros.policies.architectures import build_network, state_hyper_parameters
 from opc_ros.policies.candidate import Candidate, write_candidate
-from opc_ros.policies.input_spec import CameraSpec, InputSpec, Normalisation
+from opc_ros.policies.input_spec import InputSpec, Normalisation
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from opc_ros.arms.arm import ScriptedArm
+from opc_ros.camera import CameraSpec
 from opc_ros.policies.architectures import ARCHITECTURES, QT_OPT_PARAMETERS, build_network
 from opc_ros.policies.architectures.patch import PatchSampler, pose_after
-from opc_ros.policies.input_spec import CameraSpec, InputSpec, Normalisation
+from opc_ros.policies.input_spec import InputSpec, Normalisation
 from tests.policies.making import CHOICES, scripted_camera
 
 SPEC = InputSpec(

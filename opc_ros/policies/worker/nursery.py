@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from opc_ros.camera import CameraSpec
 from opc_ros.errors import OpcError
 from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.candidate import Candidate, candidate_id
 from opc_ros.policies.freed_memory import keep_freed_memory
-from opc_ros.policies.input_spec import CameraSpec, InputSpec
+from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.loading import load_q_function, probe, warm_up_programs
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, canonical_manifest, parse_manifest
 from opc_ros.policies.q_function import Observations
