@@ -20,6 +20,7 @@ from opc_ros.errors import ArmLost
 from opc_ros.grasp import GraspAction
 from opc_ros.ros.joint_messages import trajectory_to_msg
 from opc_ros.ros.ros_arm import RosArm
+from tests.domains import own_domain
 from tests.ros.twin_rig import (
     KINEMATICS,
     PATIENCE_S,
@@ -29,7 +30,6 @@ from tests.ros.twin_rig import (
     Commander,
     TwinProcess,
     Watcher,
-    own_domain,
 )
 
 pytestmark = pytest.mark.ros

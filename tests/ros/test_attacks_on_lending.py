@@ -230,7 +230,7 @@ def test_a_robot_that_somebody_plays_counts_nothing(rig: Rig, scheduler: subproc
     # A robot whose start nobody signed gets no lease, and what it invents is counted nowhere.
     assert asked == []
     assert not any(line.kind in ("episode", "permit") for line in rig.schedulers_lines()[count:])
-    server.destroy()
+    rig.watcher.act(server.destroy)
 
 
 def test_a_second_scheduler_ends_at_once(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
@@ -331,7 +331,7 @@ def test_a_stop_stays_whatever_strangers_say_and_overheard_releases_lift_nothing
 
     is_refused(replay, "was acted on already")
     watcher.wait_until(release_all)
-    watcher.node.destroy_publisher(stop)
+    watcher.act(lambda: watcher.node.destroy_publisher(stop))
     assert any("release refused" in line.body.get("reason", "") for line in rig.robots_lines())
 
 

@@ -112,7 +112,7 @@ def test_while_somebody_else_offers_the_drivers_topics_nothing_moves(rig: Rig, t
             liar.publish(JointState(name=list(SETTINGS.joint_names), position=[0.0] * 7))
             assert f"2 publishers of /{ROBOT}/{topic}" in commander.follow(msg)
         finally:
-            node.destroy_publisher(liar)
+            rig.watcher.act(lambda: node.destroy_publisher(liar))
         rig.watcher.wait_until(lambda: node.count_publishers(topic) == 1)
         rig.watcher.wait_for_rest()
         # And once the liar is gone, it moves again.

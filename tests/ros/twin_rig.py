@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import rclpy
 from opc_interfaces.msg import RobotStatus, SafetyEvent
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
@@ -175,7 +177,10 @@ class Watcher:
 
     def _spin(self) -> None:
         while not self._is_closing.is_set():
-            self._executor.spin_once(timeout_sec=0.1)
+            with suppress(
+                rclpy_implementation.InvalidHandle
+            ):  # a test destroyed what this thread was just about to wait for
+                self._executor.spin_once(timeout_sec=0.1)
 
     def _listen(self, kind: type, topic: str, heard: list[Any], qos: Any) -> None:
         def keep(msg: Any) -> None:
