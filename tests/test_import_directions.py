@@ -14,6 +14,7 @@ GROUND = {
     "errors",
     "progress",
     "grasp",
+    "camera",
     "config",
     "documents",
     "durable",
