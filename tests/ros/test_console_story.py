@@ -121,7 +121,9 @@ def request_robot_time(person: Person, key: str) -> None:
     person.wait("document.querySelectorAll('#comparison figure').length === 2")
     assert person.wait("document.querySelector('#ranking .request').disabled")
     person.use_key("ada", key)
+    person.run("document.getElementById('notices').replaceChildren()")
     person.click("#ranking .request")
+    person.wait("document.querySelector('#notices p') !== null")  # who leaves a page before takes the click back
 
 
 def approve(person: Person, key: str) -> None:

@@ -53,7 +53,8 @@ function card(request) {
 
 async function explain(id, into) {
   const found = await ask(`/api/decisions/${encodeURIComponent(id)}`).catch(() => null);
-  if (found && found.findings) into.replaceChildren(...found.findings.map((finding) => element("li", { "data-rule": finding.rule },
+  if (!found) setTimeout(() => into.isConnected && explain(id, into), 2000); // a busy scheduler is asked again
+  else if (found.findings) into.replaceChildren(...found.findings.map((finding) => element("li", { "data-rule": finding.rule },
     element("span", { class: `verdict ${finding.verdict}` }, finding.verdict), ` ${finding.rule}: ${finding.sentence}`)));
 }
 
