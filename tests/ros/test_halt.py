@@ -71,7 +71,8 @@ def halt_as_a_person(lab: Path, probe: Probe) -> tuple[int, dict[str, list[str]]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
         probe.until(lambda: child.poll() is not None, "the command does not end")
         assert child.stdout is not None
-        return child.returncode, json.loads(child.stdout.read())
+        # DDS prints what it thinks of ports that killed programs of this machine have left.
+    return child.returncode, json.loads(next(line for line in child.stdout if "RTPS_" not in line))
 
 
 def test_a_halt_reaches_all_robots_while_the_scheduler_hangs(
