@@ -72,7 +72,7 @@ def halt_as_a_person(lab: Path, probe: Probe) -> tuple[int, dict[str, list[str]]
         probe.until(lambda: child.poll() is not None, "the command does not end")
         assert child.stdout is not None
         # DDS prints what it thinks of ports that killed programs of this machine have left.
-    return child.returncode, json.loads(next(line for line in child.stdout if "RTPS_" not in line))
+        return child.returncode, json.loads(next(line for line in child.stdout if "RTPS_" not in line))
 
 
 def test_a_halt_reaches_all_robots_while_the_scheduler_hangs(
