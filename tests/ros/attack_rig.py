@@ -228,10 +228,10 @@ def assert_refused(rig: Rig, signed: Signed | None, reason: str, **how: object) 
 
 
 @contextmanager
-def attacked(folder: Path) -> Iterator[Rig]:
+def attacked(folder: Path, kind: type[Rig] = Rig) -> Iterator[Rig]:
     """A rig in domains of its own, the lab's and the arm's."""
     with own_domain(), take_domain() as arm_domain:
-        rig = Rig(folder, int(arm_domain))
+        rig = kind(folder, int(arm_domain))
         try:
             yield rig
         finally:
