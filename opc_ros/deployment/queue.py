@@ -198,7 +198,13 @@ class Queue(QueueReader):
             raise QueueBusy(f"{self.folder / FILE_NAME}: another program is changing it and does not end") from error
 
     def copy_events_to_audit_log(self) -> None:
-        """Append every event the audit log does not have yet, in order."""
+        """Append every event the audit log does not have yet, in order; those it has no room for stay in the queue."""
+        try:
+            self._copy_events()
+        except OSError as error:
+            raise self._explain(error, self.audit_log.path) from error
+
+    def _copy_events(self) -> None:
         with self.audit_log.exclusive() as (last, append):
             done = int(last.body.get("change", 0)) if last is not None else 0
             newest = self.rows("SELECT coalesce(max(change), 0) FROM events")[0][0]
@@ -208,12 +214,8 @@ class Queue(QueueReader):
                     "queue.db was put back; restore the newest one"
                 )
             rows = self.rows("SELECT * FROM events WHERE change > ? ORDER BY change", done)
-            try:
-                if rows:
-                    append([self._as_news(row) for row in rows])
-            except OSError as error:
-                # They stay in the queue; whoever changes it next copies them.
-                raise self._explain(error, self.audit_log.path) from error
+            if rows:
+                append([self._as_news(row) for row in rows])
 
     def _as_news(self, row: sqlite3.Row) -> News:
         """An event for the audit log; of one that nobody with the key told, only that somebody wrote it."""

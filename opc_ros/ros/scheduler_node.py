@@ -256,10 +256,10 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._scheduler.end(lease_id, signed.message, is_refused=signed.end == RunEpisodes.Result.REFUSED)
 
     def _note(self, act: Callable[[], None]) -> None:
-        """Write down what a robot said; where that fails, the robot is asked again after a restart."""
+        """Write down what a robot said; where that fails, the robot is asked again from its journal."""
         try:
             act()
-        except QueueEdited as error:
+        except (DiskFull, QueueEdited) as error:
             self.get_logger().error(str(error), throttle_duration_sec=30.0)
         except DeploymentError as error:
             self.get_logger().fatal(str(error))

@@ -94,3 +94,23 @@ def test_a_full_disk_under_the_audit_log_loses_no_event(filled: Path, monkeypatc
     lines = (filled / "audit.jsonl").read_text().splitlines()
     assert sum("while full" in line for line in lines) == 1
     assert "after" in lines[-1]
+
+
+def test_a_torn_line_that_a_full_disk_keeps_from_being_set_aside_is_told_as_a_full_disk(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = open_queue(filled)
+    with (filled / "audit.jsonl").open("ab") as log:
+        log.write(b'{"n":301,"torn')
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("opc_ros.deployment.audit_log.os.fsync", refuse)
+        with pytest.raises(DiskFull, match="No space left"), queue.change("test", 1) as tell:
+            tell("decision", {"text": "while full"})
+    queue.copy_events_to_audit_log()
+    lines = (filled / "audit.jsonl").read_text().splitlines()
+    assert "while full" in lines[-1]
+    assert not any("torn" in line for line in lines)
