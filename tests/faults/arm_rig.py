@@ -172,7 +172,19 @@ class ArmRig:
             if not self.is_running(name):
                 self.statuses.pop(name, None)
                 self.start(name)
-        self.wait_until(lambda: self._is_idle(), "guard and runner do not come back")
+        try:
+            self.wait_until(self._is_idle, "guard and runner do not come back")
+        except RigFailed as error:
+            raise RigFailed(f"{error}: {self._describe()}") from error
+
+    def _describe(self) -> str:
+        """What guard and runner say of themselves, and what was printed last."""
+        said = [
+            f"{name} in state {self.statuses[name].state}" if name in self.statuses else f"{name} unheard"
+            for name in (GUARD, RUNNER)
+        ]
+        logs = [(self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-4:] for name in (GUARD, RUNNER)]
+        return "; ".join([*said, f"stops {sorted(self._stop_ids)}", *(line for log in logs for line in log)])
 
     def move(self, candidate: Candidate) -> None:
         """Lend the arm for long, and wait until it moves in an episode."""
