@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from opc_ros.cli import store_browse, store_copies, store_exchange, store_pin, store_replay, store_room, store_upkeep
+from opc_ros.cli import (
+    store_browse,
+    store_copies,
+    store_exchange,
+    store_pack,
+    store_pin,
+    store_replay,
+    store_room,
+    store_upkeep,
+)
 
 EXAMPLES = """examples:
   opc store list --store /data/store --robot arm1 --since 2026-11-01
@@ -27,5 +36,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parts = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (store_browse, store_replay, store_upkeep, store_room, store_pin, store_copies, store_exchange):
+    for module in (
+        store_browse,
+        store_replay,
+        store_upkeep,
+        store_room,
+        store_pack,
+        store_pin,
+        store_copies,
+        store_exchange,
+    ):
         module.add_parsers(parts)

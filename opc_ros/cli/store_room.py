@@ -13,8 +13,9 @@ GC_EXAMPLES = """examples:
   opc store gc --trial                           # what would go
   opc store gc --quarantine-older-than 90        # days
 
-Episodes, labels and snapshots always stay. What goes: parts of snapshots that were never finished, tables that the
-catalogue no longer lists, and, only if asked, quarantine older than so many days."""
+Episodes, labels and snapshots always stay. What goes: parts of snapshots that were never finished, shards whose
+episodes have all left the store, tables that the catalogue no longer lists, and, only if asked, quarantine older than
+so many days."""
 
 QUOTA_EXAMPLES = """examples:
   opc store quota                                # what is used of it; exit 1 where a limit is passed
@@ -52,7 +53,7 @@ def run_gc(arguments: argparse.Namespace) -> int:
         print(json.dumps(dataclasses.asdict(found), indent=2))
         return 0
     verb = "would remove" if arguments.trial else "removed"
-    for name in (*found.quarantined, *found.parts, *found.tables):
+    for name in (*found.quarantined, *found.parts, *found.shards, *found.tables):
         print(f"{verb} {name}")
     print(f"{verb} {found.freed_bytes / 1e6:.1f} MB")
     return 0

@@ -18,8 +18,9 @@ from opc_ros.documents import canonical_json
 from opc_ros.durable import make_folder, store_error, swap_file
 from opc_ros.errors import BlobNotFound
 from opc_ros.store.blobs import BlobFacts, Blobs
-from opc_ros.store.layout import JSON, MCAP, StoreLayout
+from opc_ros.store.layout import JSON, MCAP, Home, StoreLayout
 from opc_ros.store.object_blobs import MARKS
+from opc_ros.store.shards import Shards
 from opc_ros.store.store_sync import MARKER
 
 AT_ONCE = 16  # objects under way
@@ -51,7 +52,7 @@ class BucketMirror:
             # The marks are read before the folders, so that a folder is never older than its mark.
             now = {fact.key: fact.mark for fact in self._blobs.list(MARKS)}
             changed = [key for key, mark in now.items() if before.get(key) != mark]
-            for key in changed:
+            for key in sorted(changed, key=_shards_first):
                 folder = key.removeprefix(MARKS)
                 self._pull_folder(folder, list(_directly_in(self._blobs.list(f"{folder}/"), folder)))
             if changed or before.keys() - now.keys():
@@ -62,7 +63,7 @@ class BucketMirror:
         self.pull()
         with self._lock:
             found: dict[str, list[BlobFacts]] = {}
-            for prefix in ("episodes/", "labels/"):
+            for prefix in ("shards/", "episodes/", "labels/"):
                 for fact in self._blobs.list(prefix):
                     found.setdefault(fact.key.rpartition("/")[0], []).append(fact)
             alone: list[str] = []
@@ -88,12 +89,18 @@ class BucketMirror:
                     path.unlink(missing_ok=True)
 
     def _pull_folder(self, folder: str, facts: list[BlobFacts]) -> None:
-        """A sidecar counts only beside its file: S3 lists both once both are put."""
+        """A sidecar counts only beside its file or once a shard has that, an index only beside its shard."""
         keys = {fact.key for fact in facts}
-        is_episodes = folder.startswith("episodes/")
         wanted = [
-            key for key in keys if key.endswith(JSON) and (not is_episodes or key.removesuffix(JSON) + MCAP in keys)
+            key
+            for key in keys
+            if key.endswith(JSON) and (folder.startswith("labels/") or key.removesuffix(JSON) + MCAP in keys)
         ]
+        if folder.startswith("episodes/") and len(wanted) < sum(key.endswith(JSON) for key in keys):
+            _, robot, *day = folder.split("/")
+            packed = Shards(self._layout).of(Home(robot, day[0] if day else ""))
+            alone = [key for key in keys if key.endswith(JSON) and key.removesuffix(JSON) + MCAP not in keys]
+            wanted += [key for key in alone if packed.has_id(key.rpartition("/")[2].removesuffix(JSON))]
         known = {f"{folder}/{path.name}" for path in self._local(folder)}
         self._fetch(sorted(key for key in wanted if key not in known))
 
@@ -128,6 +135,11 @@ class BucketMirror:
         except (OSError, ValueError, RecursionError):
             return {}
         return {str(key): str(mark) for key, mark in state.items()} if isinstance(state, dict) else {}
+
+
+def _shards_first(key: str) -> tuple[bool, str]:
+    """Sidecars of packed episodes count once their shards are known."""
+    return not key.startswith(f"{MARKS}shards/"), key
 
 
 def _directly_in(facts: Iterable[BlobFacts], folder: str) -> Iterator[BlobFacts]:

@@ -17,14 +17,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from opc_ros.durable import make_folder, swap_file
+from opc_ros.durable import make_folder
 from opc_ros.episode import Episode, EpisodeHeader, Label, check_text
-from opc_ros.errors import BlobNotFound, EpisodeDamaged, StoreError
+from opc_ros.errors import BlobNotFound, StoreError
 from opc_ros.store import labels, snapshots
 from opc_ros.store.blobs import Blobs
 from opc_ros.store.bucket_mirror import BucketMirror
 from opc_ros.store.catalogue import Catalogue
 from opc_ros.store.catalogue_index import Index
+from opc_ros.store.episode_bytes import EpisodeBytes
 from opc_ros.store.layout import Place, StoreLayout
 from opc_ros.store.object_blobs import ObjectBlobs, open_bucket
 from opc_ros.store.quarantine import Quarantined
@@ -100,6 +101,7 @@ class BucketStore(Store):
         self._folder = folder
         self._mirror = mirror
         self._catalogue = MirrorCatalogue(self._layout, mirror)
+        self._contents = EpisodeBytes(self._layout, blobs, self._catalogue.shards)
         self._spool: Store | None = None
         self._sender: Sender | None = None
 
@@ -206,11 +208,7 @@ class BucketStore(Store):
     def file_of(self, episode_id: str) -> Path:
         """A copy on this disk, its bytes checked."""
         place = self.locate(episode_id)
-        data = self._read_checked(place, self.read_committed(place).file_sha256)
-        path = self._folder / "files" / f"{episode_id}.mcap"
-        make_folder(path.parent)
-        swap_file(path, data)
-        return path
+        return self._contents.copy_out(place, self.read_committed(place).file_sha256, self._folder / "files")
 
     def look_at_everything(self) -> list[str]:
         """List the whole bucket, whatever its marks say."""
@@ -229,14 +227,8 @@ class BucketStore(Store):
         except StoreError:
             return None
 
-    def _read_bytes(self, place: Place) -> bytes:
-        try:
-            return self._blobs.get(self._key(self._layout.file(place)))
-        except BlobNotFound as error:
-            raise EpisodeDamaged(f"episode {place.episode_id}: its file is gone: {error}") from error
-
     def _key(self, path: Path) -> str:
-        return path.relative_to(self._layout.root).as_posix()
+        return self._layout.key_of(path)
 
 
 class MirrorCatalogue(Catalogue):

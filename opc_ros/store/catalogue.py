@@ -22,9 +22,10 @@ from opc_ros.episode import Label, check_name
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.store import labels
 from opc_ros.store.catalogue_hashes import IdHashes, build_hashes
-from opc_ros.store.catalogue_index import FolderFacts, Index, describe_segment, read_index, write_index
+from opc_ros.store.catalogue_index import FolderFacts, FolderMarks, Index, describe_segment, read_index, write_index
 from opc_ros.store.layout import JSON, MCAP, Home, Place, StoreLayout
 from opc_ros.store.segment import Segment, SegmentBuilder, decode_segment, encode_segment, hash_id, relabel
+from opc_ros.store.shards import PackedHome, Shards
 from opc_ros.store.sidecars import read_committed
 
 SETTLED_NS = 2_000_000_000  # a folder that changed later may change again under the same time, on any file system
@@ -40,6 +41,7 @@ class Catalogue:
         self._index: Index | None = None
         self._fresh: dict[str, Segment] = {}  # by digest: made here and not on the disk
         self._hashes: IdHashes | None = None
+        self.shards = Shards(layout)
 
     def refresh(self) -> Index:
         """Bring it up to date with the files."""
@@ -190,11 +192,14 @@ class _Refreshing:
 
     def _look_at(self, home: Home, older: dict[str, tuple[int, int]], *, is_touched: bool) -> FolderFacts | None:
         known = self._before.folders.get(home)
-        mark, label_mark = _mark(self._layout.home_folder(home)), _mark(self._layout.label_folder(home))
-        is_sure = known is not None and not is_touched and not known.damaged
-        if is_sure and known is not None and (mark, label_mark) == (known.mark_ns, known.label_mark_ns):
+        marks = FolderMarks(
+            _mark(self._layout.home_folder(home)),
+            _mark(self._layout.label_folder(home)),
+            _mark(self._layout.shard_folder(home)),
+        )
+        if known is not None and not is_touched and not known.damaged and marks == known.marks:
             return known
-        if mark == NO_FOLDER:
+        if marks.own_ns == NO_FOLDER:
             return None
         before = self._catalogue.load(known) if known is not None else None
         committed = self._read_folder(home, before)
@@ -203,25 +208,29 @@ class _Refreshing:
             segment, digest = before, known.segment
         else:
             digest = self._catalogue.keep(segment)
-        settled, label_settled = self._settled(mark), self._settled(label_mark)
+        marks = FolderMarks(*map(self._settled, marks))
         if known is not None and known.segment == digest:
-            return known._replace(mark_ns=settled, label_mark_ns=label_settled)
-        return describe_segment(segment, digest, mark_ns=settled, label_mark_ns=label_settled)
+            return known._replace(mark_ns=marks.own_ns, label_mark_ns=marks.labels_ns, shard_mark_ns=marks.shards_ns)
+        return describe_segment(segment, digest, marks)
 
     def _read_folder(self, home: Home, before: Segment | None) -> Segment:
         known = {} if before is None else {episode_id: index for index, episode_id in enumerate(before.ids)}
         builder = SegmentBuilder(before, home)
         sidecars, files = _scan(self._layout.home_folder(home))
+        shards = self._catalogue.shards
+        # Only where a file is missing: most folders have no shards.
+        packed = PackedHome() if sidecars.keys() <= files or not self._layout.has_files else shards.of(home)
         for episode_id, (changed_ns, node) in sidecars.items():
             index = known.get(episode_id)
-            is_there = episode_id in files or not self._layout.has_files
-            if before is not None and index is not None and is_there:
+            if before is not None and index is not None:
                 row = before.rows[index]
-                if row["sidecar_ns"] == changed_ns and row["sidecar_node"] == node:
+                is_there = episode_id in files or not self._layout.has_files
+                is_there = is_there or packed.find(episode_id, row["sha256"].tobytes().hex()) is not None
+                if is_there and row["sidecar_ns"] == changed_ns and row["sidecar_node"] == node:
                     builder.keep(index)
                     continue
             try:
-                sidecar = read_committed(self._layout, Place(home, episode_id))
+                sidecar = read_committed(self._layout, Place(home, episode_id), shards)
                 builder.add(sidecar, sidecar_ns=changed_ns, sidecar_node=node)
             except EpisodeDamaged as error:
                 builder.damaged[episode_id] = str(error)

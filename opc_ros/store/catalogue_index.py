@@ -18,7 +18,7 @@ from opc_ros.store.layout import Home
 from opc_ros.store.segment import SOURCES, Segment
 from opc_ros.store.snapshot_groups import encode_group
 
-FORMAT = "opc_ros.catalogue/1"
+FORMAT = "opc_ros.catalogue/2"
 
 
 class Count(NamedTuple):
@@ -34,6 +34,14 @@ class Count(NamedTuple):
     unhealthy: int
 
 
+class FolderMarks(NamedTuple):
+    """When a folder of episodes, that of their labels and that of their shards last changed."""
+
+    own_ns: int
+    labels_ns: int
+    shards_ns: int
+
+
 class FolderFacts(NamedTuple):
     """One folder of episodes as it was when it was last looked through."""
 
@@ -41,6 +49,7 @@ class FolderFacts(NamedTuple):
     day: str
     mark_ns: int  # when the folder last changed; 0: too lately to be sure that nothing follows under the same time
     label_mark_ns: int  # of its labels' folder; -1: there is none
+    shard_mark_ns: int  # of its shards' folder
     segment: str  # digest
     episodes: int
     damaged: int
@@ -53,6 +62,10 @@ class FolderFacts(NamedTuple):
     def home(self) -> Home:
         return Home(self.robot, self.day)
 
+    @property
+    def marks(self) -> FolderMarks:
+        return FolderMarks(self.mark_ns, self.label_mark_ns, self.shard_mark_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -63,13 +76,14 @@ class Index:
     older_labels: dict[str, tuple[int, int]] = field(default_factory=dict)  # id -> its folder's mark, newest revision
 
 
-def describe_segment(segment: Segment, digest: str, *, mark_ns: int, label_mark_ns: int) -> FolderFacts:
+def describe_segment(segment: Segment, digest: str, marks: FolderMarks) -> FolderFacts:
     began = segment.rows["began_ns"]
     return FolderFacts(
         robot=segment.home.robot,
         day=segment.home.day,
-        mark_ns=mark_ns,
-        label_mark_ns=label_mark_ns,
+        mark_ns=marks.own_ns,
+        label_mark_ns=marks.labels_ns,
+        shard_mark_ns=marks.shards_ns,
         segment=digest,
         episodes=len(segment),
         damaged=len(segment.damaged),

@@ -102,22 +102,22 @@ def _iterate_messages(
     kinds: dict[int, Schema] = {}
     channels: dict[int, Schema] = {}
     opcode = 0
-    for opcode, body in _records(view[len(MAGIC) : -len(MAGIC) if is_closed else None]):
+    for opcode, body in read_records(view[len(MAGIC) : -len(MAGIC) if is_closed else None]):
         if opcode == Opcode.CHUNK:
-            for inner, content in _records(_chunk_content(body, are_crcs_checked)):
+            for inner, content in read_records(_chunk_content(body, are_crcs_checked)):
                 if inner == Opcode.MESSAGE:
                     yield channels[_CHANNEL_ID.unpack_from(content)[0]], content[_MESSAGE_HEAD:]
                 else:
                     _learn(inner, content, kinds, channels)
-        elif opcode == Opcode.HEADER and (profile := Header.read(_stream(body)).profile) != "ros2":
+        elif opcode == Opcode.HEADER and (profile := Header.read(stream_of(body)).profile) != "ros2":
             raise McapError(f"profile is {profile!r}, expected 'ros2'")
-        elif opcode == Opcode.METADATA and (found := Metadata.read(_stream(body))).name == METADATA_NAME:
+        elif opcode == Opcode.METADATA and (found := Metadata.read(stream_of(body))).name == METADATA_NAME:
             assembler.take_metadata(found.metadata)
     if not is_closed or opcode != Opcode.FOOTER:
         raise McapError("does not end as an MCAP file")
 
 
-def _records(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+def read_records(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     offset = 0
     while offset < len(data):
         opcode, length = _RECORD.unpack_from(data, offset)
@@ -141,14 +141,14 @@ def _chunk_content(body: memoryview, are_crcs_checked: bool) -> memoryview:
 
 def _learn(opcode: int, content: memoryview, kinds: dict[int, Schema], channels: dict[int, Schema]) -> None:
     if opcode == Opcode.SCHEMA:
-        schema = Schema.read(_stream(content))
+        schema = Schema.read(stream_of(content))
         kinds[schema.id] = schema
     elif opcode == Opcode.CHANNEL:
-        channel = Channel.read(_stream(content))
+        channel = Channel.read(stream_of(content))
         channels[channel.id] = kinds[channel.schema_id]
 
 
-def _stream(content: memoryview) -> ReadDataStream:
+def stream_of(content: memoryview) -> ReadDataStream:
     return ReadDataStream(io.BytesIO(content))
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from opc_ros.durable import age_s, store_error, sync_folder
 from opc_ros.errors import StoreError
 from opc_ros.store import snapshots
-from opc_ros.store.layout import JSON, names_in
+from opc_ros.store.layout import FLAT, JSON, MCAP, Home, Place, names_in
 from opc_ros.store.quarantine import read_quarantined
 from opc_ros.store.store import Store
 
 SETTLED_S = 3600.0  # a part is written before the snapshot that lists it
+SHARD_SETTLED_S = 7 * 86_400.0  # a shard is copied before the sidecars of its episodes, and copies may take days
 DAY_NS = 86_400_000_000_000
 
 
@@ -24,6 +25,7 @@ class Garbage:
     quarantined: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)  # of snapshots that were never finished
     tables: list[str] = field(default_factory=list)  # of the catalogue
+    shards: list[str] = field(default_factory=list)  # whose episodes have all left the store
     freed_bytes: int = 0
 
 
@@ -40,6 +42,8 @@ def collect_garbage(
                 _remove(store, path, found.quarantined, found, is_trial=is_trial)
         for path in _unlisted_parts(store):
             _remove(store, path, found.parts, found, is_trial=is_trial)
+        for path in _unused_shards(store):
+            _remove(store, path, found.shards, found, is_trial=is_trial)
         for path in _unlisted_tables(store):
             _remove(store, path, found.tables, found, is_trial=is_trial)
     except OSError as error:
@@ -80,9 +84,21 @@ def _unlisted_tables(store: Store) -> Iterator[Path]:
             yield path
 
 
-def _is_settled(path: Path) -> bool:
+def _unused_shards(store: Store) -> Iterator[Path]:
+    """The index first: without it there is no shard any more. One that cannot be read may hold anything and stays."""
+    for path in sorted(store.layout.shards.glob(f"*/*/*{JSON}")):
+        home = Home(path.parts[-3], "" if path.parts[-2] == FLAT else path.parts[-2])
+        index = store.contents.shards.of(home).indexes.get(path.stem)
+        if index is None or not _is_settled(path, SHARD_SETTLED_S):
+            continue
+        if not any(store.layout.sidecar(Place(home, one.id)).exists() for one in index.episodes):
+            yield path
+            yield path.with_suffix(MCAP)
+
+
+def _is_settled(path: Path, settled_s: float = SETTLED_S) -> bool:
     try:
-        return age_s(path) >= SETTLED_S
+        return age_s(path) >= settled_s
     except FileNotFoundError:
         return False
 

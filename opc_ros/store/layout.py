@@ -14,7 +14,7 @@ from opc_ros.errors import StoreError
 
 MCAP = ".mcap"
 JSON = ".json"
-FLAT = "flat"  # the label folder of episodes that lie directly below their robot, as those of older stores do
+FLAT = "flat"  # where labels and shards are of episodes directly below their robot, as older stores have them
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -81,9 +81,18 @@ class StoreLayout:
         return self.root / "quarantine"
 
     @property
+    def shards(self) -> Path:
+        return self.root / "shards"
+
+    @property
     def catalogue(self) -> Path:
         """May be deleted at any time; it is made again from the files."""
         return self.root / "catalogue"
+
+    @property
+    def copies(self) -> Path:
+        """Single episodes taken out of shards; may be deleted at any time as well."""
+        return self.catalogue / "copies"
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -94,6 +103,9 @@ class StoreLayout:
 
     def label_folder(self, home: Home) -> Path:
         return self.labels / home.robot / (home.day or FLAT)
+
+    def shard_folder(self, home: Home) -> Path:
+        return self.shards / home.robot / (home.day or FLAT)
 
     def file(self, place: Place) -> Path:
         return self.home_folder(place.home) / f"{place.episode_id}{MCAP}"
@@ -106,6 +118,10 @@ class StoreLayout:
 
     def sidecar_part(self, place: Place) -> Path:
         return self.home_folder(place.home) / f"{place.episode_id}{JSON}{PART}"
+
+    def key_of(self, path: Path) -> str:
+        """What a path below the root is called wherever the store lies, in a folder or in a bucket."""
+        return path.relative_to(self.root).as_posix()
 
     def robots(self) -> list[str]:
         return names_in(self.episodes)

@@ -16,6 +16,9 @@ from opc_ros.store.commit import describe_whole, encode_sidecar
 from opc_ros.store.episode_reading import read_whole, salvage
 from opc_ros.store.layout import JSON, MCAP
 from opc_ros.store.quarantine import move_to_quarantine
+from opc_ros.store.records import Sidecar
+from opc_ros.store.shard_checks import rebuild_indexes
+from opc_ros.store.shards import Slice
 from opc_ros.store.sidecars import read_sidecar
 from opc_ros.store.store import Store
 from opc_ros.store.survey import Remains, held, stale_parts, survey
@@ -52,6 +55,7 @@ def recover(
         for path in stale_parts(store.layout, settle_s=settle_s):
             path.unlink(missing_ok=True)
             done.removed.append(str(path.relative_to(store.path)))
+        done.completed += rebuild_indexes(store.layout)
         found = survey(store.layout)
         for number, remains in enumerate(found.remains):
             report(number, len(found.remains), remains.episode_id)
@@ -75,7 +79,7 @@ def _recover_episode(store: Store, remains: Remains, done: Recovery, *, settle_s
     file, part = layout.file(place), layout.file_part(place)
     data_file = file if MCAP in remains.suffixes else part
     if not remains.suffixes & {MCAP, MCAP + PART}:
-        _recover_lone_sidecar(store, remains, done)
+        _recover_lone_sidecar(store, remains, done, is_quick=is_quick)
         return
     with held(data_file, settle_s=settle_s) as is_ours:
         if not is_ours:
@@ -111,12 +115,17 @@ def _check_committed(store: Store, remains: Remains, data_file: Path, done: Reco
     except EpisodeDamaged as error:
         _rebuild_sidecar(store, remains, data_file, str(error), done)
         return
-    if is_quick and data_file.stat().st_size == committed.file_bytes:
-        return
-    found = hashlib.sha256(data_file.read_bytes()).hexdigest()
+    try:
+        if is_quick and data_file.stat().st_size == committed.file_bytes:
+            return
+        found = hashlib.sha256(data_file.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return  # dropped just now, since a shard has it
     if found != committed.file_sha256:
         reason = f"its file has sha256 {found}, committed was {committed.file_sha256}"
-        _quarantine(store, remains, (data_file, sidecar), reason, done)
+        is_packed = _find_packed(store, remains, committed.file_sha256) is not None
+        paths = (data_file,) if is_packed else (data_file, sidecar)
+        _quarantine(store, remains, paths, f"{reason}{'; a shard has it whole' if is_packed else ''}", done)
     elif data_file != store.layout.file(place):
         data_file.rename(store.layout.file(place))
         sync_folder(data_file.parent)
@@ -144,12 +153,50 @@ def _recover_uncommitted(store: Store, remains: Remains, data_file: Path, done: 
         _quarantine(store, remains, (data_file,), f"its writer died or its file was damaged: {problem}", done)
 
 
-def _recover_lone_sidecar(store: Store, remains: Remains, done: Recovery) -> None:
+def _recover_lone_sidecar(store: Store, remains: Remains, done: Recovery, *, is_quick: bool) -> None:
     place = remains.place
     sidecar = store.layout.sidecar(place)
     if JSON in remains.suffixes and sidecar.exists() and not store.layout.file(place).exists():
-        _quarantine(store, remains, (sidecar,), "its sidecar has no file", done)
+        versions = store.contents.shards.of(place.home).versions(place.episode_id)
+        if versions:
+            _check_packed(store, remains, versions, done, is_quick=is_quick)
+        else:
+            _quarantine(store, remains, (sidecar,), "its sidecar has no file", done)
     _remove(store, store.layout.sidecar_part(place), done)
+
+
+def _check_packed(
+    store: Store, remains: Remains, versions: dict[str, Slice], done: Recovery, *, is_quick: bool
+) -> None:
+    """An episode whose bytes lie in a shard alone; where they are damaged, what there is goes to quarantine."""
+    place, sidecar = remains.place, store.layout.sidecar(remains.place)
+    try:
+        digest, problem = read_sidecar(store.layout, place).file_sha256, ""
+    except EpisodeDamaged as error:
+        digest, problem = next(iter(versions)), str(error)
+    if not problem and is_quick and digest in versions:
+        return
+    data = _find_packed(store, remains, digest)
+    if data is not None and not problem:
+        return
+    if data is not None:
+        _quarantine(store, remains, (sidecar,), problem, done)
+        why = "its sidecar was damaged"
+        replace_file(sidecar, encode_sidecar(_describe_recovered(store, data, place.episode_id, why)))
+        done.completed.append(f"{place.episode_id}: {why}")
+        return
+    file, packed = store.layout.file(place), versions.get(digest, next(iter(versions.values())))
+    replace_file(file, store.contents.blobs.range(packed.key, packed.offset, packed.length))
+    _quarantine(store, remains, (file, sidecar), f"its bytes in shard {packed.key} are not as committed", done)
+
+
+def _find_packed(store: Store, remains: Remains, file_sha256: str) -> bytes | None:
+    """The bytes from a shard, if one has them whole."""
+    packed = store.contents.shards.find(remains.place, file_sha256)
+    try:
+        return store.contents.read_packed(packed, file_sha256) if packed is not None else None
+    except EpisodeDamaged:
+        return None
 
 
 def _find_problem(data_file: Path, remains: Remains) -> str | None:
@@ -163,12 +210,7 @@ def _find_problem(data_file: Path, remains: Remains) -> str | None:
 
 
 def _complete(store: Store, remains: Remains, data_file: Path, why: str, done: Recovery) -> None:
-    data = data_file.read_bytes()
-    whole = read_whole(data, where=remains.episode_id)
-    sidecar = describe_whole(
-        whole, file_sha256=hashlib.sha256(data).hexdigest(), file_bytes=len(data), committed_ns=store.now()
-    )
-    sidecar = dataclasses.replace(sidecar, health=(*sidecar.health, f"recovered: {why}"))
+    sidecar = _describe_recovered(store, data_file.read_bytes(), remains.episode_id, why)
     with data_file.open("rb") as file:
         os.fsync(file.fileno())
     file_path = store.layout.file(remains.place)
@@ -176,6 +218,14 @@ def _complete(store: Store, remains: Remains, data_file: Path, why: str, done: R
         data_file.rename(file_path)
     replace_file(store.layout.sidecar(remains.place), encode_sidecar(sidecar))
     done.completed.append(f"{remains.episode_id}: {why}")
+
+
+def _describe_recovered(store: Store, data: bytes, episode_id: str, why: str) -> Sidecar:
+    whole = read_whole(data, where=episode_id)
+    sidecar = describe_whole(
+        whole, file_sha256=hashlib.sha256(data).hexdigest(), file_bytes=len(data), committed_ns=store.now()
+    )
+    return dataclasses.replace(sidecar, health=(*sidecar.health, f"recovered: {why}"))
 
 
 def _quarantine(store: Store, remains: Remains, paths: tuple[Path, ...], reason: str, done: Recovery) -> None:

@@ -45,5 +45,12 @@ def decode_document(data: bytes, kind: str, *, where: str) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in _OWN_KEYS}
 
 
+def version_of(data: bytes, where: str) -> int:
+    """Which version a document says it is of; 0 where it says none."""
+    document = parse_json(data, where=where, error=StoreError)
+    version = document.get("version") if isinstance(document, dict) else None
+    return version if type(version) is int else 0
+
+
 def _seal(document: dict[str, Any]) -> str:
     return hashlib.sha256(canonical_json(document).encode()).hexdigest()

@@ -13,6 +13,7 @@ from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
 from opc_ros.store.layout import Place, StoreLayout
 from opc_ros.store.records import Sidecar
 from opc_ros.store.sealed import read_document
+from opc_ros.store.shards import Shards
 
 _KINDS: dict[str, type] = {
     "id": str,
@@ -47,8 +48,8 @@ def read_sidecar(layout: StoreLayout, place: Place) -> Sidecar:
     return sidecar
 
 
-def read_committed(layout: StoreLayout, place: Place) -> Sidecar:
-    """Also see that the file is there in its full length: cheap, and it keeps broken episodes out of snapshots."""
+def read_committed(layout: StoreLayout, place: Place, shards: Shards) -> Sidecar:
+    """Also see that its bytes are there in their full length: cheap, and it keeps broken episodes out of snapshots."""
     sidecar = read_sidecar(layout, place)
     if not layout.has_files:
         return sidecar
@@ -56,7 +57,12 @@ def read_committed(layout: StoreLayout, place: Place) -> Sidecar:
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise EpisodeDamaged(f"episode {place.episode_id}: its file {path}: {error.strerror or error}") from error
+        packed = shards.of(place.home)
+        found = packed.find(place.episode_id, sidecar.file_sha256)
+        if found is not None and found.length == sidecar.file_bytes:
+            return sidecar
+        told = "; ".join([f"its file {path}: {error.strerror or error}", *packed.problems.values()])
+        raise EpisodeDamaged(f"episode {place.episode_id}: {told}") from error
     if size != sidecar.file_bytes:
         raise EpisodeDamaged(
             f"episode {place.episode_id}: {path} has {size} bytes, committed were {sidecar.file_bytes}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,8 +17,10 @@ from opc_ros.durable import PART, make_folder, replace_file, store_error
 from opc_ros.episode import Episode, EpisodeHeader, Label, check_text
 from opc_ros.errors import EpisodeDamaged, EpisodeError, EpisodeNotFound, StoreError
 from opc_ros.store import labels, snapshots
+from opc_ros.store.blobs import FolderBlobs
 from opc_ros.store.catalogue import Catalogue
 from opc_ros.store.catalogue_index import FolderFacts
+from opc_ros.store.episode_bytes import EpisodeBytes
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
 from opc_ros.store.layout import Place, StoreLayout
 from opc_ros.store.object_blobs import is_bucket
@@ -64,6 +65,7 @@ class Store:
         self._layout = layout
         self._now = now
         self._catalogue = Catalogue(layout)
+        self._contents = EpisodeBytes(layout, FolderBlobs(layout.root), self._catalogue.shards)
 
     def __enter__(self) -> Store:
         return self
@@ -96,6 +98,11 @@ class Store:
     @property
     def catalogue(self) -> Catalogue:
         return self._catalogue
+
+    @property
+    def contents(self) -> EpisodeBytes:
+        """The bytes of episodes, for those who need no more."""
+        return self._contents
 
     def begin(self, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> EpisodeWriter:
         """Start recording an episode; its id must be new to the store. `topics` are the wire's, by message type."""
@@ -166,8 +173,12 @@ class Store:
         return self.read_place(self.locate(episode_id))
 
     def file_of(self, episode_id: str) -> Path:
-        """Where an episode's MCAP file lies, for those who read it themselves."""
-        return self._layout.file(self.locate(episode_id))
+        """An MCAP file of an episode, for those who read it themselves; of a packed one a copy."""
+        place = self.locate(episode_id)
+        path = self._layout.file(place)
+        if path.exists():
+            return path
+        return self._contents.copy_out(place, self.read_committed(place).file_sha256, self._layout.copies)
 
     def label(self, episode_id: str, label: Label, *, note: str = "", signature: str = "") -> int:
         """Give an episode a newer label; returns its revision. An unlabelled Label withdraws the one before.
@@ -252,7 +263,7 @@ class Store:
 
     def read_committed(self, place: Place) -> CommittedEpisode:
         """What the files at a place say, whatever the catalogue does."""
-        committed = read_committed(self._layout, place).to_committed()
+        committed = read_committed(self._layout, place, self._contents.shards).to_committed()
         numbers = labels.revisions(self._layout, place)
         if not numbers:
             return committed
@@ -305,31 +316,16 @@ class Store:
         return read_sidecar(self._layout, place).label
 
     def _read_file(self, place: Place, file_sha256: str) -> WholeEpisode:
-        data, where = self._read_checked(place, file_sha256), f"episode {place.episode_id}"
+        data, where = self._contents.read(place, file_sha256), f"episode {place.episode_id}"
         whole = read_whole(data, where=where, are_crcs_checked=False)
         if (whole.header.robot, whole.header.id) != (place.robot, place.episode_id):
             raise EpisodeDamaged(f"{where}: {self._layout.file(place)} holds episode {whole.header.id}")
         return whole
 
-    def _read_checked(self, place: Place, file_sha256: str) -> bytes:
-        data = self._read_bytes(place)
-        if (found := hashlib.sha256(data).hexdigest()) != file_sha256:
-            told = f"{self._layout.file(place)} has sha256 {found}, committed was {file_sha256}"
-            raise EpisodeDamaged(f"episode {place.episode_id}: {told}")
-        return data
-
-    def _read_bytes(self, place: Place) -> bytes:
-        path = self._layout.file(place)
-        try:
-            return path.read_bytes()
-        except OSError as error:
-            why = "is gone" if isinstance(error, FileNotFoundError) else error.strerror or error
-            raise EpisodeDamaged(f"episode {place.episode_id}: its file {path} {why}") from error
-
 
 def _create(layout: StoreLayout) -> None:
     """The marker comes first, so that two processes creating at once do not take each other for a stranger."""
-    own = {layout.marker.name, layout.catalogue.name, *(folder.name for folder in layout.folders)}
+    own = {layout.marker.name, layout.catalogue.name, layout.shards.name, *(folder.name for folder in layout.folders)}
     if layout.root.is_dir():
         foreign = [entry.name for entry in layout.root.iterdir() if entry.name not in own]
         foreign = [name for name in foreign if not (name.startswith(".") and name.endswith(PART))]

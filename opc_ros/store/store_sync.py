@@ -17,7 +17,8 @@ from opc_ros.errors import BlobNotFound, EpisodeDamaged, StoreError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store.blobs import BlobFacts, Blobs
 from opc_ros.store.layout import JSON, MCAP
-from opc_ros.store.sealed import decode_document, encode_document
+from opc_ros.store.sealed import decode_document, encode_document, version_of
+from opc_ros.store.shard_copies import PackedFolder
 
 MARKER = "store.json"
 AT_ONCE = 8  # copies under way
@@ -58,7 +59,7 @@ class _Sync:
         decode_document(marker, "store", where=f"{self._source.name}/{MARKER}")
         if self._target.head(MARKER) is None:
             self._target.put_if_absent(MARKER, encode_document("store", {}))
-        self._copy_named("shards/")
+        self._copy_version(marker)
         self._copy_episodes()
         self._copy_named("labels/")
         self._copy_named("quarantine/")
@@ -75,20 +76,33 @@ class _Sync:
             self._copy_folder(folder, blobs, there)
 
     def _copy_folder(self, folder: str, blobs: dict[str, BlobFacts], there: dict[str, BlobFacts]) -> None:
+        """Shards before the sidecars of what lies in them, as files before theirs."""
+        ours, theirs = PackedFolder(self._source, folder), PackedFolder(self._target, folder)
         commits = sorted(key for key in blobs if key.endswith(JSON))
-        self._done.kept += sum(key in there for key in commits)
-        missing = [key for key in commits if key not in there]
+        missing = [
+            key for key in commits if key not in there or not (key_of_file(key) in there or theirs.has_id(name_of(key)))
+        ]
+        self._done.kept += len(commits) - len(missing)
         for key in commits:
             if key in there:
                 self._compare(blobs, there, key)
+        shards, size = ours.copy_to(theirs, {name_of(key) for key in missing})
+        self._done.others += shards
+        self._done.bytes_copied += size
         before = self._done.episodes
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            copies = pool.map(self._try_episode, missing)
+            copies = pool.map(lambda key: self._try_episode(key, ours, theirs), missing)
             for number, copied in enumerate(copies):
                 self._note(copied)
                 self._report(number + 1, len(missing), folder)
         if self._done.episodes > before:
             self._target.announce(folder)
+
+    def _copy_version(self, marker: bytes) -> None:
+        """A store that gets shards must not be opened by those who know none."""
+        where = MARKER
+        if version_of(marker, where) > version_of(self._target.get(MARKER), where):
+            self._target.put(MARKER, marker)
 
     def _compare(self, blobs: dict[str, BlobFacts], there: dict[str, BlobFacts], key: str) -> None:
         """Lengths tell most; digests are compared where lengths differ."""
@@ -100,10 +114,10 @@ class _Sync:
         if ours != its:
             self._done.conflicts.append(f"{key}: another episode has this id in {self._target.name}")
 
-    def _try_episode(self, key: str) -> int | str:
+    def _try_episode(self, key: str, ours: PackedFolder, theirs: PackedFolder) -> int | str:
         """Bytes copied, or a complaint."""
         try:
-            return copy_episode(self._source, self._target, key)
+            return copy_episode(self._source, self._target, key, ours, theirs)
         except (EpisodeDamaged, BlobNotFound) as error:
             return str(error)
 
@@ -154,27 +168,47 @@ class _Sync:
             self._done.bytes_copied += copied
 
 
-def copy_episode(source: Blobs, target: Blobs, key: str) -> int:
+def copy_episode(
+    source: Blobs, target: Blobs, key: str, ours: PackedFolder | None = None, theirs: PackedFolder | None = None
+) -> int:
     """Copy an episode's file and then the sidecar of this key, which commits it; gives the bytes.
 
-    Either may be there from a run that was broken off. EpisodeDamaged where the source's is not what was committed, or
-    the target has another of this id.
+    Either may be there from a run that was broken off, and the bytes may lie in a shard on either side. EpisodeDamaged
+    where the source's is not what was committed, or the target has another of this id.
     """
     sidecar = source.get(key)
     digest = committed_digest(sidecar, key)
+    copied = len(sidecar)
+    if theirs is None or not theirs.has(name_of(key), digest):
+        copied += _copy_file(source, target, key, digest, ours)
+    if not target.put_if_absent(key, sidecar) and committed_digest(target.get(key), key) != digest:
+        raise EpisodeDamaged(f"{key}: another episode has this id in {target.name}")
+    return copied
+
+
+def _copy_file(source: Blobs, target: Blobs, key: str, digest: str, ours: PackedFolder | None) -> int:
     file = key_of_file(key)
-    data = source.get(file)
+    data = ours.read(name_of(key), digest) if ours is not None else None
+    if data is None:
+        try:
+            data = source.get(file)
+        except BlobNotFound as error:
+            if ours is None or not ours.has(name_of(key), digest):
+                raise
+            raise EpisodeDamaged(f"{key}: its bytes in a shard of {source.name} are not as committed") from error
     if hashlib.sha256(data).hexdigest() != digest:
         raise EpisodeDamaged(f"{file}: in {source.name} it is not what was committed")
     if not target.put_if_absent(file, data) and hashlib.sha256(target.get(file)).hexdigest() != digest:
         raise EpisodeDamaged(f"{file}: {target.name} has another file of this name")
-    if not target.put_if_absent(key, sidecar) and committed_digest(target.get(key), key) != digest:
-        raise EpisodeDamaged(f"{key}: another episode has this id in {target.name}")
-    return len(sidecar) + len(data)
+    return len(data)
 
 
 def key_of_file(sidecar_key: str) -> str:
     return sidecar_key.removesuffix(JSON) + MCAP
+
+
+def name_of(sidecar_key: str) -> str:
+    return sidecar_key.rpartition("/")[2].removesuffix(JSON)
 
 
 def find_damage(key: str, data: bytes) -> str:

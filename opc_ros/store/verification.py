@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from opc_ros.progress import Report, ignore_progress
 from opc_ros.store import labels, snapshots
 from opc_ros.store.layout import JSON, MCAP, Place
 from opc_ros.store.records import CommittedEpisode
+from opc_ros.store.shard_checks import check_shards
 from opc_ros.store.store import Store
 from opc_ros.store.survey import Remains, held, survey
 
@@ -36,7 +38,7 @@ def verify(store: Store, *, is_decoding: bool = False, report: Report = ignore_p
     read: dict[Place, CommittedEpisode] = {}
     for number, remains in enumerate(found.remains):
         report(number, len(found.remains), remains.episode_id)
-        is_committed = remains.is_committed or (not store.layout.has_files and JSON in remains.suffixes)
+        is_committed = remains.is_committed or _is_elsewhere(store, remains)
         if not is_committed and _is_running(store, remains):
             running += 1
             continue
@@ -48,14 +50,38 @@ def verify(store: Store, *, is_decoding: bool = False, report: Report = ignore_p
             bytes_read += committed.file_bytes
             for step in store.read_place(remains.place).steps:
                 frames += is_decoding and step.frame.decode() is not None
+            problems += _check_second_copy(store, remains, committed.file_sha256)
             read[remains.place] = committed
         except OpcError as error:
             problems.append(str(error))
     report(len(found.remains), len(found.remains))
     ids = Counter(remains.episode_id for remains in found.remains)
     problems += [f"episode {name}: {times} places have one of this id" for name, times in ids.items() if times > 1]
+    problems += check_shards(store.contents.blobs)
     problems += _check_catalogue(store, read) + _check_labels(store, set(ids)) + _check_snapshots(store, set(ids))
     return Verification(episodes, bytes_read, frames, running, tuple(problems))
+
+
+def _is_elsewhere(store: Store, remains: Remains) -> bool:
+    """Whether the bytes need not lie beside the sidecar: they are in a bucket or a shard."""
+    if JSON not in remains.suffixes:
+        return False
+    return not store.layout.has_files or (
+        remains.suffixes == {JSON} and store.contents.shards.of(remains.place.home).has_id(remains.episode_id)
+    )
+
+
+def _check_second_copy(store: Store, remains: Remains, file_sha256: str) -> list[str]:
+    """An episode that is packed and still has its file was read from its shard."""
+    if not (remains.is_committed and store.layout.has_files):
+        return []
+    if store.contents.shards.find(remains.place, file_sha256, is_fresh=False) is None:
+        return []
+    path = store.layout.file(remains.place)
+    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else file_sha256
+    if found == file_sha256:
+        return []
+    return [f"episode {remains.episode_id}: {path} has sha256 {found}, committed was {file_sha256}; a shard has it too"]
 
 
 def _check_catalogue(store: Store, read: dict[Place, CommittedEpisode]) -> list[str]:

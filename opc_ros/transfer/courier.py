@@ -103,17 +103,16 @@ class Courier:
     def _carry_episode(self, episode: CommittedEpisode) -> None:
         place = self._store.locate(episode.id)
         sidecar = self._store.layout.sidecar(place).read_bytes()
-        path = f"/episodes/{episode.id}"
-        with self._store.layout.file(place).open("rb") as file:
-            for _ in range(_MOST_ROUNDS):
-                told = ask_json(self._channel, "POST", path, sidecar)
-                if told.get("is_kept") is True:
-                    return
-                have = told.get("have")
-                while type(have) is int and 0 <= have < episode.file_bytes:
-                    file.seek(have)
-                    piece = file.read(CHUNK_BYTES)
-                    have = ask_json(self._channel, "PUT", f"{path}?from={have}", piece).get("have")
+        path, data = f"/episodes/{episode.id}", b""
+        for _ in range(_MOST_ROUNDS):
+            told = ask_json(self._channel, "POST", path, sidecar)
+            if told.get("is_kept") is True:
+                return
+            data = data or self._store.contents.read(place, episode.file_sha256)
+            have = told.get("have")
+            while type(have) is int and 0 <= have < episode.file_bytes:
+                piece = data[have : have + CHUNK_BYTES]
+                have = ask_json(self._channel, "PUT", f"{path}?from={have}", piece).get("have")
         raise TransferError(f"episode {episode.id}: the lab does not keep it, however often it is sent")
 
     def _carry_label(self, file: labels.LabelFile) -> None:

@@ -30,6 +30,7 @@ from opc_ros.ranking import Ranking
 from opc_ros.recording.settings import RecorderSettings
 from opc_ros.store import open_store
 from opc_ros.store.bag_mapping import BagMapping
+from opc_ros.store.packing import pack
 from sim_bridge.training.recipe import load_recipes
 from tests.ranking.test_rank import rank
 from tests.store.grasps import FAILURE, make_episode
@@ -82,7 +83,7 @@ class Kind:
     name: str
     good: bytes
     read: Callable[[bytes], object]
-    is_cache: bool = False  # whatever becomes of it, the answer stays the same
+    is_cache: bool = False  # whatever becomes of it, an answer stays the same
 
 
 @dataclass(slots=True)
@@ -185,6 +186,7 @@ def make_kinds(folder: Path) -> Iterable[Kind]:
     yield Kind("audit line", LINE, lambda data: parse_line(data, Path("audit.jsonl")))
     yield Kind("audit head", HEAD, _writing(folder / "log.head", lambda: read_head(folder / "log")))
     yield from _store_kinds(folder)
+    yield from _packed_kinds(folder)
 
 
 def _reader(path: Path, kind: type) -> Callable[[bytes], object]:
@@ -241,6 +243,25 @@ def _store_kinds(folder: Path) -> Iterable[Kind]:
         is_cache = name in ("catalogue", "segment")
         yield Kind(name, originals[name], _writing(path, use), is_cache=is_cache)
         path.write_bytes(originals[name])
+
+
+def _packed_kinds(folder: Path) -> Iterable[Kind]:
+    """A store whose episodes lie in a shard alone: whatever becomes of it, no episode is read as another."""
+    store = open_store(folder / "packed", create=True)
+    store.append(make_episode("e1", image_size=16))
+    store.append(make_episode("e2", image_size=16, label=FAILURE))
+    snapshot = store.take_snapshot()
+    pack(store, is_dropping=True)
+
+    def use() -> Any:
+        again = open_store(store.path)
+        return [*again.read_snapshot(again.snapshot(snapshot.id)), again.find("e1"), again.snapshot_id_now()]
+
+    for name, ending in (("shard", ".mcap"), ("shard index", ".json")):
+        path = next(store.layout.shards.rglob(f"*{ending}"))
+        good = path.read_bytes()
+        yield Kind(name, good, _writing(path, use), is_cache=True)
+        path.write_bytes(good)
 
 
 def _replace_value(data: bytes, rng: random.Random) -> bytes:

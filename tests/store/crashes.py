@@ -27,7 +27,7 @@ LONGEST_S = 0.08  # several episodes
 
 ROUND = 20  # kills
 
-_FORK = multiprocessing.get_context("fork")
+FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class CrashingWriter:
         self.robot = robot
         self.generation = generation
         self.reading, writing = os.pipe()
-        self._process: BaseProcess = _FORK.Process(
+        self._process: BaseProcess = FORK.Process(
             target=_write_forever, args=(root, robot, generation, pattern, writing), daemon=True
         )
         self._process.start()

@@ -14,10 +14,11 @@ import pytest
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import Store, open_store, recover, verify
-from opc_ros.store.blobs import BlobFacts, Blobs
+from opc_ros.store.blobs import BlobFacts, Blobs, FolderBlobs
 from opc_ros.store.bucket_store import BucketStore, local_folder, open_store_in
 from opc_ros.store.locations import absolute_location
 from opc_ros.store.object_blobs import ObjectBlobs, open_bucket
+from opc_ros.store.packing import pack
 from opc_ros.store.store_sync import sync_blobs
 from tests.store.bucket_crashes import crash_recorders
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
@@ -105,14 +106,34 @@ def test_what_one_machine_records_others_find_label_and_pin(lab: BucketStore, ne
 def test_a_bucket_and_a_folder_tell_the_same_and_have_the_same_snapshot_id(
     lab: BucketStore, network: Network, store: Store, tmp_path: Path
 ) -> None:
-    from opc_ros.store.blobs import FolderBlobs
-
     fill(store)
     assert sync_blobs(FolderBlobs(store.path), network).is_complete
     assert facts_of(lab) == facts_of(store)
     assert lab.snapshot_id_now() == store.snapshot_id_now()
     assert sync_blobs(network, FolderBlobs(tmp_path / "back")).is_complete
     assert facts_of(open_store(tmp_path / "back")) == facts_of(store)
+
+
+def test_shards_go_to_a_bucket_and_back_and_are_read_there_piece_by_piece(
+    lab: BucketStore, network: Network, store: Store, tmp_path: Path
+) -> None:
+    fill(store)
+    pack(store, is_dropping=True)
+    done = sync_blobs(FolderBlobs(store.path), network)
+    assert (done.episodes, done.is_complete) == (4, True)
+    assert [fact.key for fact in network.list("episodes/") if fact.key.endswith(".mcap")] == []
+    assert facts_of(lab) == facts_of(store)
+    network.gets = 0
+    snapshot = lab.snapshot("week-46")
+    assert list(lab.read_snapshot(snapshot)) == list(store.read_snapshot(store.snapshot("week-46")))
+    assert lab.file_of("e0").read_bytes() == store.file_of("e0").read_bytes()
+    assert verify(lab).problems == ()
+    append_and_send(lab, "new", robot="left")
+    assert sorted(machine(network, tmp_path / "other").episode_ids()) == ["e0", "e1", "e2", "e3", "new"]
+    with pytest.raises(StoreError, match="cannot be packed there"):
+        pack(lab)
+    assert sync_blobs(network, FolderBlobs(tmp_path / "back")).is_complete
+    assert facts_of(open_store(tmp_path / "back")) == facts_of(lab)
 
 
 def test_a_poll_with_nothing_new_is_one_request(lab: BucketStore, network: Network) -> None:

@@ -1,0 +1,94 @@
+"""An episode's bytes exactly as they were committed, whether they lie in a shard or in a file of their own."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from opc_ros.durable import make_folder, store_error, swap_file
+from opc_ros.errors import BlobNotFound, EpisodeDamaged, StoreError
+from opc_ros.store.blobs import Blobs
+from opc_ros.store.layout import MCAP, Place, StoreLayout
+from opc_ros.store.shards import Shards, Slice
+
+
+class EpisodeBytes:
+    """The one way to an episode's bytes, in a folder or a bucket; several threads may use it."""
+
+    def __init__(self, layout: StoreLayout, blobs: Blobs, shards: Shards) -> None:
+        self._layout = layout
+        self.blobs = blobs
+        self.shards = shards
+
+    def read(self, place: Place, file_sha256: str) -> bytes:
+        """From a shard if one is known to have them, which lie there in the order they are read; else from the file.
+
+        Whatever has not the committed digest is no answer; EpisodeDamaged says what was found where.
+        """
+        told: list[str] = []
+        packed = self.shards.find(place, file_sha256, is_fresh=False)
+        data = self._read_slice(packed, file_sha256, told) if packed is not None else None
+        if data is None:
+            data = self._read_file(place, file_sha256, told)
+        if data is None:  # it may have been packed since this process last looked
+            newer = self.shards.find(place, file_sha256)
+            data = self._read_slice(newer, file_sha256, told) if newer not in (None, packed) else None
+        if data is None:
+            told += self.shards.of(place.home).problems.values()
+            raise EpisodeDamaged(f"episode {place.episode_id}: {'; '.join(told)}")
+        return data
+
+    def read_packed(self, packed: Slice, file_sha256: str) -> bytes:
+        """From a shard alone; EpisodeDamaged where it has something else."""
+        told: list[str] = []
+        data = self._read_slice(packed, file_sha256, told)
+        if data is None:
+            raise EpisodeDamaged(told[0])
+        return data
+
+    def copy_out(self, place: Place, file_sha256: str, folder: Path) -> Path:
+        """As a file of its own, for those who read files; it can be made again."""
+        data, path = self.read(place, file_sha256), folder / f"{place.episode_id}{MCAP}"
+        try:
+            make_folder(folder)
+            swap_file(path, data)
+        except OSError as error:
+            raise store_error(f"episode {place.episode_id}: cannot copy it to {path}", error) from error
+        return path
+
+    def _read_slice(self, packed: Slice | None, file_sha256: str, told: list[str]) -> bytes | None:
+        if packed is None:
+            return None
+        where = f"shard {self.blobs.name}/{packed.key}"
+        try:
+            data = self.blobs.range(packed.key, packed.offset, packed.length)
+        except BlobNotFound:
+            told.append(f"{where} is gone")
+            return None
+        except StoreError as error:
+            if not self._layout.has_files:
+                raise  # the network, not the bytes
+            told.append(f"{where} cannot be read: {error}")
+            return None
+        if (found := hashlib.sha256(data).hexdigest()) != file_sha256:
+            told.append(f"{where} has sha256 {found} at {packed.offset}, committed was {file_sha256}")
+            return None
+        return data
+
+    def _read_file(self, place: Place, file_sha256: str, told: list[str]) -> bytes | None:
+        key = self._layout.key_of(self._layout.file(place))
+        where = f"{self.blobs.name}/{key}"
+        try:
+            data = self.blobs.get(key)
+        except BlobNotFound:
+            told.append(f"its file {where} is gone")
+            return None
+        except StoreError as error:
+            if not self._layout.has_files:
+                raise
+            told.append(f"its file {error}")
+            return None
+        if (found := hashlib.sha256(data).hexdigest()) != file_sha256:
+            told.append(f"{where} has sha256 {found}, committed was {file_sha256}")
+            return None
+        return data

@@ -1,0 +1,113 @@
+"""Whether shards are what their names and indexes promise, in a folder or a bucket; and making an index again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from opc_ros.durable import replace_file, sync_folder
+from opc_ros.episode import check_name
+from opc_ros.errors import EpisodeError, StoreError
+from opc_ros.store.blobs import Blobs
+from opc_ros.store.layout import FLAT, JSON, MCAP, Home, StoreLayout, names_in
+from opc_ros.store.shard_format import PackedEpisode, ShardIndex, decode_index, encode_index, scan_shard
+
+PREFIX = "shards/"
+
+
+def check_shards(blobs: Blobs) -> Iterator[str]:
+    """One line for each thing amiss; every byte is read."""
+    keys = [fact.key for fact in blobs.list(PREFIX) if not fact.key.endswith(".damaged")]
+    names = set(keys)
+    for key in keys:
+        if key.endswith(MCAP):
+            if key.removesuffix(MCAP) + JSON not in names:
+                yield f"shard {key}: has no index: `opc store recover` makes one"
+        elif not key.endswith(JSON):
+            yield f"{key}: does not belong here"
+        elif key.removesuffix(JSON) + MCAP not in names:
+            yield f"shard {key.removesuffix(JSON)}{MCAP}: is gone, only its index is left"
+        else:
+            yield from _check_shard(blobs, key)
+
+
+def read_index(blobs: Blobs, key: str) -> ShardIndex:
+    """The index under a key; StoreError where it is not of that shard and folder."""
+    index = decode_index(blobs.get(key), where=key)
+    folder = f"{PREFIX}{index.home.robot}/{index.home.day or FLAT}"
+    if key != f"{folder}/{index.sha256}{JSON}":
+        raise StoreError(f"{key}: is the index of {folder}/{index.sha256}, expected of its own name")
+    return index
+
+
+def find_wrong(data: bytes, index: ShardIndex) -> list[str]:
+    """Ids of the episodes whose bytes are not as committed."""
+    view = memoryview(data)
+    return [
+        one.id
+        for one in index.episodes
+        if hashlib.sha256(view[one.offset : one.offset + one.length]).hexdigest() != one.file_sha256
+    ]
+
+
+def rebuild_indexes(layout: StoreLayout) -> Iterator[str]:
+    """Make an index for each shard that has none that can be read; the shard itself says what it holds.
+
+    One line for each. A shard that holds nothing readable is set aside.
+    """
+    for robot in names_in(layout.shards):
+        for folder_name in names_in(layout.shards / robot):
+            home = Home(robot, "" if folder_name == FLAT else folder_name)
+            folder = layout.shard_folder(home)
+            names = names_in(folder)
+            for name in names:
+                path, index_path = folder / name, (folder / name).with_suffix(JSON)
+                if not name.endswith(MCAP) or _is_readable(layout, home, index_path.name):
+                    continue
+                data = path.read_bytes()
+                index = _scan(data, home, path.stem)
+                key = layout.key_of(path)
+                if index.episodes:
+                    replace_file(index_path, encode_index(index))
+                    yield f"shard {key}: its index was made again, of {len(index.episodes)} episodes"
+                else:
+                    path.rename(path.with_suffix(".damaged"))
+                    sync_folder(folder)
+                    yield f"shard {key}: holds nothing that can be read, and was set aside"
+
+
+def _check_shard(blobs: Blobs, key: str) -> Iterator[str]:
+    shard = key.removesuffix(JSON) + MCAP
+    try:
+        index = read_index(blobs, key)
+        data = blobs.get(shard)
+    except StoreError as error:
+        yield f"shard {shard}: {error}"
+        return
+    if hashlib.sha256(data).hexdigest() != index.sha256:
+        wrong = find_wrong(data, index)
+        which = f"its episodes {', '.join(wrong[:10])} are damaged" if wrong else "its episodes are whole"
+        more = f" and {len(wrong) - 10} more" if len(wrong) > 10 else ""
+        yield f"shard {shard}: was changed or damaged; {which}{more}"
+
+
+def _is_readable(layout: StoreLayout, home: Home, name: str) -> bool:
+    path = layout.shard_folder(home) / name
+    try:
+        index = decode_index(path.read_bytes(), where=str(path))
+    except (OSError, StoreError):
+        return False
+    return (index.home, f"{index.sha256}{JSON}") == (home, name)
+
+
+def _scan(data: bytes, home: Home, name: str) -> ShardIndex:
+    view = memoryview(data)
+    episodes = []
+    for episode_id, offset, length in scan_shard(view):
+        try:
+            check_name("episode", episode_id)
+        except EpisodeError:
+            continue
+        digest = hashlib.sha256(view[offset : offset + length]).hexdigest()
+        episodes.append(PackedEpisode(episode_id, digest, offset, length))
+    return ShardIndex(home, name, len(data), tuple(episodes))
