@@ -15,6 +15,7 @@ from typing import Literal
 from opc_ros.bringup.domain import read_domain
 from opc_ros.bringup.key_checks import missing_keys
 from opc_ros.bringup.lab import commanded_topics, load_arm, load_lab
+from opc_ros.bringup.lab_names import read_namespace
 from opc_ros.errors import OpcError, SetupError
 from opc_ros.store.object_blobs import is_bucket
 
@@ -81,7 +82,8 @@ def _check_ros() -> SystemCheck:
         detail = " ".join(str(error).split())[:120]
         return SystemCheck("ros", "missing", detail, "make setup, or source /opt/ros/jazzy/setup.bash")
     origin = os.environ.get("ROS_DISTRO") or "jazzy, from wheels"
-    return SystemCheck("ros", "ok", f"{origin}, {rmw}, domain {os.environ.get('ROS_DOMAIN_ID') or 0}")
+    lab = f", lab {read_namespace()}" if read_namespace() else ""
+    return SystemCheck("ros", "ok", f"{origin}, {rmw}, domain {os.environ.get('ROS_DOMAIN_ID') or 0}{lab}")
 
 
 def _check_interfaces() -> SystemCheck:

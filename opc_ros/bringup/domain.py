@@ -6,6 +6,7 @@ import fcntl
 import itertools
 import os
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,14 +26,16 @@ def read_domain(environment: Mapping[str, str]) -> int:
     return int(text)
 
 
-def share_out_domains(lab: int, given: Mapping[str, int | None]) -> dict[str, int]:
+def share_out_domains(lab: int, given: Mapping[str, int | None], namespace: str = "") -> dict[str, int]:
     """A domain for each arm of a lab: the one given for it, or else the next one nobody has.
 
-    They are counted down from the last quiet one, eight further down for each lab, so that labs of one machine differ.
+    They are counted down from the last quiet one, eight further down for each lab, so that labs of one machine differ;
+    labs that share a domain begin where their namespaces say.
     """
     taken = {lab, *(domain for domain in given.values() if domain is not None)}
     found: dict[str, int] = {}
-    candidates = ((LARGEST_QUIET_DOMAIN - (ARMS_OF_A_LAB * lab + n) % LARGEST_QUIET_DOMAIN) for n in itertools.count())
+    first = ARMS_OF_A_LAB * lab + zlib.crc32(namespace.encode())  # 0 for none
+    candidates = (LARGEST_QUIET_DOMAIN - (first + n) % LARGEST_QUIET_DOMAIN for n in itertools.count())
     for robot, domain in given.items():
         found[robot] = domain if domain is not None else next(each for each in candidates if each not in taken)
         taken.add(found[robot])
@@ -50,15 +53,40 @@ def claim_domains(domains: Iterable[int], system: str) -> Iterator[None]:
 
 @contextmanager
 def claim_domain(domain: int, system: str) -> Iterator[None]:
-    """Hold the domain for one system: two with the same node names in one domain would answer for each other."""
-    path = Path(tempfile.gettempdir()) / f"opc_ros-{os.getuid()}-domain-{domain}.lock"
+    """Hold the domain for one system alone."""
+    with _hold(f"domain-{domain}", fcntl.LOCK_EX, f"ROS domain {domain} is in use by", system, "set ROS_DOMAIN_ID"):
+        yield
+
+
+@contextmanager
+def claim_lab(domain: int, namespace: str, arms: Iterable[int], system: str) -> Iterator[None]:
+    """Hold one namespace of the domain, and each arm's domain as a whole.
+
+    Two labs with the same node names in one domain would answer for each other; no two arms share theirs.
+    """
+    used = f"ROS domain {domain} is in use by"
+    name = namespace.replace("/", "-")
+    remedy = "set ROS_DOMAIN_ID, or give each lab a namespace:=NAME of its own"
+    with ExitStack() as held:
+        held.enter_context(_hold(f"domain-{domain}-lab-{name}", fcntl.LOCK_EX, used, system, remedy))
+        held.enter_context(_hold(f"domain-{domain}", fcntl.LOCK_SH, used, system, "set ROS_DOMAIN_ID"))
+        for arm in sorted(set(arms)):
+            used = f"ROS domain {arm}, meant for an arm, is in use by"
+            remedy = "set ROS_DOMAIN_ID, or arm_domain in the lab file"
+            held.enter_context(_hold(f"domain-{arm}", fcntl.LOCK_EX, used, system, remedy))
+        yield
+
+
+@contextmanager
+def _hold(what: str, how: int, used: str, system: str, remedy: str) -> Iterator[None]:
+    path = Path(tempfile.gettempdir()) / f"opc_ros-{os.getuid()}-{what}.lock"
     with path.open("a+") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, how | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
             holder = lock.read().strip() or "another system"
-            raise SetupError(f"ROS domain {domain} is in use by {holder}: stop it, or set ROS_DOMAIN_ID") from None
+            raise SetupError(f"{used} {holder}: stop it, or {remedy}") from None
         lock.truncate(0)
         lock.write(f"{system} (process {os.getpid()})")
         lock.flush()

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opc_ros.arms.settings import ArmSettings
+from opc_ros.bringup.lab_names import in_lab
 
+_DOMAIN_WIDE = ("/rosout", "/parameter_events", "/clock")  # of ROS itself: one for all labs of a domain
 # Every node has these; "~" is the node's own name.
 _PARAMETERS = (
     *("~/describe_parameters", "~/get_parameter_types", "~/get_parameters", "~/list_parameters"),
@@ -56,10 +58,38 @@ class NodeGraph:
         return tuple(dict.fromkeys(full))
 
 
-def lab_graph(arms: Mapping[str, ArmSettings]) -> tuple[NodeGraph, ...]:
-    """Every node of a lab with these robots, each as it is when all of its options are used."""
-    central = _central(tuple(arms))
-    return (*central, *(node for robot, arm in arms.items() for node in _robot(robot, arm.with_full_names())))
+def lab_graph(arms: Mapping[str, ArmSettings], namespace: str = "") -> tuple[NodeGraph, ...]:
+    """Every node of a lab with these robots, below its namespace, each as it is when all of its options are used."""
+    nodes = [_move(node.with_common(), namespace, ()) for node in _central(tuple(arms))]
+    for robot, arm in arms.items():
+        named = arm.with_full_names()
+        nodes += [_move(node.with_common(), namespace, _drivers_names(named)) for node in _robot(robot, named)]
+    return tuple(nodes)
+
+
+def _drivers_names(arm: ArmSettings) -> tuple[str, ...]:
+    """What the arm file names in full is not the lab's to move."""
+    gripper = arm.gripper
+    named = (arm.joint_states, arm.controller, arm.lay_out, arm.guard, gripper.command, gripper.state, arm.camera.topic)
+    return tuple(name for name in named if name.startswith("/"))
+
+
+def _move(node: NodeGraph, namespace: str, kept: tuple[str, ...]) -> NodeGraph:
+    def moved(names: tuple[str, ...]) -> tuple[str, ...]:
+        stays = (*_DOMAIN_WIDE, *kept)
+        is_labs = (name.startswith("/") and not name.startswith(stays) for name in names)
+        return tuple(in_lab(name, namespace) if ours else name for name, ours in zip(names, is_labs, strict=True))
+
+    return replace(
+        node,
+        namespace=in_lab(node.namespace, namespace).rstrip("/"),
+        publishes=moved(node.publishes),
+        hears=moved(node.hears),
+        offers=moved(node.offers),
+        calls=moved(node.calls),
+        executes=moved(node.executes),
+        asks=moved(node.asks),
+    )
 
 
 def _central(robots: Sequence[str]) -> tuple[NodeGraph, ...]:

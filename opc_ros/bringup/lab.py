@@ -12,6 +12,7 @@ from typing import Any, Literal
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.domain import LARGEST_DOMAIN, share_out_domains
+from opc_ros.bringup.lab_names import in_lab, read_namespace
 from opc_ros.config import load_config, parse_config
 from opc_ros.deployment.rules import RungName, SchedulerRules
 from opc_ros.documents import parse_yaml, read_bytes
@@ -81,9 +82,10 @@ class Lab:
     def machine_of(self, robot: str) -> str:
         return self.robots[robot].machine or self.central
 
-    def arm_domains(self, domain: int) -> dict[str, int]:
-        """The ROS domain of each arm, in a lab that talks in this one."""
-        domains = share_out_domains(domain, {name: robot.arm_domain for name, robot in self.robots.items()})
+    def arm_domains(self, domain: int, namespace: str | None = None) -> dict[str, int]:
+        """The ROS domain of each arm, in a lab that talks in this one; without a namespace, below the environment's."""
+        given = {name: robot.arm_domain for name, robot in self.robots.items()}
+        domains = share_out_domains(domain, given, read_namespace() if namespace is None else namespace)
         for robot, own in domains.items():
             if own == domain:
                 raise SetupError(
@@ -100,22 +102,30 @@ def load_lab(path: Path | str) -> Lab:
     return load_config(find_config(path), Lab)
 
 
-def load_arm(path: Path | str, robot: str) -> ArmSettings:
-    """How a robot's arm is reached: from its own file, or from the lab file that names the robot."""
+def load_arm(path: Path | str, robot: str, namespace: str | None = None) -> ArmSettings:
+    """How a robot's arm is reached: from its own file, or from the lab file that names the robot.
+
+    Driver and camera are below the lab's namespace, unless theirs begins with a slash; without one given, below the
+    environment's.
+    """
     found = find_config(path)
-    if not _is_lab_file(found):
-        return dataclasses.replace(load_config(found, ArmSettings), robot=robot)
-    lab = load_config(found, Lab)
-    if robot not in lab.robots:
-        raise ConfigError(f"{found}: no robot {robot!r}, it has {', '.join(lab.robots)}")
-    return _merge(found, robot, lab.robots[robot])
+    if _is_lab_file(found):
+        lab = load_config(found, Lab)
+        if robot not in lab.robots:
+            raise ConfigError(f"{found}: no robot {robot!r}, it has {', '.join(lab.robots)}")
+        settings = _merge(found, robot, lab.robots[robot])
+    else:
+        settings = dataclasses.replace(load_config(found, ArmSettings), robot=robot)
+    if not settings.namespace or settings.namespace.startswith("/"):
+        return settings
+    return dataclasses.replace(settings, namespace=in_lab(settings.namespace, namespace))
 
 
-def refuse_shared_arms(arms: Mapping[str, ArmSettings]) -> None:
+def refuse_shared_arms(arms: Mapping[str, ArmSettings], namespace: str | None = None) -> None:
     """Two robots that command one controller or gripper would fight over it."""
     taken: dict[str, str] = {}
     for robot, settings in arms.items():
-        for topic in commanded_topics(robot, settings):
+        for topic in commanded_topics(robot, settings, namespace):
             if topic in taken:
                 raise SetupError(
                     f"robots {taken[topic]} and {robot} both command {topic}: "
@@ -124,11 +134,12 @@ def refuse_shared_arms(arms: Mapping[str, ArmSettings]) -> None:
             taken[topic] = robot
 
 
-def commanded_topics(robot: str, settings: ArmSettings) -> tuple[str, str]:
+def commanded_topics(robot: str, settings: ArmSettings, namespace: str | None = None) -> tuple[str, str]:
     """Controller and gripper command of an arm, named in full."""
     named = settings.with_full_names()
     return tuple(  # type: ignore[return-value]
-        name if name.startswith("/") else f"/{robot}/{name}" for name in (named.controller, named.gripper.command)
+        name if name.startswith("/") else in_lab(f"/{robot}/{name}", namespace)
+        for name in (named.controller, named.gripper.command)
     )
 
 

@@ -83,7 +83,7 @@ def build_gateway(
     state = state_folder(arguments, robot)
     parameters: dict[str, Parameter] = {
         "arm_config": find_arm_file(arguments),
-        "arm_domain": lab.arm_domains(read_domain(os.environ))[robot],
+        "arm_domain": lab.arm_domains(read_domain(os.environ), arguments["namespace"])[robot],
         "arm_discovery": lab.robots[robot].arm_discovery,
         "rungs": ",".join(lab.robots[robot].rungs),
         "keys": str(state / "keys"),
@@ -93,9 +93,9 @@ def build_gateway(
     return NodeSpec("arm_gateway", robot, parameters)
 
 
-def arm_environment(lab: Lab, robot: str) -> dict[str, str]:
+def arm_environment(arguments: Mapping[str, str], lab: Lab, robot: str) -> dict[str, str]:
     """What keeps a driver or guard in the arm's own domain; other machines of the lab have no business there."""
-    domain = lab.arm_domains(read_domain(os.environ))[robot]
+    domain = lab.arm_domains(read_domain(os.environ), arguments["namespace"])[robot]
     discovery = lab.robots[robot].arm_discovery.upper()
     return {"ROS_DOMAIN_ID": str(domain), RANGE: discovery, **({PEERS: ""} if lab.machines else {})}
 
@@ -117,7 +117,7 @@ def _own_store(arguments: Mapping[str, str], lab: Lab, here: Here, robot: str) -
 
 def build_recorder(arguments: Mapping[str, str], robot: str, store: str, keys: str = "") -> NodeSpec:
     """It looks through the same camera as whoever drives the arm, and goes by the same gripper widths."""
-    arm: ArmSettings = load_arm(find_arm_file(arguments), robot).with_full_names()
+    arm: ArmSettings = load_arm(find_arm_file(arguments), robot, arguments["namespace"]).with_full_names()
     parameters: dict[str, Parameter] = {
         "store": store,
         "keys": keys,

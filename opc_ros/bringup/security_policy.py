@@ -15,8 +15,7 @@ def write_policy(nodes: Iterable[NodeGraph]) -> str:
     policy = ElementTree.Element("policy", version=VERSION)
     enclaves = ElementTree.SubElement(policy, "enclaves")
     profiles: dict[str, ElementTree.Element] = {}
-    for bare in nodes:
-        node = bare.with_common()
+    for node in nodes:
         path = enclave_of(node)
         if path not in profiles:
             enclave = ElementTree.SubElement(enclaves, "enclave", path=path)

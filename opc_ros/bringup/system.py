@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opc_ros.bringup.config_files import find_config
+from opc_ros.bringup.lab_names import NAMESPACE, in_lab, parse_namespace, read_namespace
 from opc_ros.bringup.nodes import NodeSpec
 from opc_ros.errors import SetupError
 
@@ -38,16 +39,25 @@ class System:
         complete = self._complete(given)
         return tuple(_with_options(node, complete) for node in self.build(complete))
 
+    def namespace(self, given: Mapping[str, str]) -> str:
+        """Below which the lab's nodes and names are; empty: it has its ROS domain for itself."""
+        return self._complete(given)["namespace"]
+
     def prepare(self, given: Mapping[str, str]) -> tuple[str, ...]:
-        """Make what the nodes need on disk, just before they start; one line for each thing made."""
-        return self.make_files(self._complete(given))
+        """Make what the nodes need on disk, just before they start; one line for each thing made or to be known."""
+        complete = self._complete(given)
+        namespace = complete["namespace"]
+        advice = (f"lab {namespace}; in other terminals: export {NAMESPACE}={namespace}",) if namespace else ()
+        return (*self.make_files(complete), *advice)
 
     def _complete(self, given: Mapping[str, str]) -> dict[str, str]:
         known = {argument.name: argument.default for argument in self.arguments}
         for name in given:
             if name not in known:
                 raise SetupError(f"{self.name}: unknown argument {name!r}, expected one of {', '.join(known)}")
-        return {**known, **given}
+        complete = {**known, **given}
+        complete["namespace"] = parse_namespace(complete["namespace"], "namespace:=") or read_namespace()
+        return complete
 
 
 def _with_options(node: NodeSpec, arguments: Mapping[str, str]) -> NodeSpec:
@@ -59,8 +69,11 @@ def _with_options(node: NodeSpec, arguments: Mapping[str, str]) -> NodeSpec:
         raise SetupError(f"use_sim_time:={sim_time}: expected true or false")
     if file and not Path(file).expanduser().is_file():
         raise SetupError(f"params_file:={file}: no such file")
+    namespace = arguments["namespace"]
     return dataclasses.replace(
         node,
+        namespace=in_lab(node.namespace, namespace).rstrip("/"),
+        environment={**node.environment, **({NAMESPACE: namespace} if namespace else {})},
         params_file=str(Path(file).expanduser().resolve()) if file else "",
         log_level=level,
         parameters={**node.parameters, **({"use_sim_time": True} if sim_time == "true" else {})},

@@ -76,9 +76,9 @@ def _hardware(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
         kept = state_folder(arguments, robot)
         guard: dict[str, Parameter] = {"state": str(kept), "keys": str(kept / "keys")}
         guard["arm_config"] = find_arm_file(arguments)
-        nodes.append(NodeSpec("arm_guard", robot, guard, environment=arm_environment(lab, robot)))
+        nodes.append(NodeSpec("arm_guard", robot, guard, environment=arm_environment(arguments, lab, robot)))
         nodes.append(build_gateway(arguments, lab, robot))
-    return _in_lab(nodes, here)
+    return _among_machines(nodes, here)
 
 
 def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
@@ -91,7 +91,7 @@ def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     for robot in robots:
         number = numbers[robot]
         nodes += build_robot_side(arguments, lab, here, robot, patience=PATIENCE_WITH_TWINS)
-        nodes.append(build_twin_arm(arguments, robot, number, arm_environment(lab, robot)))
+        nodes.append(build_twin_arm(arguments, robot, number, arm_environment(arguments, lab, robot)))
         nodes.append(build_gateway(arguments, lab, robot, GATEWAYS_PATIENCE_WITH_TWINS))
         if episodes:
             signed: dict[str, Parameter] = {
@@ -99,13 +99,13 @@ def _twin(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
                 "keys": str(Path(read_folder(arguments, "deployment")) / "keys"),
             }
             nodes.append(build_behaviour(arguments, robot, number, episodes, signed))
-    return _in_lab(nodes, here)
+    return _among_machines(nodes, here)
 
 
 def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = []
     robots = read_robots(arguments)
-    refuse_shared_arms({robot: load_arm(find_arm_file(arguments), robot) for robot in robots})
+    _refuse_shared_arms(arguments, robots)
     for number, robot in enumerate(robots):
         nodes += [
             build_recorder(arguments, robot, read_folder(arguments, "store")),
@@ -137,11 +137,16 @@ def _chosen(arguments: Mapping[str, str], lab: Lab, here: Here, default: list[st
             raise SetupError(f"robot {robot!r} is not in {arguments['lab']}, which has {', '.join(lab.robots)}: add it")
         if robot not in here.robots:
             raise SetupError(f"robot {robot!r} is of machine {lab.machine_of(robot)}, and this is {here.name}")
-    refuse_shared_arms({robot: load_arm(find_arm_file(arguments), robot) for robot in robots})
+    _refuse_shared_arms(arguments, robots)
     return robots
 
 
-def _in_lab(nodes: list[NodeSpec], here: Here) -> tuple[NodeSpec, ...]:
+def _refuse_shared_arms(arguments: Mapping[str, str], robots: list[str]) -> None:
+    file, namespace = find_arm_file(arguments), arguments["namespace"]
+    refuse_shared_arms({robot: load_arm(file, robot, namespace) for robot in robots}, namespace)
+
+
+def _among_machines(nodes: list[NodeSpec], here: Here) -> tuple[NodeSpec, ...]:
     """Nodes find those of other machines; what belongs into an arm's own domain says so itself."""
     return tuple(dataclasses.replace(node, environment={**here.environment, **node.environment}) for node in nodes)
 

@@ -121,7 +121,9 @@ def _domain(robots: Iterable[str]) -> Iterator[None]:
     import os
 
     from opc_ros.bringup.domain import claim_domains, claim_free_domain, read_domain, share_out_domains
+    from opc_ros.bringup.lab_names import NAMESPACE
 
+    os.environ.pop(NAMESPACE, None)  # the demo has its domain for itself
     if os.environ.get("ROS_DOMAIN_ID"):
         domain = read_domain(os.environ)
         with claim_domains([domain, *share_out_domains(domain, dict.fromkeys(robots)).values()], "opc demo"):

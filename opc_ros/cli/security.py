@@ -8,6 +8,7 @@ from pathlib import Path
 EXAMPLES = """examples:
   opc security policy > policy.xml
   opc security policy --lab my_lab.yaml --out policy.xml
+  OPC_NAMESPACE=lab_a opc security policy   # of a lab that was started with namespace:=lab_a
   ros2 security generate_artifacts -k keystore -p policy.xml
 
 The policy has one enclave for each process, such as /arm1/policy_runner. SROS2 needs a native ROS 2: the DDS that comes
@@ -36,12 +37,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run_policy(arguments: argparse.Namespace) -> int:
     from opc_ros.bringup.graph import lab_graph
     from opc_ros.bringup.lab import load_arm, load_lab
+    from opc_ros.bringup.lab_names import read_namespace
     from opc_ros.bringup.security_policy import write_policy
     from opc_ros.durable import replace_file
     from opc_ros.errors import SetupError
 
     arms = {robot: load_arm(arguments.lab, robot) for robot in load_lab(arguments.lab).robots}
-    text = write_policy(lab_graph(arms))
+    text = write_policy(lab_graph(arms, read_namespace()))
     if arguments.out is None:
         print(text, end="")
         return 0

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
+
+from opc_ros.bringup.lab_names import NAMESPACE
 
 UNCONFIRMED = 3  # exit code: told, but not every robot has said that it obeys
 STOP_EXAMPLES = """examples:
   opc stop                  # every robot that is heard
   opc stop arm1 arm3
   opc stop --json
+  OPC_NAMESPACE=lab_a opc stop   # of the lab that was started with namespace:=lab_a, in a domain of several
 
 A stop needs no key. It stays, also for nodes that start later, until `opc release`. Exit 0: everyone who holds the arm
 has confirmed. Exit 3: one has not; its name is printed: press the stop at the arm. No software replaces that stop."""
@@ -56,6 +60,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
 
     with StopCall() as call:
         confirmed, silent = call.stop(arguments.robots, timeout_s=arguments.timeout)
+        _tell_left_alone(call.other_labs, "stop")
     return _tell(arguments, "stopped", confirmed, silent, "press the stop at the arm")
 
 
@@ -70,7 +75,18 @@ def run_release(arguments: argparse.Namespace) -> int:
     signs = find_signer(DeploymentFolder(arguments.state).keys, arguments.key, arguments.person)
     with StopCall() as call:
         confirmed, silent = call.release(arguments.robots, signs, timeout_s=arguments.timeout)
+        if silent:
+            _tell_left_alone(call.other_labs, "release ROBOT")
     return _tell(arguments, "released", confirmed, silent, f"do they know {signs.person} as operator? See their logs")
+
+
+def _tell_left_alone(labs: tuple[str, ...], word: str) -> None:
+    """A person at the wrong terminal must learn at once that other robots of this domain still move."""
+    for lab in labs:
+        print(
+            f"left alone: robots of the lab {lab or 'without a namespace'}; for them: {NAMESPACE}={lab} opc {word}",
+            file=sys.stderr,
+        )
 
 
 def _tell(arguments: argparse.Namespace, word: str, confirmed: list[str], silent: list[str], advice: str) -> int:
@@ -81,5 +97,5 @@ def _tell(arguments: argparse.Namespace, word: str, confirmed: list[str], silent
         if silent:
             print(f"NOT CONFIRMED in {arguments.timeout:g} s: {', '.join(silent)}; {advice}")
         elif not confirmed:
-            print("no robot was heard: is this the lab's ROS_DOMAIN_ID? Press the stop at the arm")
+            print("no robot was heard: are these the lab's ROS_DOMAIN_ID and OPC_NAMESPACE? Press the stop at the arm")
     return 0 if confirmed and not silent else UNCONFIRMED

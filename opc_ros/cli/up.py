@@ -66,14 +66,15 @@ def _supervise(arguments: argparse.Namespace, system: System, given: dict[str, s
     import signal
 
     from opc_ros.bringup.checks import require_ros
-    from opc_ros.bringup.domain import claim_domains, read_domain
+    from opc_ros.bringup.domain import claim_lab, read_domain
     from opc_ros.bringup.nodes import RESTARTED, SERVANTS
     from opc_ros.bringup.supervisor import Supervisor, heed_signals, write_line
 
     require_ros()
     heed_signals()
-    domains = {read_domain({**os.environ, **node.environment}) for node in system.nodes(given)}
-    with claim_domains(domains, f"opc up {arguments.system}"):
+    lab = read_domain(os.environ)
+    arms = {read_domain({**os.environ, **node.environment}) for node in system.nodes(given)} - {lab}
+    with claim_lab(lab, system.namespace(given), arms, f"opc up {arguments.system}"):
         for line in system.prepare(given):
             write_line(line)
         nodes = system.nodes(given)

@@ -20,6 +20,7 @@ from trajectory_msgs.msg import JointTrajectory
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.domain import read_domain
 from opc_ros.bringup.lab import load_arm
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.config import described
 from opc_ros.deployment.arm_lease import LeaseDesk
 from opc_ros.deployment.permit import parse_rungs
@@ -105,7 +106,7 @@ class ArmGatewayNode(OpcNode[GatewaySettings]):
         StopBridge(self, arm_node)
         carry(self, arm_node, Carried(EpisodeEvent, "episode/event", topics.RECORDED, topics.RECORDED))
         self.create_subscription(EpisodeEvent, "episode/event", self._reporter.hear_episode, topics.RECORDED)
-        self.create_subscription(String, "/deployment/revocations", self._on_revocations, topics.LATEST)
+        self.create_subscription(String, in_lab("/deployment/revocations"), self._on_revocations, topics.LATEST)
         self._watch_for_strangers()
         create_steady_timer(arm_node, LOOK_S, self._relay.look)
         create_steady_timer(self, LOOK_S, self._look)
@@ -207,7 +208,7 @@ def carried_out(arm: ArmSettings) -> tuple[Carried, ...]:
         Carried(CompressedImage if arm.camera.is_compressed else Image, arm.camera.topic, images, images),
         Carried(CameraInfo, "camera/camera_info", images, images),
         Carried(String, "robot_description", topics.LATEST, topics.LATEST),
-        Carried(DiagnosticArray, "/diagnostics", topics.RECORDED, topics.RECORDED),
+        Carried(DiagnosticArray, in_lab("/diagnostics"), topics.RECORDED, topics.RECORDED),
     ]
     if arm.gripper.state != arm.joint_states:
         out.append(Carried(JointState, arm.gripper.state, qos_profile_sensor_data, 10))
@@ -215,7 +216,11 @@ def carried_out(arm: ArmSettings) -> tuple[Carried, ...]:
         from tf2_msgs.msg import TFMessage
     except ImportError:
         return tuple(out)
-    return (*out, Carried(TFMessage, "/tf", 100, 100), Carried(TFMessage, "/tf_static", latched, latched))
+    return (
+        *out,
+        Carried(TFMessage, in_lab("/tf"), 100, 100),
+        Carried(TFMessage, in_lab("/tf_static"), latched, latched),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

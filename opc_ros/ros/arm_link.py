@@ -24,6 +24,7 @@ from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.safety import StopSwitch, Watchdog
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.episode import Frame
 from opc_ros.errors import ArmError, ArmLost, EpisodeError, EpisodeStopped, OpcError, OutOfReach
 from opc_ros.ros import convert, topics
@@ -73,7 +74,7 @@ class ArmLink:
         rclpy.init(args=[], context=self._context)
         self._node = Node(
             "arm",
-            namespace=settings.robot,
+            namespace=in_lab(settings.robot),
             context=self._context,
             use_global_arguments=False,
             start_parameter_services=False,

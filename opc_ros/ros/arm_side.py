@@ -24,6 +24,7 @@ from opc_ros.arms.hold import Hold
 from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.bringup.machines import PEERS, RANGE
 from opc_ros.deployment.arm_lease import ArmLease
 from opc_ros.errors import ArmError, ArmLost, OpcError, OutOfReach
@@ -63,7 +64,7 @@ class ArmSide:
             rclpy.init(args=[], context=self._context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
         self.node = Node(
             "arm_gateway",
-            namespace=settings.robot,
+            namespace=in_lab(settings.robot),
             context=self._context,
             use_global_arguments=False,
             enable_rosout=False,

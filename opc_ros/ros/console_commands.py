@@ -13,6 +13,7 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 from std_msgs.msg import Bool, String
 
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.console.commands import CommandAnswer
 from opc_ros.ros import topics
 from opc_ros.ros.stop_listener import RELEASE, STOP
@@ -33,9 +34,9 @@ class LabCommands:
         self._stops: dict[str, Publisher] = {}
         self._releases: dict[str, Publisher] = {}
         self._release_answers: dict[str, tuple[threading.Event, list[CommandAnswer]]] = {}
-        self._statements = node.create_client(SubmitStatement, "/deployment/statement")
-        self._halts = node.create_client(HaltDeployment, "/deployment/halt")
-        self._status = node.create_client(GetDeployment, "/deployment/status")
+        self._statements = node.create_client(SubmitStatement, in_lab("/deployment/statement"))
+        self._halts = node.create_client(HaltDeployment, in_lab("/deployment/halt"))
+        self._status = node.create_client(GetDeployment, in_lab("/deployment/status"))
 
     def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
         if not robots:
@@ -43,7 +44,7 @@ class LabCommands:
         with self._lock:
             for robot in robots:
                 if robot not in self._stops:
-                    self._stops[robot] = self._node.create_publisher(Bool, f"/{robot}/{STOP}", topics.LATEST)
+                    self._stops[robot] = self._node.create_publisher(Bool, in_lab(f"/{robot}/{STOP}"), topics.LATEST)
                 self._stops[robot].publish(Bool(data=True))
         return CommandAnswer(True, f"told to stop: {', '.join(robots)}")
 
@@ -87,7 +88,9 @@ class LabCommands:
         said, answers = threading.Event(), list[CommandAnswer]()
         with self._lock:
             if robot not in self._releases:
-                self._releases[robot] = self._node.create_publisher(String, f"/{robot}/{RELEASE}", topics.RELEASES)
+                self._releases[robot] = self._node.create_publisher(
+                    String, in_lab(f"/{robot}/{RELEASE}"), topics.RELEASES
+                )
             self._release_answers[robot] = (said, answers)
             self._releases[robot].publish(String(data=envelope))
         said.wait(RELEASE_S)

@@ -20,6 +20,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import String
 
+from opc_ros.bringup.lab_names import in_lab, read_namespace, robot_of
 from opc_ros.config import described
 from opc_ros.console.app import Console
 from opc_ros.console.lab import ConsoleLab, LabPaths
@@ -35,6 +36,7 @@ from opc_ros.ros.stop_channel import KINDS
 from opc_ros.ros.stop_listener import STOP_ID, ObeyedStop
 
 LOOK_S = 1.0  # how often the graph is searched for robots, and the scheduler asked
+TOLD_BELOW = 2  # names below a robot's own of what it tells: robot/status, safety/event, episode/summary
 IMAGE_PIXELS = 320
 LARGE_BYTES = 40_000  # decoded at half size, which is quicker
 IMAGES_A_SECOND = 4.0
@@ -93,7 +95,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         self._cameras: dict[str, Any] = {}  # robot -> subscription to its camera, while somebody looks
         self._shown_s: dict[str, float] = {}
         self._asking = threading.Lock()
-        self._status = self.create_client(GetDeployment, "/deployment/status")
+        self._status = self.create_client(GetDeployment, in_lab("/deployment/status"))
         self.held.callback(self.destroy_client, self._status)
 
     def start(self) -> None:
@@ -123,12 +125,13 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         for topic, types in self.get_topic_names_and_types():
             if types[0] in kinds and topic not in self._watching:
                 kind, act, qos = kinds[types[0]]
-                self._watching[topic] = self.create_subscription(kind, topic, partial(act, topic), qos)
-            elif topic.endswith(f"/{STOP_ID}") and topic not in self._watching:
-                act = partial(self._on_stop_id, topic.split("/")[1])
+                if robot_of(topic, TOLD_BELOW) or topic == in_lab("/ranking"):
+                    self._watching[topic] = self.create_subscription(kind, topic, partial(act, topic), qos)
+            elif (robot := robot_of(topic, 1)) and topic.endswith(f"/{STOP_ID}") and topic not in self._watching:
+                act = partial(self._on_stop_id, robot)
                 self._watching[topic] = self.create_subscription(String, topic, act, topics.STOPS)
             elif types[0] == "sensor_msgs/msg/CompressedImage":
-                cameras.setdefault(topic.split("/")[1], topic)
+                cameras.setdefault(_robot_of_camera(topic), topic)
         self._follow_cameras(cameras)
         self._ask_scheduler()
 
@@ -214,6 +217,12 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         small = shrink(bytes(msg.data))
         if small is not None:
             self._live.set_image(robot, small)
+
+
+def _robot_of_camera(topic: str) -> str:
+    """Cameras have names of any depth."""
+    above = f"/{read_namespace()}/".replace("//", "/")
+    return topic.removeprefix(above).split("/")[0] if topic.startswith(above) else ""
 
 
 def shrink(data: bytes) -> bytes | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.config import described
 from opc_ros.deployment.signing import require_robot_key
 from opc_ros.errors import ConfigError, OpcError
@@ -65,7 +66,7 @@ class CourierNode(OpcNode[CourierSettings]):
         self._courier = Courier(
             channel, self._robot, Path(settings.store), state / "acknowledged.jsonl", keep_days=settings.keep_days
         )
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", topics.RECORDED)
+        self._diagnostics = self.create_publisher(DiagnosticArray, in_lab("/diagnostics"), topics.RECORDED)
         self.held.callback(self.destroy_publisher, self._diagnostics)
         self._said = ""
 

@@ -14,6 +14,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.ros import topics
 from opc_ros.ros.halt_service import REVOCATIONS
 
@@ -29,9 +30,9 @@ class HaltCall:
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = Node("halt", context=self._context, use_global_arguments=False, start_parameter_services=False)
-        self._revocations = self._node.create_publisher(String, REVOCATIONS, topics.LATEST)
+        self._revocations = self._node.create_publisher(String, in_lab(REVOCATIONS), topics.LATEST)
         for robot in self._robots:
-            topic = f"/{robot}/robot/status"
+            topic = in_lab(f"/{robot}/robot/status")
             self._node.create_subscription(RobotStatus, topic, partial(self._hear, robot), topics.LATEST)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)

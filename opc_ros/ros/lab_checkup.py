@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from diagnostic_msgs.msg import DiagnosticArray
 
 from opc_ros.bringup.checks import SystemCheck
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_survey import looking_node
 from opc_ros.ros.node_health import CALLBACKS
@@ -63,7 +64,7 @@ def hear_words(domains: Iterable[int], wait_s: float) -> list[NodeWord]:
         executors = []
         for domain in sorted(set(domains)):
             node, executor = stack.enter_context(looking_node(domain))
-            node.create_subscription(DiagnosticArray, "/diagnostics", take, topics.RECORDED)
+            node.create_subscription(DiagnosticArray, in_lab("/diagnostics"), take, topics.RECORDED)
             executors.append(executor)
         ends_s = time.monotonic() + wait_s
         while time.monotonic() < ends_s:
@@ -94,9 +95,9 @@ def judge(
     words: Sequence[NodeWord], robots: Sequence[str], lab_domain: int, arm_domains: dict[str, int]
 ) -> Iterator[SystemCheck]:
     """One line for each node, then one for each that does not hear another it has to."""
-    wanted = [(name, lab_domain) for name in OF_ALL]
-    wanted += [(f"{robot}/{name}", lab_domain) for robot in robots for name in OF_EACH]
-    wanted += [(f"{robot}/{name}", arm_domains[robot]) for robot in robots for name in IN_ARMS_DOMAIN]
+    wanted = [(in_lab(name), lab_domain) for name in OF_ALL]
+    wanted += [(in_lab(f"{robot}/{name}"), lab_domain) for robot in robots for name in OF_EACH]
+    wanted += [(in_lab(f"{robot}/{name}"), arm_domains[robot]) for robot in robots for name in IN_ARMS_DOMAIN]
     heard = {(word.name, word.domain): word for word in words}
     if not heard:
         looked = ", ".join(map(str, sorted({lab_domain, *arm_domains.values()})))
@@ -140,7 +141,8 @@ def _judge_pairs(
     pairs += [(f"{robot}/recorder", f"{robot}/policy_runner", lab_domain) for robot in robots]
     pairs += [(f"{robot}/arm_gateway", f"{robot}/policy_runner", lab_domain) for robot in robots]
     pairs += [(f"{robot}/arm_guard", f"{robot}/arm_gateway", arm_domains[robot]) for robot in robots]
-    for one, other, domain in pairs:
+    for names in pairs:
+        one, other, domain = in_lab(names[0]), in_lab(names[1]), names[2]
         if (one, domain) not in heard or (other, domain) not in heard:
             continue
         for hearer, told in ((one, other), (other, one)):

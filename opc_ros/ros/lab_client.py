@@ -18,6 +18,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.deployment.decision import Decision, Verdict
 from opc_ros.deployment.signing import SignsAs
 from opc_ros.deployment.statement import RequestBody, sign_statement
@@ -59,10 +60,10 @@ class LabClient:
         )
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
-        self._score = ActionClient(self._node, ScoreCandidates, "/score_candidates")
-        self._register = self._node.create_client(RegisterCandidate, "/register_candidate")
-        self._statement = self._node.create_client(SubmitStatement, "/deployment/statement")
-        self._status = self._node.create_client(GetDeployment, "/deployment/status")
+        self._score = ActionClient(self._node, ScoreCandidates, in_lab("/score_candidates"))
+        self._register = self._node.create_client(RegisterCandidate, in_lab("/register_candidate"))
+        self._statement = self._node.create_client(SubmitStatement, in_lab("/deployment/statement"))
+        self._status = self._node.create_client(GetDeployment, in_lab("/deployment/status"))
 
     def __enter__(self) -> LabClient:
         return self

@@ -26,6 +26,8 @@ def describe_system(name: str) -> LaunchDescription:
 
 def _actions(system: System, context: LaunchContext) -> list[LaunchDescriptionEntity]:
     given = {a.name: LaunchConfiguration(a.name).perform(context) for a in system.arguments}
+    # What PushRosNamespace of an including launch file asked for is a lab's namespace, too.
+    given["namespace"] = given["namespace"] or context.launch_configurations.get("ros_namespace", "")
     for line in system.prepare(given):
         get_logger("opc_ros").info(line)
     return [*map(_node, system.nodes(given)), RegisterEventHandler(OnProcessExit(on_exit=_end_after_failure))]
@@ -35,7 +37,7 @@ def _node(spec: NodeSpec) -> Node:
     return Node(
         package="opc_ros",
         executable=spec.program,
-        namespace=spec.namespace,
+        namespace=f"/{spec.namespace}",  # in full: nothing is put before it once more
         parameters=[dict(spec.parameters), *([spec.params_file] if spec.params_file else [])],
         ros_arguments=["--log-level", spec.log_level] if spec.log_level else [],
         remappings=list(spec.remappings.items()),

@@ -14,6 +14,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.node import Node
 
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.ros import convert, topics
 from opc_ros.ros.steady import create_steady_timer
 
@@ -34,7 +35,7 @@ class NodeHealth:
         self._longest_s = 0.0
         name = f"{node.get_namespace().rstrip('/')}/{node.get_name()}"
         self._name = f"{name}{CALLBACKS}".lstrip("/")
-        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", topics.RECORDED)
+        self._publisher = node.create_publisher(DiagnosticArray, in_lab("/diagnostics"), topics.RECORDED)
         self._timer = create_steady_timer(node, TELL_S, self._tell)
 
     @property

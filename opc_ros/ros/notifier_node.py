@@ -14,6 +14,7 @@ from typing import Any, Literal
 from opc_interfaces.msg import SafetyEvent
 from opc_interfaces.srv import GetDeployment
 
+from opc_ros.bringup.lab_names import in_lab, robot_of
 from opc_ros.config import described
 from opc_ros.errors import ConfigError
 from opc_ros.notices.channels import Channel, Desktop, Webhook
@@ -25,6 +26,7 @@ from opc_ros.ros.run import run_node
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import KINDS
 
+EVENT_BELOW = 2  # names of safety/event
 ADDRESS = "OPC_WEBHOOK"  # an environment variable, because whoever knows the address can write there
 
 
@@ -51,7 +53,7 @@ class NotifierNode(OpcNode[NotifierSettings]):
         self._delivery = Delivery(channels, self.get_logger().warning)
         self.held.callback(self._delivery.close)
         self._asking = threading.Lock()
-        self._status = self.create_client(GetDeployment, "/deployment/status")
+        self._status = self.create_client(GetDeployment, in_lab("/deployment/status"))
         self.held.callback(self.destroy_client, self._status)
         self._followed: dict[str, Any] = {}
         self.get_logger().info(f"tells {' and '.join(channel.describe() for channel in channels)}")
@@ -68,7 +70,8 @@ class NotifierNode(OpcNode[NotifierSettings]):
 
     def _look(self) -> None:
         for topic, types in self.get_topic_names_and_types():
-            if "opc_interfaces/msg/SafetyEvent" in types and topic not in self._followed:
+            is_told = "opc_interfaces/msg/SafetyEvent" in types and robot_of(topic, EVENT_BELOW)
+            if is_told and topic not in self._followed:
                 self._followed[topic] = self.create_subscription(SafetyEvent, topic, self._on_event, topics.RECORDED)
         if self._status.service_is_ready() and self._asking.acquire(blocking=False):
             self._status.call_async(GetDeployment.Request()).add_done_callback(self._on_deployment)

@@ -10,13 +10,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from opc_ros.bringup.domain import read_domain
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.errors import SetupError
 
 
 @contextmanager
 def only_one(program: str, robot: str, state: Path) -> Iterator[None]:
     """Hold both until the process ends, however it ends; raises SetupError where another process does."""
-    name = f"opc_ros-{os.getuid()}-domain-{read_domain(os.environ)}-{robot}-{program}.lock"
+    full_name = in_lab(robot).replace("/", "-")
+    name = f"opc_ros-{os.getuid()}-domain-{read_domain(os.environ)}-{full_name}-{program}.lock"
     state.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         for path in (state / f"{program}.lock", Path(tempfile.gettempdir()) / name):

@@ -16,6 +16,7 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from std_msgs.msg import String
 
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.deployment.arm_lease import LeaseRequest
 from opc_ros.deployment.audit_log import AuditLog, find_audit_log
 from opc_ros.deployment.dsse import from_text, to_text
@@ -149,8 +150,8 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._reporter = SafetyReporter(self, self._robot, lambda: self._sink.episode_id)
         self.held.callback(self._reporter.close)
         for kind, topic, act, qos in (
-            (String, "/deployment/heartbeat", self._on_heartbeat, topics.RECORDED),
-            (String, "/deployment/revocations", self._on_revocations, topics.LATEST),
+            (String, in_lab("/deployment/heartbeat"), self._on_heartbeat, topics.RECORDED),
+            (String, in_lab("/deployment/revocations"), self._on_revocations, topics.LATEST),
         ):
             watch = self.create_subscription(kind, topic, act, qos, callback_group=self._group)
             self.held.callback(self.destroy_subscription, watch)

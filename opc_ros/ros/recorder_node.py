@@ -27,6 +27,7 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future
 from sensor_msgs.msg import CompressedImage, Image
 
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.episode import Label
 from opc_ros.errors import OpcError, RecordingError, StoreError
 from opc_ros.recording.episode_file import RecordingOutcome
@@ -73,7 +74,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._joiner = StepJoiner(max_apart_s=settings.max_tool_apart_s, timeout_s=settings.pairing_timeout_s / 2)
         self._summaries = self._publisher(EpisodeSummary, "episode/summary", topics.RECORDED)
         self._statuses = self._publisher(RecorderStatus, "recorder/status", topics.LATEST)
-        self._diagnostics = self._publisher(DiagnosticArray, "/diagnostics", topics.RECORDED)
+        self._diagnostics = self._publisher(DiagnosticArray, in_lab("/diagnostics"), topics.RECORDED)
         self._bell = self.create_guard_condition(self._run_calls)
         self.held.callback(self.destroy_guard_condition, self._bell)
         self._recorder = self._open_recorder()

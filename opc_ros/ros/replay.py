@@ -35,7 +35,7 @@ def replay(path: Path, *, rate: float = 1.0, wait_s: float = 2.0, now: Callable[
                 raise StoreError(f"{path}: has no summary; `opc store verify` says what is wrong with it")
             for channel in summary.channels.values():
                 kind = _find_type(summary.schemas[channel.schema_id].name)
-                qos = topics.STATIC if channel.topic == "/tf_static" else topics.RECORDED
+                qos = topics.STATIC if channel.topic.endswith("/tf_static") else topics.RECORDED
                 publishers[channel.topic] = node.create_publisher(kind, channel.topic, qos)
             _wait_for_listeners(publishers, now() + wait_s, now)
             count, first_ns, begun_s = 0, None, now()

@@ -17,6 +17,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.checks import SystemCheck
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.errors import ArmError
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_survey import looking_node
@@ -57,7 +58,7 @@ def check_robot(
     named = arm.with_full_names()
 
     def full(name: str) -> str:
-        return name if name.startswith("/") else f"/{robot}/{name}"
+        return name if name.startswith("/") else in_lab(f"/{robot}/{name}")
 
     joints, camera, gripper, guard, relayed = Heard(), Heard(), Heard(), Heard(), Heard()
     with looking_node(arm_domain) as (node, executor), looking_node(lab_domain) as (lab_node, lab_executor):

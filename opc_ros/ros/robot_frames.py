@@ -10,6 +10,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from opc_ros.arms.link_tree import LinkTree, Placement, place
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.ros import convert, topics
 
 WORLD = "world"
@@ -34,8 +35,8 @@ class RobotFrames:
             self._moving = None
             return
         self._kind = TFMessage
-        self._moving = node.create_publisher(TFMessage, "/tf", 100)
-        still = node.create_publisher(TFMessage, "/tf_static", topics.STATIC)
+        self._moving = node.create_publisher(TFMessage, in_lab("/tf"), 100)
+        still = node.create_publisher(TFMessage, in_lab("/tf_static"), topics.STATIC)
         self._publishers += [self._moving, still]
         fixed = [
             place(WORLD, f"{robot}/base", np.eye(4)),

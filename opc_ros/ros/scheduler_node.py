@@ -23,6 +23,7 @@ from std_msgs.msg import String
 
 from opc_ros.bringup.config_files import find_config
 from opc_ros.bringup.lab import load_lab, load_scheduler_rules
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.config import load_config
 from opc_ros.deployment.decision import Decision, RealResult
 from opc_ros.deployment.dsse import from_text
@@ -119,12 +120,12 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._arms = {name: self._connect_robot(name) for name in self._rules.robots}
         halting = HaltService(folder, self.now_ns)
         self.held.callback(halting.close)
-        self._heartbeat = self._publish_on("/deployment/heartbeat", topics.RECORDED)
-        ranking = self.create_subscription(RankingMsg, "/ranking", self._on_ranking, topics.LATEST)
+        self._heartbeat = self._publish_on(in_lab("/deployment/heartbeat"), topics.RECORDED)
+        ranking = self.create_subscription(RankingMsg, in_lab("/ranking"), self._on_ranking, topics.LATEST)
         self.held.callback(self.destroy_subscription, ranking)
         for kind, name, act in (
-            (SubmitStatement, "/deployment/statement", self._on_statement),
-            (GetDeployment, "/deployment/status", self._on_status),
+            (SubmitStatement, in_lab("/deployment/statement"), self._on_statement),
+            (GetDeployment, in_lab("/deployment/status"), self._on_status),
         ):
             service = create_service(self, kind, name, partial(self._answer, act))
             self.held.callback(self.destroy_service, service)
@@ -161,9 +162,9 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             (SafetyEvent, "safety/event", partial(self._on_safety, name)),
         ):
             qos = topics.LATEST if kind is RobotStatus else topics.RECORDED
-            watch = self.create_subscription(kind, f"/{name}/{topic}", act, qos)
+            watch = self.create_subscription(kind, in_lab(f"/{name}/{topic}"), act, qos)
             self.held.callback(self.destroy_subscription, watch)
-        client = ActionClient(self, RunEpisodes, f"/{name}/run_episodes")
+        client = ActionClient(self, RunEpisodes, in_lab(f"/{name}/run_episodes"))
         self.held.callback(client.destroy)
         return client
 

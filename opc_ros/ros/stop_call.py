@@ -16,6 +16,7 @@ from rclpy.publisher import Publisher
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Bool, String
 
+from opc_ros.bringup.lab_names import in_lab, lab_of, robot_of
 from opc_ros.deployment.signing import SignsAs
 from opc_ros.deployment.stop_release import sign_release
 from opc_ros.ros import topics
@@ -27,6 +28,7 @@ DISCOVERED_S = 4.0  # once nobody new has been found for this long, all are know
 AGAIN_S = 1.0  # a release that came before its stop was heard counts for nothing, so it is signed again
 MOST_RELEASES = 16  # there are no more nodes than this that obey a robot's stops
 STATUS = "opc_interfaces/msg/RobotStatus"
+STATUS_BELOW = 2  # names of such a topic below the robot's: arm_guard/status, robot/status, twin/status
 
 
 class StopCall:
@@ -46,6 +48,7 @@ class StopCall:
         self._obeyed: dict[str, dict[tuple[str, str], int]] = {}  # robot -> node and listener -> the stop it obeys
         self._signed: dict[str, dict[int, float]] = {}  # robot -> those that a release was signed for, and when
         self._releases: dict[str, Publisher] = {}
+        self._other_labs: set[str] = set()
 
     def __enter__(self) -> StopCall:
         return self
@@ -54,6 +57,11 @@ class StopCall:
         self._executor.shutdown()
         self._node.destroy_node()
         rclpy.try_shutdown(context=self._context)
+
+    @property
+    def other_labs(self) -> tuple[str, ...]:
+        """Namespaces of labs in this domain whose robots were heard and left alone; empty text: one without."""
+        return tuple(sorted(self._other_labs))
 
     def stop(self, robots: Iterable[str], *, timeout_s: float) -> tuple[list[str], list[str]]:
         """Who has confirmed and who has not; without names, every robot that is heard meanwhile."""
@@ -76,8 +84,10 @@ class StopCall:
         named = tuple(robots)
         began_ns, began_s = time.time_ns(), time.monotonic()
         for robot in named:
-            self._node.create_subscription(String, f"/{robot}/{STOP_ID}", partial(self._hear_id, robot), topics.STOPS)
-            self._releases[robot] = self._node.create_publisher(String, f"/{robot}/{RELEASE}", topics.RELEASES)
+            self._node.create_subscription(
+                String, in_lab(f"/{robot}/{STOP_ID}"), partial(self._hear_id, robot), topics.STOPS
+            )
+            self._releases[robot] = self._node.create_publisher(String, in_lab(f"/{robot}/{RELEASE}"), topics.RELEASES)
             self._stops[robot], self._signed[robot], self._obeyed[robot] = set(), {}, {}
         found, found_s = self._found(named), began_s
         while time.monotonic() - began_s < timeout_s:
@@ -97,8 +107,8 @@ class StopCall:
         return [
             (
                 len(self._states.get(robot, {})),
-                self._node.count_publishers(f"/{robot}/{STOP_ID}"),
-                self._node.count_subscribers(f"/{robot}/{RELEASE}"),
+                self._node.count_publishers(in_lab(f"/{robot}/{STOP_ID}")),
+                self._node.count_subscribers(in_lab(f"/{robot}/{RELEASE}")),
             )
             for robot in named
         ]
@@ -116,7 +126,7 @@ class StopCall:
         """
         present = Counter(
             f"{each.node_namespace.rstrip('/')}/{each.node_name}"
-            for each in self._node.get_publishers_info_by_topic(f"/{robot}/{STOP_ID}")
+            for each in self._node.get_publishers_info_by_topic(in_lab(f"/{robot}/{STOP_ID}"))
         )
         free = Counter(node for (node, _), stop_ns in self._obeyed[robot].items() if not stop_ns)
         is_said = all(free[node] >= count for node, count in present.items())
@@ -146,8 +156,12 @@ class StopCall:
 
     def _look(self, named: tuple[str, ...]) -> None:
         for topic, types in self._node.get_topic_names_and_types():
-            robot = topic.split("/")[1]
-            if types[0] != STATUS or (named and robot not in named) or topic in self._states.get(robot, {}):
+            if types[0] != STATUS:
+                continue
+            robot = robot_of(topic, STATUS_BELOW)
+            if not robot:
+                self._other_labs.add(lab_of(topic, STATUS_BELOW))
+            if not robot or (named and robot not in named) or topic in self._states.get(robot, {}):
                 continue
             self._states.setdefault(robot, {})[topic] = UNHEARD
             self._node.create_subscription(RobotStatus, topic, partial(self._hear, robot, topic), topics.LATEST)
@@ -157,7 +171,7 @@ class StopCall:
 
     def _press(self, robot: str) -> None:
         if robot not in self._switches:
-            publisher = self._node.create_publisher(Bool, f"/{robot}/{STOP}", topics.LATEST)
+            publisher = self._node.create_publisher(Bool, in_lab(f"/{robot}/{STOP}"), topics.LATEST)
             publisher.publish(Bool(data=True))
             self._switches[robot] = publisher
 

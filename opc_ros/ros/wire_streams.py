@@ -11,11 +11,14 @@ from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CameraInfo, JointState
 
+from opc_ros.bringup.lab_names import in_lab
 from opc_ros.episode import WireMessage
 from opc_ros.errors import EpisodeError
 from opc_ros.recording.settings import RecorderSettings
 from opc_ros.ros import convert, topics
 from opc_ros.store import schemas
+
+TF_STATIC = "/tf_static"
 
 
 def find_topics(node: Node, settings: RecorderSettings) -> dict[str, str]:
@@ -57,5 +60,6 @@ def _streams(settings: RecorderSettings) -> list[tuple[str, str, type, QoSProfil
     with contextlib.suppress(ImportError):  # not every installation has it
         from tf2_msgs.msg import TFMessage
 
-        wanted.append((schemas.TF, settings.tf_topic, TFMessage, topics.STATIC))
+        tf_topic = in_lab(TF_STATIC) if settings.tf_topic == TF_STATIC else settings.tf_topic
+        wanted.append((schemas.TF, tf_topic, TFMessage, topics.STATIC))
     return [stream for stream in wanted if stream[1]]

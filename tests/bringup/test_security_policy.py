@@ -70,6 +70,20 @@ def test_no_process_of_the_labs_domain_but_the_gateway_may_command_an_arm(policy
     assert "/deployment/heartbeat" in allowed(policy, "/scheduler", "topics", "publish")
 
 
+def test_a_lab_with_a_namespace_has_all_but_what_drivers_name_in_full_below_it(tmp_path: Path) -> None:
+    lab = tmp_path / "lab.yaml"
+    lab.write_text("robots: {arm1: {arm: arm.yaml, namespace: lbr, camera: /eye/image, rungs: [full]}}\n")
+    policy = ElementTree.fromstring(write_policy(lab_graph({"arm1": load_arm(lab, "arm1", "lab_a")}, "lab_a")).encode())
+    assert all(each.attrib["path"].startswith("/lab_a/") for each in policy.iter("enclave"))
+    assert {each.attrib["ns"] for each in policy.iter("profile")} == {"/lab_a", "/lab_a/arm1"}
+    named = {each.text or "" for kind in ("topic", "service", "action") for each in policy.iter(kind)}
+    outside = {name for name in named if not name.startswith("/lab_a/")}
+    assert outside == {"/rosout", "/parameter_events", "/clock", "/eye/image"}
+    assert "/lab_a/lbr/joint_states" in allowed(policy, "/lab_a/arm1/arm_guard", "topics", "subscribe")
+    assert "/lab_a/deployment/revocations" in allowed(policy, "/lab_a/arm1/arm_gateway", "topics", "subscribe")
+    assert allowed(policy, "/lab_a/scheduler", "actions", "call") == {"/lab_a/arm1/run_episodes"}
+
+
 def test_the_command_writes_it_for_a_lab_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["security", "policy", "--lab", "lab_twin.yaml", "--out", str(tmp_path / "policy.xml")]) == 0
     assert capsys.readouterr().out == f"{tmp_path}/policy.xml: policies for arm1, arm2\n"

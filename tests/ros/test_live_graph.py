@@ -62,26 +62,32 @@ def look(node: Node) -> Iterator[tuple[str, str, str]]:
                     yield full, does, target
 
 
-def test_every_name_that_a_running_lab_uses_is_on_the_list(domains: tuple[int, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("namespace", ["", "lab_a"])
+def test_every_name_that_a_running_lab_uses_is_on_the_list(
+    domains: tuple[int, int], tmp_path: Path, namespace: str
+) -> None:
+    above = f"/{namespace}" if namespace else ""
     given = {name: str(tmp_path / name) for name in ("store", "candidates", "scores", "deployment", "state")}
     given |= {"lab": str(tmp_path / "lab.yaml"), "collect": "50", "image_size": "32", "console": "8640"}
+    given["namespace"] = namespace
     twin = find_system("twin")
     twin.prepare(given)
     listed: dict[str, list[NodeGraph]] = {}
-    for each in lab_graph({"arm1": load_arm(tmp_path / "lab.yaml", "arm1")}):
-        listed.setdefault(each.full_name, []).append(each.with_common())
+    for each in lab_graph({"arm1": load_arm(tmp_path / "lab.yaml", "arm1", namespace)}, namespace):
+        listed.setdefault(each.full_name, []).append(each)
     seen: list[set[tuple[str, str, str]]] = [set(), set()]
     lines: list[str] = []
     is_over = threading.Event()
 
     def is_complete() -> bool:
         for wanted, found in zip((IN_LAB, AT_ARM), seen, strict=True):
-            if not wanted <= {node for node, _, _ in found}:
+            if not {above + node for node in wanted} <= {node for node, _, _ in found}:
                 return False
-        return ("/arm1/arm", "hears", "/arm1/joint_states") in seen[0] and (
-            "/arm1/arm_gateway",
+        robot = f"{above}/arm1"
+        return (f"{robot}/arm", "hears", f"{robot}/joint_states") in seen[0] and (
+            f"{robot}/arm_gateway",
             "publishes",
-            "/arm1/camera/image/compressed",
+            f"{robot}/camera/image/compressed",
         ) in seen[0]
 
     contexts = [Context() for _ in domains]
@@ -111,3 +117,5 @@ def test_every_name_that_a_running_lab_uses_is_on_the_list(domains: tuple[int, i
         if does != "is there" and not any(name in each.resolve(getattr(each, does)) for each in listed.get(node, []))
     }
     assert unlisted == set()
+    of_ros = {"", "/rosout", "/parameter_events", "/clock"}
+    assert {name for found in seen for _, _, name in found if not name.startswith(above or "/")} <= of_ros
