@@ -118,9 +118,10 @@ class Lending:
             except EvidencePending:
                 return False  # no lease is granted on evidence that is still being read
             if _is_allowed(work.request, decision):
-                self._grant(robot, work, session)
-                return True
+                return self._grant(robot, work, session)
             with self._queue.change("gate closed", self._now()) as tell:
+                if self._queue.request(work.request.id).state != "queued":
+                    return False
                 reason = "; ".join(decision.reasons)
                 self._queue.set_request(work.request.id, state="waiting", reason=reason, approval="")
                 body = {"request_id": work.request.id, "candidate_id": work.request.candidate_id}
@@ -144,7 +145,7 @@ class Lending:
         except OpcError:
             return None
 
-    def _grant(self, robot: str, work: Work, session: str) -> None:
+    def _grant(self, robot: str, work: Work, session: str) -> bool:
         now_ns, request = self._now(), work.request
         permit = Permit(
             permit_id=self._make_id(),
@@ -160,6 +161,8 @@ class Lending:
         )
         text = to_text(sign_permit(permit, self._signer))
         with self._queue.change("grant", now_ns) as tell:
+            if not self._is_still_so(robot, request):
+                return False
             self._queue.execute(
                 "INSERT INTO leases (id, request_id, candidate_id, robot, rung, episodes, state, permit_id, permit,"
                 " granted_ns, expires_ns) VALUES (?, ?, ?, ?, ?, ?, 'granted', ?, ?, ?, ?)",
@@ -172,6 +175,13 @@ class Lending:
             digest = hashlib.sha256(text.encode()).hexdigest()
             body |= {"permit": text, "sha256": digest}
             tell("permit", body | {"episodes": work.episodes, "expires_ns": permit.expires_ns})
+        return True
+
+    def _is_still_so(self, robot: str, request: Request) -> bool:
+        """Within a change: people halt and reject in other threads and programs while the gate is being asked."""
+        now = self._queue.request(request.id)
+        is_same = (now.state, now.rung, now.approval) == ("queued", request.rung, request.approval)
+        return is_same and not self._queue.robots()[robot].halted_by
 
 
 def _is_allowed(request: Request, decision: Decision) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
 from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.decision import Decision, Verdict
 from opc_ros.deployment.halting import as_text, enlist_robot, halt, obey_left_halts, resume
 from opc_ros.errors import DeploymentError
 from opc_ros.workflows.halting_robots import halt_robots
-from tests.deployment.fleet import Fleet, make_rules
+from tests.deployment.fleet import Fleet, make_rules, say
 
 
 @pytest.fixture
@@ -58,6 +61,50 @@ def test_a_robot_that_comes_while_all_are_halted_is_halted_too(fleet: Fleet) -> 
     with fleet.queue.change("robots", fleet.clock()):
         enlist_robot(fleet.queue, "arm6")
     assert not any(robot.halted_by for robot in fleet.queue.robots().values())
+
+
+@pytest.mark.parametrize("what", ["halt", "reject"])
+def test_what_a_person_says_while_the_gate_is_being_asked_comes_before_the_lease(fleet: Fleet, what: str) -> None:
+    """In another program, with a connection of its own, after the scheduler saw that robot and request are free."""
+    asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
+    submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
+
+    def interrupt(*_: object) -> Decision:
+        with closing(fleet.open_queue()) as other:
+            if what == "halt":
+                assert halt(other, "", "bob", "smoke", fleet.clock()).awaited == ()
+            elif other.request("q-a").state == "queued":
+                decide_request(other, "q-a", "reject", "bob", "not today", fleet.clock())
+        return say(Verdict.PASS)
+
+    fleet.verdict = interrupt
+    for _ in range(3):
+        fleet.round()
+    assert fleet.queue.rows("SELECT * FROM leases") == []
+    assert fleet.executed() == []
+    assert "permit" not in [line.kind for line in read_audit_log(fleet.queue.audit_log.path)]
+    if what == "halt":
+        fleet.verdict = lambda *_: say(Verdict.PASS)
+        resume(fleet.queue, "", "ada", "aired", fleet.clock())
+        fleet.round()
+        assert len(fleet.executed()) == 1
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.INCONCLUSIVE])
+def test_a_request_rejected_while_the_gate_closes_stays_rejected(fleet: Fleet, verdict: Verdict) -> None:
+    asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
+    submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
+
+    def interrupt(*_: object) -> Decision:
+        with closing(fleet.open_queue()) as other:
+            if other.request("q-a").state == "queued":
+                decide_request(other, "q-a", "reject", "bob", "not today", fleet.clock())
+        return say(verdict)
+
+    fleet.verdict = interrupt
+    fleet.round()
+    assert fleet.queue.request("q-a").state == "rejected"
+    assert "row_corrected" not in [line.kind for line in read_audit_log(fleet.queue.audit_log.path)]
 
 
 def test_no_robot_is_invented(fleet: Fleet) -> None:
