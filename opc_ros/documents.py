@@ -22,6 +22,10 @@ MAX_YAML_BYTES = 256 * 1024  # takes the parser about two seconds
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_WHOLE = 2**64  # what messages and databases hold
 
+_ASCII_JSON, _TEXT_JSON = (
+    json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=is_ascii, allow_nan=False)
+    for is_ascii in (True, False)
+)
 _SHOWN = 80  # characters of a value in a complaint
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
@@ -83,7 +87,7 @@ def canonical_json(value: object, *, is_ascii: bool = False) -> str:
 
     Formats differ in one choice, made when each was born: text as it is, or as plain ASCII with escapes.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=is_ascii, allow_nan=False)
+    return (_ASCII_JSON if is_ascii else _TEXT_JSON).encode(value)
 
 
 def shorten(text: str, most: int = _SHOWN) -> str:

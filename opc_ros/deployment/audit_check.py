@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from opc_ros.config import parse_config
-from opc_ros.deployment.audit_log import SIGNED_PREFIX, AuditHead, Entry, entry_hash, parse_line, read_head
+from opc_ros.deployment.audit_line import LineChecker
+from opc_ros.deployment.audit_log import AuditHead, Entry, parse_line, read_head
 from opc_ros.deployment.keys import Signer, TrustedKeys, is_signed_by
 from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.durable import replace_file
 from opc_ros.errors import AuditLogDamaged, ConfigError, OpcError
 
-_CHUNK = 20_000  # lines that one process checks at a time
+_BLOCK = 1 << 23  # bytes that one process checks at a time: some twenty thousand lines
 CHECKPOINT_PREFIX = "opc_ros checkpoint\n"  # keeps its signature from ever passing for another's
 
 
@@ -32,6 +34,7 @@ class AuditReport:
     problems: tuple[str, ...]
     notes: tuple[str, ...]  # what is unusual and still right
     size: int = 0  # bytes of all whole lines
+    digest: str = ""  # sha256 of those bytes, as they were read
 
     @property
     def is_whole(self) -> bool:
@@ -65,51 +68,112 @@ def check_audit_log(
     except AuditLogDamaged as error:
         known = []
         problems.append(str(error))
-    lines = _read_lines(path, start.size)
-    if lines.pop():
-        notes.append(f"after entry {start.entries + len(lines)} there is a torn line: being written, or a crash's")
-    last = start.entries + len(lines)
-    for found, told in _check_all(lines, start, keys):
-        problems += found
-        hashes |= told
     known += [(f"witness {index}", witness) for index, witness in enumerate(witnesses, start=1)]
+    try:
+        with path.open("rb") as file:
+            reader = _Reader(file, start.size)
+            if since is not None and reader.digest != since.digest:
+                problems.append(f"the first {since.entries} entries are others than those that were checked before")
+            for found, told in _check_all(reader, start, keys, frozenset(head.entries for _, head in known)):
+                problems += found
+                hashes |= told
+    except OSError as error:
+        raise AuditLogDamaged(f"{path}: {error.strerror}; expected an audit log") from error
+    last = start.entries + reader.lines
+    if reader.is_torn:
+        notes.append(f"after entry {last} there is a torn line: being written, or a crash's")
     for name, head in known:
         if head.entries > last:
             problems.append(f"{name} remembers {head.entries} entries, the audit log has {last}: lines were cut off")
         elif hashes.get(head.entries, head.hash) != head.hash:
             problems.append(f"{name} remembers entry {head.entries} otherwise: the audit log was rewritten")
-    size = start.size + sum(len(line) + 1 for line in lines)
-    return AuditReport(AuditHead(last, hashes[last]), tuple(problems), tuple(notes), size)
+    return AuditReport(AuditHead(last, hashes[last]), tuple(problems), tuple(notes), reader.size, reader.digest)
+
+
+class _Reader:
+    """The whole lines of a file behind an offset, some megabytes at a time, and the digest of all that was read."""
+
+    def __init__(self, file: BinaryIO, offset: int) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self.size = 0  # bytes up to the end of the last whole line that was given out
+        self.lines = 0
+        self.is_torn = False
+        while self.size < offset and (part := file.read(min(offset - self.size, _BLOCK))):
+            self._digest.update(part)
+            self.size += len(part)
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+    @property
+    def bytes_left(self) -> int:
+        return os.fstat(self._file.fileno()).st_size - self.size
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        rest = b""
+        while block := self._file.read(_BLOCK):
+            whole, newline, tail = block.rpartition(b"\n")
+            if not newline:
+                rest += block
+                continue
+            text = rest + whole
+            rest = tail
+            lines = text.split(b"\n")
+            self._digest.update(text + newline)
+            self.size += len(text) + 1
+            self.lines += len(lines)
+            yield lines
+        self.is_torn = bool(rest)
 
 
 def _check_all(
-    lines: Sequence[bytes], start: Checkpoint, keys: TrustedKeys | None
+    reader: _Reader, start: Checkpoint, keys: TrustedKeys | None, wanted: frozenset[int]
 ) -> Iterator[tuple[list[str], dict[int, str]]]:
     """Chunk by chunk, on every core where there are many lines: nearly all the time goes into signatures."""
     raw = None if keys is None else {key_id: key.public_bytes_raw() for key_id, key in keys.items()}
-    starts = range(0, len(lines), _CHUNK)
-    # What a chunk begins with must be what the one before it ends with, as that one itself tells it.
-    before = {first: _told_hash(lines[first - 1]) if first else start.hash for first in starts}
-    chunks = [(lines[first : first + _CHUNK], start.entries + first, before[first]) for first in starts]
     cores = len(os.sched_getaffinity(0))
-    if len(chunks) < 4 or cores < 2:
-        yield from (_check_chunk(*chunk, raw) for chunk in chunks)
+    if reader.bytes_left < 4 * _BLOCK or cores < 2:
+        for lines, done, before in _number(reader, start):
+            yield _check_chunk(lines, done, before, raw, wanted)
         return
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_check_chunk, *zip(*chunks, strict=True), [raw] * len(chunks))
+        running: deque[Future[tuple[list[str], dict[int, str]]]] = deque()
+        for lines, done, before in _number(reader, start):
+            running.append(pool.submit(_check_chunk, lines, done, before, raw, wanted))
+            if len(running) > cores + 1:  # no more of the log is held than keeps every core busy
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+
+
+def _number(reader: _Reader, start: Checkpoint) -> Iterator[tuple[list[bytes], int, str]]:
+    """Each chunk with the number of lines before it, and the hash that its first line must follow.
+
+    That hash is what the line before tells of itself: whether it is right is found where that line is checked.
+    """
+    before = start.hash
+    for lines in reader:
+        yield lines, start.entries + reader.lines - len(lines), before
+        before = _told_hash(lines[-1])
 
 
 def _check_chunk(
-    lines: Sequence[bytes], done: int, before: str, raw: dict[str, bytes] | None
+    lines: Sequence[bytes], done: int, before: str, raw: dict[str, bytes] | None, wanted: frozenset[int]
 ) -> tuple[list[str], dict[int, str]]:
+    """What is wrong with the lines, and the hashes of the last one and of those that somebody remembers."""
     keys = None if raw is None else {key_id: Ed25519PublicKey.from_public_bytes(key) for key_id, key in raw.items()}
+    checker = LineChecker(keys)
     problems: list[str] = []
     hashes = {}
+    number = done
     for number, line in enumerate(lines, start=done + 1):
-        found, before = _check_line(line, number, before, keys)
-        hashes[number] = before
+        found, before = checker.check(line, number, before)
         problems += found
-    return problems, hashes
+        if number in wanted:
+            hashes[number] = before
+    return problems, hashes | {number: before}
 
 
 def _told_hash(line: bytes) -> str:
@@ -120,9 +184,11 @@ def _told_hash(line: bytes) -> str:
 
 
 def write_checkpoint(path: Path, report: AuditReport, signer: Signer) -> None:
-    """Keep, signed, how far an audit log was found whole, so that the next start checks only what is new."""
-    digest = _digest_start(path, report.size)
-    body = canonical_json(asdict(Checkpoint(report.head.entries, report.head.hash, report.size, digest)))
+    """Keep, signed, how far an audit log was found whole, so that the next start checks only what is new.
+
+    The digest is of the very bytes that were checked, whatever stands in the file by now.
+    """
+    body = canonical_json(asdict(Checkpoint(report.head.entries, report.head.hash, report.size, report.digest)))
     signed = {"checkpoint": body, "key_id": signer.key_id, "signature": signer.sign(CHECKPOINT_PREFIX + body).hex()}
     replace_file(_checkpoint_path(path), canonical_json(signed).encode())
 
@@ -155,49 +221,12 @@ def _digest_start(path: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def _read_lines(path: Path, offset: int) -> list[bytes]:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read().split(b"\n")
-    except OSError as error:
-        raise AuditLogDamaged(f"{path}: {error.strerror}; expected an audit log") from error
-
-
 def read_audit_log(path: Path) -> Iterator[Entry]:
     """Every whole line, unchecked."""
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        with path.open("rb") as file:
+            for lines in _Reader(file, 0):
+                for line in lines:
+                    yield parse_line(line, path)
     except OSError as error:
         raise AuditLogDamaged(f"{path}: {error.strerror}; expected an audit log") from error
-    for line in lines:
-        yield parse_line(line, path)
-
-
-def is_genuine_line(line: bytes, keys: TrustedKeys) -> bool:
-    """Whether one of the keys signed exactly this line, wherever in the log it belongs."""
-    document = parse_json(line, where="line")
-    return not _check_line(line, document["n"], document["prev"], keys)[0]
-
-
-def _check_line(line: bytes, number: int, before: str, keys: TrustedKeys | None) -> tuple[list[str], str]:
-    try:
-        document: dict[str, Any] = parse_json(line, where="line")
-        core = {name: value for name, value in document.items() if name not in ("hash", "signature")}
-        digest = entry_hash(core)
-        told, n, prev = document["hash"], document["n"], document["prev"]
-    except (ConfigError, KeyError, TypeError, AttributeError):
-        return [f"entry {number}: is no audit log line"], ""
-    problems = []
-    if digest != told:
-        problems.append(f"entry {number}: was changed after it was written")
-    if n != number or prev != before:
-        problems.append(f"entry {number}: does not follow the entry before it: lines were removed, added or moved")
-    if keys is not None and not problems:
-        try:
-            signature = bytes.fromhex(str(document.get("signature", "")))
-        except ValueError:
-            signature = b""
-        if not is_signed_by(str(document.get("key_id", "")), SIGNED_PREFIX + digest, signature, keys):
-            problems.append(f"entry {number}: is not signed by a trusted key")
-    return problems, str(told)

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Collection
 from pathlib import Path
 
-from opc_ros.deployment.audit_check import is_genuine_line
+from opc_ros.deployment.audit_line import is_genuine_line
 from opc_ros.deployment.keys import Signer
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import OpcError
