@@ -12,6 +12,8 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from opc_ros.deployment.attestation import EVIDENCE, GATE_VERDICT, RACE_RESULT, sign_attestation
+from opc_ros.deployment.audit_check import check_audit_log, read_checkpoint
+from opc_ros.deployment.audit_line import is_genuine_line
 from opc_ros.deployment.checkpoint import sign_checkpoint
 from opc_ros.deployment.keys import Signer, TrustedKeys, load_trusted_keys
 from opc_ros.deployment.merkle import MerkleTree
@@ -41,13 +43,20 @@ def export_evidence(
     queue: QueueReader, log: Path, request_id: str, ranking: Path, keys: Path, signer: Signer, now_ns: int
 ) -> str:
     """One JSON document about a request; `ranking` is the folder of the ranking that the gate went by."""
-    request = queue.request(request_id)
-    tree = MerkleTree(log)
+    request, trusted = queue.request(request_id), load_trusted_keys(keys)
+    _refuse_damaged(log, trusted)
+    # What lies beside the log for speed is nothing to put a signature on.
+    tree = MerkleTree(log, is_rebuilt=True)
     permits = {
         str(row["id"]): str(row["permit"])
         for row in queue.rows("SELECT id, permit FROM leases WHERE request_id = ? ORDER BY seq", request_id)
     }
     lines = [line for line in _read_lines(log, tree.leaves) if _is_about(line, request, set(permits))]
+    for line in lines:
+        if not is_genuine_line(line.text.encode(), trusted):
+            raise DeploymentError(
+                f"{log}: entry {line.index + 1}: is not signed by a trusted key; see `opc audit verify`"
+            )
     envelopes = [_named(line.kind, line.body["statement"]) for line in lines if "statement" in line.body]
     envelopes += [_named("permit", json.loads(permit)) for permit in permits.values()]
     envelopes += [_named("robot_result", line.body["result"]) for line in lines if line.kind == "robot_result"]
@@ -63,7 +72,7 @@ def export_evidence(
         "request_id": request_id,
         "candidate_id": request.candidate_id,
         "exported_ns": now_ns,
-        "keys": _list_keys(load_trusted_keys(keys), load_people(keys)),
+        "keys": _list_keys(trusted, load_people(keys)),
         "contents": json.loads(signed),
         "envelopes": envelopes,
         "ranking": document,
@@ -71,6 +80,13 @@ def export_evidence(
         "entries": entries,
     }
     return canonical_json(bundle)
+
+
+def _refuse_damaged(log: Path, trusted: TrustedKeys) -> None:
+    """The scheduler's signature on evidence says that all of it was signed before."""
+    report = check_audit_log(log, trusted, since=read_checkpoint(log, trusted))
+    if not report.is_whole:
+        raise DeploymentError(f"{log}: {report.problems[0]}; no evidence is exported until it is restored from a copy")
 
 
 def list_contents(

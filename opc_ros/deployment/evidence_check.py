@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opc_ros.deployment.attestation import CANDIDATE_DIGEST, EVIDENCE, PAYLOAD_TYPE
+from opc_ros.deployment.audit_line import is_genuine_line
 from opc_ros.deployment.checkpoint import open_checkpoint
 from opc_ros.deployment.dsse import Signed, from_text, is_authentic, payload_type
 from opc_ros.deployment.evidence_bundle import FORMAT, list_contents
@@ -105,6 +106,8 @@ def _check_entries(bundle: Mapping[str, Any], trusted: TrustedKeys) -> Iterator[
     for entry in bundle["entries"]:
         if not check_inclusion(entry["line"].encode(), entry["index"], head.entries, entry["proof"], head.root):
             yield f"entry {entry['index'] + 1}: is not in the audit log that the checkpoint is about"
+        elif not is_genuine_line(entry["line"].encode(), trusted):
+            yield f"entry {entry['index'] + 1}: is not signed by a scheduler that is trusted here"
 
 
 def _check_ranking(bundle: Mapping[str, Any], people: People) -> Iterator[str]:

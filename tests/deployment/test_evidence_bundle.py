@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from opc_ros.cli.main import main
+from opc_ros.deployment.attestation import EVIDENCE, sign_attestation
 from opc_ros.deployment.audit_cosigned import check_cosigned
 from opc_ros.deployment.audit_log import AuditHead, AuditLog
+from opc_ros.deployment.checkpoint import sign_checkpoint
 from opc_ros.deployment.dsse import payload_type, sign_payload, to_text
+from opc_ros.deployment.evidence_bundle import list_contents
 from opc_ros.deployment.journal import RunEpisode
 from opc_ros.deployment.keys import Signer, load_signer
 from opc_ros.deployment.merkle import MerkleTree, check_inclusion
@@ -22,7 +25,8 @@ from opc_ros.deployment.robot_results import sign_result
 from opc_ros.deployment.signing import load_machine_key
 from opc_ros.deployment.statement import TYPE as STATEMENT
 from opc_ros.deployment.statement import RequestBody
-from tests.deployment.lab import make_lab, say, scheduler_parameters
+from tests.deployment.handling import make_handler
+from tests.deployment.lab import make_lab, say
 
 FOREIGN_CHECK = """
 import sys
@@ -81,34 +85,6 @@ def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert main(words) == 0
     assert "signed documents" in capsys.readouterr().out
     return tmp_path / "evidence.json"
-
-
-def make_handler(folder: Path) -> Any:
-    from opc_ros.config import load_config
-    from opc_ros.deployment.folder import DeploymentFolder
-    from opc_ros.deployment.gate_rules import GateRules
-    from opc_ros.deployment.gatekeeper import Gatekeeper
-    from opc_ros.deployment.queue import Queue
-    from opc_ros.deployment.rules import SchedulerRules
-    from opc_ros.store import open_store
-    from opc_ros.workflows.statements import StatementHandler
-
-    names = {name: Path(str(value)) for name, value in scheduler_parameters(folder).items() if name != "tick_s"}
-    state = DeploymentFolder(names["state"])
-    log = AuditLog(state.audit_log, state.signer())
-
-    import time
-
-    gate = Gatekeeper(
-        load_config(names["gate"], GateRules),
-        names["ranking"],
-        lambda: open_store(names["store"]),
-        time.time_ns,
-        keys=state.keys,
-    )
-    rules = load_config(names["rules"], SchedulerRules)
-    queue = Queue(names["state"], log)
-    return StatementHandler(queue, state.keys, rules, gate, names["candidates"], names["store"], time.time_ns)
 
 
 def test_securesystemslib_verifies_it_in_a_process_without_opc_ros(exported: Path) -> None:
@@ -177,6 +153,44 @@ def test_another_requests_evidence_a_part_of_it_and_documents_by_the_wrong_signe
     passes_off(
         lambda b: b["envelopes"].append({"what": "approve", "envelope": word}), "approve: is not signed by a key"
     )
+
+
+def test_nothing_is_signed_that_somebody_has_written_into_the_audit_log(
+    exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who can write the file, but has no key, adds that the gate let the request pass."""
+    request_id = json.loads(exported.read_text())["request_id"]
+    log = exported.parent / "deployment" / "audit.jsonl"
+    AuditLog(log).append("admitted", {"request_id": request_id, "reasons": ["passed"]}, 1)
+    assert main(["evidence", "export", request_id, "--output", "new.json", "--ranking", "ranking.json"]) == 1
+    assert "is not signed by a trusted key; no evidence is exported" in capsys.readouterr().err
+    assert not Path("new.json").exists()
+
+
+def test_an_edited_tree_beside_the_log_gets_no_signature(exported: Path) -> None:
+    request_id = json.loads(exported.read_text())["request_id"]
+    tree = exported.parent / "deployment" / "audit.jsonl.tree"
+    tree.write_bytes(bytes(len(tree.read_bytes())))
+    assert main(["evidence", "export", request_id, "--output", "new.json", "--ranking", "ranking.json"]) == 0
+    assert main(["evidence", "verify", "new.json"]) == 0
+
+
+def test_a_line_that_the_scheduler_never_signed_is_no_evidence_even_below_its_signed_root(
+    exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As an earlier version could be brought to sign: all of it fits together, but for the line's own signature."""
+    bundle = json.loads(exported.read_text())
+    signer = load_signer(exported.parent / "deployment" / "keys")
+    log = exported.parent / "forged.jsonl"
+    AuditLog(log).append("admitted", {"request_id": bundle["request_id"]}, 1)
+    line, tree = log.read_text().strip(), MerkleTree(log)
+    entries = [{"line": line, "index": 0, "proof": list(tree.prove(0))}]
+    contents = {"requestId": bundle["request_id"], **list_contents(bundle["envelopes"], entries, bundle["ranking"])}
+    bundle["contents"] = json.loads(sign_attestation(EVIDENCE, "c0", bundle["candidate_id"], contents, signer))
+    bundle |= {"entries": entries, "checkpoint": json.loads(sign_checkpoint(tree, signer, 1))}
+    exported.write_text(json.dumps(bundle))
+    assert main(["evidence", "verify", "evidence.json"]) == 1
+    assert capsys.readouterr().err == "entry 1: is not signed by a scheduler that is trusted here\n"
 
 
 def test_an_unknown_request_is_one_line(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
