@@ -74,6 +74,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _add_reason(clock, is_reason_required=True)
     _add_key(clock)
     clock.set_defaults(run=run_accept_clock)
+    signing = actions.add_parser("sign-history", help="sign results from before this deployment, so that they count")
+    signing.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
+    signing.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
+    signing.add_argument("--person", default="", help="sign as this person, where you have keys of several")
+    signing.set_defaults(run=run_sign_history)
     restore = actions.add_parser(
         "restore",
         help="build a damaged or lost queue anew from the audit log",
@@ -143,6 +148,21 @@ def run_restore(arguments: argparse.Namespace) -> int:
         print(f"wait for a person: {', '.join(made.waiting)}; opc deploy approve or reject each")
     if made.kept is not None:
         print(f"the damaged queue is kept as {made.kept}")
+    return 0
+
+
+def run_sign_history(arguments: argparse.Namespace) -> int:
+    import time
+
+    from opc_ros.deployment.folder import DeploymentFolder
+    from opc_ros.deployment.history import FILE_NAME
+    from opc_ros.deployment.signed_history import sign_history
+    from opc_ros.deployment.signing import find_signer
+
+    keys = DeploymentFolder(arguments.state).keys
+    signs = find_signer(keys, arguments.key, arguments.person)
+    made = sign_history(arguments.state / FILE_NAME, keys, signs, time.time_ns())
+    print(f"{made}: signed by {signs.person}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.gate import predict_field
 from opc_ros.deployment.gatekeeper import read_ranking
 from opc_ros.deployment.history import write_history
+from opc_ros.deployment.signed_history import sign_history
+from opc_ros.deployment.signing import find_signer
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.ranking import RankedCandidate, Ranking
 from opc_ros.ranking.forecast import Forecast
@@ -46,6 +49,8 @@ def score(lab: DemoLab, screen: Screen, history: LabHistory) -> tuple[Ranking, t
         client.register(candidate.folder)
         screen.waiting(f"{number} of {len(everyone)} candidates registered")
     write_history(plan.history, history.results)
+    keys = plan.history.parent / "keys"
+    sign_history(plan.history, keys, find_signer(keys), time.time_ns())
     with open_store(plan.store) as store:
         snapshot = store.take_snapshot(tag=TAG)
     old = f" beside {len(history.candidates)} of earlier days" if history.candidates else ""

@@ -15,7 +15,9 @@ from opc_ros.deployment.gate import SnapshotFacts, decide, predict_field
 from opc_ros.deployment.gate_rules import GateRules
 from opc_ros.deployment.history import add_results, read_history
 from opc_ros.deployment.people import load_people
+from opc_ros.deployment.signed_history import read_signed_history
 from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, RankingSeal, check_ranking
+from opc_ros.deployment.statement import CLOCK_SKEW_NS, SECOND_NS
 from opc_ros.documents import read_bytes
 from opc_ros.errors import DeploymentError, OpcError
 from opc_ros.ranking import Ranking
@@ -119,11 +121,13 @@ class Gatekeeper:
     ) -> None:
         """`history` is a file of results from before this deployment; `real` of each question is added to them.
 
-        `keys` is the folder that says which scorer's signature counts; None, as in simulations: nobody's.
+        `keys` is the folder that says whose signature counts on the ranking and on the history; None, as in
+        simulations: neither needs one.
         """
         self._rules = rules
         self._keys = keys
         self._newest: tuple[Ranking, RankingSeal] | None = None
+        self._since_ns = 0
         self._ranking_path = ranking
         self._open_store = open_store
         self._now = now
@@ -189,7 +193,10 @@ class Gatekeeper:
         return found
 
     def _add_history(self, real: Mapping[str, RealResult]) -> dict[str, RealResult]:
-        return add_results(read_history(self._history_path) if self._history_path else {}, real)
+        path = self._history_path
+        if path is None:
+            return dict(real)
+        return add_results(read_signed_history(path, self._keys) if self._keys else read_history(path), real)
 
     def evidence(self, patience_s: float | None = None) -> Evidence:
         """The newest that could be read in the given time, or the one before."""
@@ -224,8 +231,26 @@ class Gatekeeper:
         """A ranking from the scorer, by file or by topic; an older one than is known replaces nothing."""
         assert self._keys is not None
         seal = check_ranking(_check_scope(ranking), envelope, load_people(self._keys))
+        if seal.signed_ns > self._now() + CLOCK_SKEW_NS:
+            ahead_s = (seal.signed_ns - self._now()) // SECOND_NS
+            raise DeploymentError(f"ranking {ranking.ranking_id[:12]}: signed {ahead_s} s from now: set the clocks")
+        if self._newest is None and seal.signed_ns < self._since_ns:
+            raise DeploymentError(
+                f"ranking {ranking.ranking_id[:12]}: is older than one that counted here before: an old file was put "
+                "back; `opc score` publishes a new one"
+            )
         if self._newest is None or seal.signed_ns >= self._newest[1].signed_ns:
             self._newest = (ranking, seal)
+
+    def newest_seal(self) -> RankingSeal | None:
+        """Of the ranking that counts now."""
+        return self._newest[1] if self._newest is not None else None
+
+    def require_since(self, signed_ns: int) -> None:
+        """No ranking counts that the scorer signed before this, whenever this program was started."""
+        self._since_ns = signed_ns
+        if self._newest is not None and self._newest[1].signed_ns < signed_ns:
+            self._newest = self._mark = self._reading = self._before = None
 
     def _read_signed(self) -> Ranking:
         """The newest ranking that the scorer signed."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
 from opc_ros.deployment.decision import RealResult
+from opc_ros.documents import read_bytes
 from opc_ros.errors import DeploymentError
 
 FILE_NAME = "history.csv"  # in the deployment's folder
@@ -15,12 +17,14 @@ COLUMNS = ("candidate", "successes", "episodes")
 
 def read_history(path: Path) -> dict[str, RealResult]:
     """Results by candidate id; a file that is not there is a lab without a history."""
-    if not path.is_file():
-        return {}
+    return parse_history(read_bytes(path, error=DeploymentError), path) if path.is_file() else {}
+
+
+def parse_history(data: bytes, path: Path) -> dict[str, RealResult]:
+    """Results by candidate id, from a file's bytes."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError) as error:
+        rows = list(csv.DictReader(io.StringIO(data.decode("utf-8"), newline="")))
+    except (UnicodeDecodeError, csv.Error) as error:
         raise DeploymentError(f"{path}: cannot be read: {error}") from error
     found: dict[str, RealResult] = {}
     for line, row in enumerate(rows, start=2):

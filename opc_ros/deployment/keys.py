@@ -118,6 +118,7 @@ def load_trusted_keys(folder: Path) -> TrustedKeys:
     """Every public key of a folder by its id; to stop trusting one, delete its file."""
     keys: dict[str, Ed25519PublicKey] = {}
     for path in sorted(folder.glob(f"*{PUBLIC_SUFFIX}")):
+        refuse_open_to_all(path)
         try:
             key = load_pem_public_key(path.read_bytes())
         except (OSError, ValueError, UnsupportedAlgorithm) as error:
@@ -128,6 +129,16 @@ def load_trusted_keys(folder: Path) -> TrustedKeys:
     if not keys:
         raise DeploymentError(f"{folder}: holds no *{PUBLIC_SUFFIX}; copy the scheduler's there, or `opc keys create`")
     return keys
+
+
+def refuse_open_to_all(path: Path) -> None:
+    """Whom to trust is not for everybody on a machine to write, neither into the file nor over it."""
+    for each in (path, path.parent):
+        mode = each.stat().st_mode
+        if mode & 0o002:
+            raise DeploymentError(
+                f"{each}: mode is {mode & 0o777:o}: anybody on this machine could say whom to trust; `chmod o-w {each}`"
+            )
 
 
 def export_public_keys(folder: Path, to: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from opc_ros.config import load_config
-from opc_ros.deployment.keys import PEOPLE_NAME, PUBLIC_SUFFIX, TrustedKeys, key_id_of
+from opc_ros.deployment.keys import PEOPLE_NAME, PUBLIC_SUFFIX, TrustedKeys, key_id_of, refuse_open_to_all
 from opc_ros.durable import replace_file
 from opc_ros.errors import DeploymentError
 
@@ -69,6 +69,8 @@ class People:
 def load_people(folder: Path) -> People:
     """The people of a keys folder; nobody where there is no file yet."""
     path = folder / PEOPLE_NAME
+    if path.is_file():
+        refuse_open_to_all(path)
     people = load_config(path, People) if path.is_file() else People()
     return dataclasses.replace(people, deployments=find_deployments(folder))
 

@@ -24,6 +24,7 @@ from opc_ros.deployment.people import load_people
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Request
 from opc_ros.deployment.rules import SchedulerRules
+from opc_ros.deployment.signed_ranking import newest_ranking_ns
 from opc_ros.deployment.statement import Kind, Statement, check_statement
 from opc_ros.errors import OpcError, StatementRefused
 from opc_ros.policies.behaviour_identity import behaviour_id
@@ -70,10 +71,24 @@ class StatementHandler:
         self._now = now
         self._refused_ns: list[int] = []
         self._unwritten = 0
+        self._ranked_ns: int | None = None
+
+    def note_ranking(self) -> None:
+        """Remember for ever by which ranking the gate has gone: an older one that is put back does not count."""
+        if self._ranked_ns is None:  # not at once: rows that somebody edited are put back before the first tick
+            self._ranked_ns = newest_ranking_ns(self._queue)
+            self._gatekeeper.require_since(self._ranked_ns)
+        seal = self._gatekeeper.newest_seal()
+        if seal is None or seal.signed_ns <= self._ranked_ns:
+            return
+        with self._queue.change("ranking", self._now()) as tell:
+            tell("ranking_counts", {"ranking_id": seal.ranking_id, "signed_ns": seal.signed_ns})
+        self._ranked_ns = seal.signed_ns
 
     def act_on(self, envelope: str) -> Outcome:
         """Check and do; what is refused becomes a line of the audit log."""
         self._queue.check_rows(self._now())
+        self.note_ranking()
         try:
             statement = check_statement(envelope, KINDS, load_people(self._keys), self._now(), self._is_new)
         except StatementRefused as error:
@@ -118,6 +133,7 @@ class StatementHandler:
             return Outcome(f"resumed: {', '.join(robots) or 'no robot is known'}", robots=robots)
         if statement.kind == "accept_clock":
             accept_clock(self._queue, statement.person, body.reason, now_ns, statement)
+            self._ranked_ns = None  # rankings that were signed by that clock hold no later one up
             return Outcome("the clock counts from now; permits from before are void")
         if statement.kind == "relabel":
             return self._relabel(statement, now_ns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import time
@@ -9,10 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from opc_ros.cli.main import main
+from opc_ros.deployment.dsse import to_text
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.gate import DAY_NS
+from opc_ros.deployment.keys import Signer, key_id_of
+from opc_ros.deployment.permit import sign_document
 from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
 from opc_ros.deployment.signing import load_machine_key, make_person_key
 from opc_ros.episode import Episode
@@ -82,6 +88,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     make_person_key(tmp_path / "deployment" / "keys", "ada")
+    assert main(["deploy", "sign-history"]) == 0
     signer = load_machine_key(tmp_path / "deployment" / "keys", "scorer")
     assert signer is not None
     envelope = tmp_path / "scores" / "published" / ENVELOPE_NAME
@@ -102,6 +109,28 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     code = main(list(words))
     said = capsys.readouterr()
     return code, said.out, said.err
+
+
+def test_results_from_before_count_only_as_an_approver_signed_them(
+    lab: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Who can write the file, but has no key, makes the poor candidate look good."""
+    history = lab / "deployment" / "history.csv"
+    seal, honest = lab / "deployment" / "history.csv.dsse.json", history.read_text()
+    history.write_text(honest.replace(",5,100", ",95,100"))
+    code, out, _ = run(capsys, "gate", "explain", "poor")
+    assert (code, "history.csv: was changed after it was signed" in out) == (1, True)
+    signed = seal.read_text()
+    seal.unlink()
+    assert "nobody has signed these results" in run(capsys, "gate", "explain", "good")[1]
+    stranger = Ed25519PrivateKey.generate()
+    content = json.loads(base64.b64decode(json.loads(signed)["payload"]))["content"]
+    content["sha256"] = hashlib.sha256(history.read_bytes()).hexdigest()
+    seal.write_text(to_text(sign_document("history", content, Signer(key_id_of(stranger.public_key()), stranger))))
+    assert "is not signed by an approver who is known here" in run(capsys, "gate", "explain", "good")[1]
+    history.write_text(honest)
+    seal.write_text(signed)
+    assert run(capsys, "gate", "explain", "good")[0] == 0
 
 
 def test_gate_explains_every_rule(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,112 @@
+"""Files that were good once, or that anybody may write, do not count again because somebody puts them there."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.keys import create_keys, load_trusted_keys
+from opc_ros.deployment.people import load_people
+from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
+from opc_ros.deployment.signing import load_machine_key, make_person_key
+from opc_ros.deployment.statement import RequestBody, RobotBody
+from opc_ros.errors import DeploymentError
+from opc_ros.ranking import Ranking
+from tests.deployment.handling import make_handler
+from tests.deployment.lab import SECOND, make_lab, say
+
+HOUR_NS = 3600 * SECOND
+
+
+def publish(folder: Path, signed_ns: int) -> None:
+    """The lab's ranking, as if the scorer had signed it at that time."""
+    ranking = Ranking.from_json((folder / "ranking.json").read_text())
+    signer = load_machine_key(folder / "deployment" / "keys", "scorer")
+    assert signer is not None
+    (folder / ENVELOPE_NAME).write_text(sign_ranking(ranking, signer, signed_ns))
+
+
+def ask(folder: Path, handler: object, candidate_id: str) -> tuple[str, str]:
+    """What became of a request; it is withdrawn again."""
+    outcome = handler.act_on(say(folder, "request", RequestBody(candidate_id)))  # type: ignore[attr-defined]
+    assert outcome.request is not None
+    assert outcome.decision is not None
+    return outcome.request.state, "; ".join(outcome.decision.reasons)
+
+
+def test_a_ranking_from_before_the_newest_does_not_count_after_a_restart_either(tmp_path: Path) -> None:
+    (candidate,) = make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
+    now_ns = time.time_ns()
+    publish(tmp_path, now_ns - 2 * HOUR_NS)
+    old = (tmp_path / ENVELOPE_NAME).read_text()
+    publish(tmp_path, now_ns - HOUR_NS)
+    first = make_handler(tmp_path)
+    state, _ = ask(tmp_path, first, candidate.id)
+    assert state != "refused"
+    first.note_ranking()
+    (tmp_path / ENVELOPE_NAME).write_text(old)
+    state, reasons = ask_another(tmp_path)
+    assert state == "refused"
+    assert "is older than one that counted here before" in reasons
+    told = [
+        line.body["signed_ns"]
+        for line in read_audit_log(tmp_path / "deployment" / "audit.jsonl")
+        if line.kind == "ranking_counts"
+    ]
+    assert told == [now_ns - HOUR_NS]
+    publish(tmp_path, now_ns)
+    assert ask_another(tmp_path)[0] != "refused"
+
+
+def ask_another(folder: Path) -> tuple[str, str]:
+    """A program that was started just now, and a candidate that nobody has asked for yet."""
+    handler = make_handler(folder)
+    for request in handler._queue.requests("waiting", "queued"):
+        handler._queue.set_request(request.id, state="done")
+    (candidate_id,) = {
+        each.candidate_id for each in Ranking.from_json((folder / "ranking.json").read_text()).candidates
+    }
+    return ask(folder, handler, candidate_id)
+
+
+def test_a_ranking_signed_in_the_future_does_not_count_and_holds_no_later_one_up(tmp_path: Path) -> None:
+    make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
+    publish(tmp_path, time.time_ns() + HOUR_NS)
+    state, reasons = ask_another(tmp_path)
+    assert state == "refused"
+    assert "set the clocks" in reasons
+    publish(tmp_path, time.time_ns())
+    assert ask_another(tmp_path)[0] != "refused"
+
+
+def test_after_a_clock_that_ran_ahead_was_corrected_rankings_count_again(tmp_path: Path) -> None:
+    make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
+    ahead_ns = time.time_ns() + HOUR_NS
+    publish(tmp_path, ahead_ns)
+    ran_ahead = make_handler(tmp_path, lambda: ahead_ns)
+    ran_ahead._gatekeeper.evidence()
+    ran_ahead.note_ranking()
+    publish(tmp_path, time.time_ns())
+    assert ask_another(tmp_path)[0] == "refused"
+    make_handler(tmp_path).act_on(say(tmp_path, "accept_clock", RobotBody(reason="it ran ahead")))
+    publish(tmp_path, time.time_ns())
+    assert ask_another(tmp_path)[0] != "refused"
+
+
+@pytest.mark.parametrize("what", ["people.yaml", "public key", "folder"])
+def test_whom_to_trust_is_not_read_from_what_everybody_may_write(tmp_path: Path, what: str) -> None:
+    keys = tmp_path / "keys"
+    signer = create_keys(keys)
+    make_person_key(keys, "ada")
+    load_trusted_keys(keys)
+    load_people(keys)
+    path = {"people.yaml": keys / "people.yaml", "public key": keys / f"{signer.key_id}.public.pem", "folder": keys}[
+        what
+    ]
+    path.chmod(path.stat().st_mode | 0o002)
+    load = load_people if what == "people.yaml" else load_trusted_keys
+    with pytest.raises(DeploymentError, match="anybody on this machine could say whom to trust"):
+        load(keys)
