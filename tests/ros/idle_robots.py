@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from opc_interfaces.action import RunEpisodes
 from opc_interfaces.msg import RobotStatus
@@ -20,6 +21,8 @@ from opc_ros.deployment.robot_results import begin_session, sign_result
 from opc_ros.deployment.signing import load_machine_key
 from opc_ros.ros import topics
 from opc_ros.ros.steady import create_steady_timer
+
+Robot = TypeVar("Robot", bound="IdleRobot")
 
 
 class IdleRobot:
@@ -94,12 +97,17 @@ class IdleRobot:
             )
 
 
-def make_robots(node: Node, names: Iterable[str], lab: Path) -> dict[str, IdleRobot]:
+def make_robots(
+    node: Node,
+    names: Iterable[str],
+    lab: Path,
+    kind: Callable[..., Robot] = IdleRobot,  # type: ignore[assignment]
+) -> dict[str, Robot]:
     """Robots of a lab on disk, each with the key it has there."""
     keys = load_trusted_keys(lab / "deployment" / "keys")
     made = {}
     for name in names:
         signer = load_machine_key(lab / name / "keys", name)
         assert signer is not None
-        made[name] = IdleRobot(node, name, keys, signer)
+        made[name] = kind(node, name, keys, signer)
     return made

@@ -1,0 +1,193 @@
+"""From a person's approval to the permit, as a robot hears it on DDS.
+
+python -m tests.benchmarks.bench_approval
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from opc_interfaces.srv import SubmitStatement
+from rclpy.action.server import ServerGoalHandle
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+
+from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.signing import find_signer, make_person_key
+from opc_ros.deployment.statement import DecisionBody, RequestBody, sign_statement
+from tests.deployment.lab import make_lab, say, scheduler_parameters
+from tests.domains import own_domain
+from tests.ros.idle_robots import IdleRobot, make_robots
+from tests.ros.twin_rig import ROOT
+
+ROBOT = "arm1"
+GOAL_MS = 300.0
+PATIENCE_S = 120.0
+WARM_UP = 3
+
+
+class ListeningRobot(IdleRobot):
+    """Notes when it heard each permit: by the clock of the machine, and by one that nobody sets."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.heard: list[tuple[int, float]] = []
+
+    def _take(self, goal: ServerGoalHandle) -> None:
+        self.heard.append((time.time_ns(), time.monotonic()))
+        super()._take(goal)
+
+
+class Bench:
+    """A scheduler of its own process, and here a person and a robot."""
+
+    def __init__(self, lab: Path) -> None:
+        self.lab = lab
+        (self.candidate,) = make_lab(lab, {ROBOT: ["full"]}, rung_episodes=(0, 0, 4), request_episodes=200)
+        make_person_key(lab / "deployment" / "keys", "bob")
+        self._context = Context()
+        rclpy.init(args=[], context=self._context)
+        self._node = Node("bench", context=self._context, use_global_arguments=False)
+        self.robot: ListeningRobot = make_robots(self._node, [ROBOT], lab, kind=ListeningRobot)[ROBOT]
+        self._client = self._node.create_client(SubmitStatement, "/deployment/statement")
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_closing.set()
+        self._thread.join(timeout=5)
+        self.robot.close()
+        self._node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def make_waiting(self) -> str:
+        """A request that waits for a person: somebody else has turned the candidate down before."""
+        while True:
+            answer = self.submit(say(self.lab, "request", RequestBody(self.candidate.id)))
+            if answer.state == "waiting":
+                return str(answer.request_id)
+            self.end(str(answer.request_id))
+
+    def end(self, request_id: str) -> None:
+        """Turn it down, and wait until the robot is free again."""
+        keys = self.lab / "deployment" / "keys"
+        signs = find_signer(keys, keys / "bob.person.pem")
+        body = DecisionBody(request_id, "the next one")
+        self.submit(sign_statement("reject", signs.person, body, signs.signer, time.time_ns()))
+        self.wait_until(lambda: not self.robot.permit_id)
+
+    def submit(self, envelope: str) -> Any:
+        self.wait_until(self._client.service_is_ready)
+        future = self._client.call_async(SubmitStatement.Request(statement=envelope))
+        self.wait_until(future.done)
+        answer = future.result()
+        assert answer.success, answer.message
+        return answer
+
+    def approve(self, request_id: str) -> float:
+        """Over DDS, as the console does: from sending what was signed."""
+        envelope, count = say(self.lab, "approve", DecisionBody(request_id)), len(self.robot.heard)
+        start_s = time.monotonic()
+        self._client.call_async(SubmitStatement.Request(statement=envelope))
+        self.wait_until(lambda: len(self.robot.heard) > count)
+        return self.robot.heard[count][1] - start_s
+
+    def approve_by_command(self, request_id: str) -> tuple[float, float]:
+        """`opc deploy approve`: from its start, and from when it signed."""
+        words = ["deploy", "approve", request_id, "--state", str(self.lab / "deployment")]
+        words += ["--scheduler", str(self.lab / "scheduler.yaml"), "--key"]
+        words += [str(self.lab / "deployment" / "keys" / "ada.person.pem")]
+        count, start_s = len(self.robot.heard), time.monotonic()
+        command = [sys.executable, "-m", "opc_ros.cli.main", *words]
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        self.wait_until(lambda: len(self.robot.heard) > count)
+        heard_ns, heard_s = self.robot.heard[count]
+        return heard_s - start_s, (heard_ns - self._signed_ns(request_id)) * 1e-9
+
+    def _signed_ns(self, request_id: str) -> int:
+        for line in read_audit_log(self.lab / "deployment" / "audit.jsonl"):
+            if line.kind == "approve" and line.body["request_id"] == request_id:
+                said = json.loads(base64.b64decode(line.body["statement"]["payload"]))
+                return int(said["issued_ns"])
+        raise AssertionError(request_id)
+
+    def wait_until(self, is_true: Any) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not is_true():
+            assert time.monotonic() < deadline_s, "did not come true in time"
+            time.sleep(0.002)
+
+    def _spin(self) -> None:
+        while not self._is_closing.is_set():
+            self._executor.spin_once(timeout_sec=0.1)
+
+
+@contextmanager
+def running(lab: Path) -> Iterator[Bench]:
+    bench = Bench(lab)
+    words = [word for name, value in scheduler_parameters(lab).items() for word in ("-p", f"{name}:={value}")]
+    command = [sys.executable, "-m", "opc_ros.ros.scheduler_node", "--ros-args", *words]
+    with (lab / "scheduler.log").open("w") as log, subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log) as child:
+        try:
+            yield bench
+        finally:
+            child.terminate()
+            child.wait(timeout=PATIENCE_S)
+            bench.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--approvals", type=int, default=60, help="statements sent over DDS (default: 60)")
+    parser.add_argument("--commands", type=int, default=20, help="runs of `opc deploy approve` (default: 20)")
+    arguments = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="bench_approval_") as name, own_domain(), running(Path(name)) as bench:
+        sent, signed, begun = [], [], []
+        for number in range(-WARM_UP, arguments.approvals):
+            request_id = bench.make_waiting()
+            took_s = bench.approve(request_id)
+            if number >= 0:
+                sent.append(took_s)
+            bench.end(request_id)
+        for _ in range(arguments.commands):
+            request_id = bench.make_waiting()
+            whole_s, after_s = bench.approve_by_command(request_id)
+            begun.append(whole_s)
+            signed.append(after_s)
+            bench.end(request_id)
+        load = os.getloadavg()[0]
+    for what, times_s in (
+        ("from the statement sent over DDS", sent),
+        ("from signing in `opc deploy approve`", signed),
+        ("from the start of `opc deploy approve`", begun),
+    ):
+        if times_s:
+            median, late = np.percentile(np.array(times_s) * 1e3, (50, 95))
+            print(
+                f"{what}: median {median:.0f} ms, 95th percentile {late:.0f} ms, {late / GOAL_MS:.2f} of the goal "
+                f"(below {GOAL_MS:g} ms), {len(times_s)} times"
+            )
+    print(f"load average {load:.1f} on {os.cpu_count()} cores")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
