@@ -101,7 +101,7 @@ def stop_once(rig: Rig, publisher: Any, releaser: Releaser, after_s: float) -> t
 
     def is_released() -> bool:
         releaser.release()
-        return ended.done() and watcher.statuses[-1].state != RobotStatus.STOPPED
+        return bool(ended.done()) and watcher.statuses[-1].state != RobotStatus.STOPPED
 
     watcher.wait_until(is_released)
     if speed(states[0]) < MOVING_RAD_S:
