@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.signing import find_signer, make_person_key
 from opc_ros.deployment.statement import DecisionBody, RequestBody, sign_statement
 from tests.deployment.lab import make_lab, say, scheduler_parameters
@@ -79,12 +80,19 @@ class Bench:
         rclpy.try_shutdown(context=self._context)
 
     def make_waiting(self) -> str:
-        """A request that waits for a person: somebody else has turned the candidate down before."""
+        """A request that waits for a person, for somebody else has turned the candidate down, and for nothing else."""
         while True:
             answer = self.submit(say(self.lab, "request", RequestBody(self.candidate.id)))
             if answer.state == "waiting":
+                self.wait_until(self.is_free, every_s=0.1)
                 return str(answer.request_id)
             self.end(str(answer.request_id))
+
+    def is_free(self) -> bool:
+        """After a lease that was cut short a robot is left alone for the time of a heartbeat."""
+        with DeploymentFolder(self.lab / "deployment").look() as queue:
+            robot = queue.robots()[ROBOT]
+            return robot.state == "ready" and robot.rest_until_ns < time.time_ns() and not queue.open_leases()
 
     def end(self, request_id: str) -> None:
         """Turn it down, and wait until the robot is free again."""
@@ -129,11 +137,11 @@ class Bench:
                 return int(said["issued_ns"])
         raise AssertionError(request_id)
 
-    def wait_until(self, is_true: Any) -> None:
+    def wait_until(self, is_true: Callable[[], bool], every_s: float = 0.002) -> None:
         deadline_s = time.monotonic() + PATIENCE_S
         while not is_true():
             assert time.monotonic() < deadline_s, "did not come true in time"
-            time.sleep(0.002)
+            time.sleep(every_s)
 
     def _spin(self) -> None:
         while not self._is_closing.is_set():
@@ -156,7 +164,7 @@ def running(lab: Path) -> Iterator[Bench]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--approvals", type=int, default=60, help="statements sent over DDS (default: 60)")
+    parser.add_argument("--approvals", type=int, default=40, help="statements sent over DDS (default: 40)")
     parser.add_argument("--commands", type=int, default=20, help="runs of `opc deploy approve` (default: 20)")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="bench_approval_") as name, own_domain(), running(Path(name)) as bench:
