@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from opc_ros.deployment import audit_check
+from opc_ros.deployment.audit_check import check_audit_log, read_checkpoint, write_checkpoint
 from opc_ros.deployment.audit_line import LineChecker, check_plainly, make_verifier
-from opc_ros.deployment.audit_log import SIGNED_PREFIX, AuditLog
+from opc_ros.deployment.audit_log import SIGNED_PREFIX, AuditHead, AuditLog
 from opc_ros.deployment.keys import Signer, is_signed_by, load_trusted_keys
 
 BODIES = [
@@ -157,3 +159,50 @@ def test_the_verifier_accepts_nothing_that_openssl_refuses() -> None:
         assert make_verifier(key)(text, signature) is is_right
     small = Ed25519PublicKey.from_public_bytes(one)
     assert make_verifier(small)(text, one + bytes(32)) <= is_signed_by("", text, one + bytes(32), {"": small})
+
+
+def test_a_checkpoint_is_over_the_bytes_that_were_checked_whatever_stands_there_by_then(
+    tmp_path: Path, signer: Signer, keys: Path
+) -> None:
+    trusted, log = load_trusted_keys(keys), AuditLog(tmp_path / "audit.jsonl", signer)
+    log.append("reject", {"request_id": "r1"}, at_ns=1)
+    report = check_audit_log(log.path, trusted)
+    log.path.write_bytes(log.path.read_bytes().replace(b"reject", b"permit"))
+    write_checkpoint(log.path, report, signer)
+    assert read_checkpoint(log.path, trusted) is None
+
+
+def test_lines_swapped_below_a_checkpoint_after_it_was_read_are_found(
+    tmp_path: Path, signer: Signer, keys: Path
+) -> None:
+    trusted, log = load_trusted_keys(keys), AuditLog(tmp_path / "audit.jsonl", signer)
+    log.append("reject", {"request_id": "r1"}, at_ns=1)
+    write_checkpoint(log.path, check_audit_log(log.path, trusted), signer)
+    since = read_checkpoint(log.path, trusted)
+    assert since is not None
+    log.path.write_bytes(log.path.read_bytes().replace(b"reject", b"permit"))
+    problems = check_audit_log(log.path, trusted, since=since).problems
+    assert problems == ("the first 1 entries are others than those that were checked before",)
+
+
+def test_a_log_that_is_read_in_many_pieces_on_every_core_is_judged_as_in_one(
+    tmp_path: Path, signer: Signer, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces of 2,000 bytes: lines lie across their ends, some are longer, and two are wrong."""
+    trusted, log = load_trusted_keys(keys), AuditLog(tmp_path / "audit.jsonl", signer)
+    with log.exclusive() as (_, append):
+        append([("note", {"text": "x" * (n * 97 % 3000)}, n) for n in range(60)])
+    lines = log.path.read_bytes().split(b"\n")
+    lines[20], lines[40] = lines[20].replace(b"note", b"vote"), lines[41]
+    log.path.write_bytes(b"\n".join(lines) + b"torn")
+    whole = check_audit_log(log.path, trusted, [AuditHead(31, "f" * 64)])
+    monkeypatch.setattr(audit_check, "_BLOCK", 2000)
+    pieces = check_audit_log(log.path, trusted, [AuditHead(31, "f" * 64)])
+    assert pieces == whole
+    assert whole.problems == (
+        "entry 21: was changed after it was written",
+        "entry 41: does not follow the entry before it: lines were removed, added or moved",
+        "entry 42: does not follow the entry before it: lines were removed, added or moved",
+        "witness 1 remembers entry 31 otherwise: the audit log was rewritten",
+    )
+    assert whole.notes == ("after entry 60 there is a torn line: being written, or a crash's",)
