@@ -28,6 +28,7 @@ from opc_ros.deployment.signing import find_signer, load_machine_key, make_machi
 from opc_ros.ros.arm_way import ArmWay, DirectWay
 from opc_ros.ros.gateway_way import make_gateway_way
 from opc_ros.ros.joint_messages import trajectory_to_msg
+from tests.benchmarks.trajectory_sink import name_of
 from tests.domains import own_domain, take_domain
 from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS
 
@@ -126,19 +127,19 @@ def ways(folder: Path, keys: Path, domain: int) -> Iterator[dict[str, ArmWay]]:
 
 def send(both: dict[str, ArmWay], count: int) -> dict[str, dict[str, int]]:
     """In turn, so that both meet the same machine; gives when each was sent, by its name."""
-    here = np.zeros(len(SETTINGS.joint_names))
-    there = here.copy()
-    there[0] = 0.05  # further than a hold, so that the gateway checks all that it checks
-    msg = trajectory_to_msg(plan_joints(SETTINGS.joint_limits(), here, there), SETTINGS.joint_names)
     sent: dict[str, dict[str, int]] = {name: {} for name in both}
+    here = np.zeros(len(SETTINGS.joint_names))
+    there, limits = here.copy(), SETTINGS.joint_limits()
+    there[0] = 0.05  # further than a hold, so that the gateway checks all that it checks
     for number in range(-WARM_UP, count):
         for name, way in both.items():
-            msg.header.frame_id = f"{name}{number}"
+            there[0] += 1e-5  # where it leads to is its name: nothing else of a message reaches the driver unchanged
+            msg = trajectory_to_msg(plan_joints(limits, here, there), SETTINGS.joint_names)
             start_ns = time.monotonic_ns()
             way.beat()
             way.send(msg)
             if number >= 0:
-                sent[name][msg.header.frame_id] = start_ns
+                sent[name][name_of(msg)] = start_ns
             time.sleep(PAUSE_S)
     assert not both["gateway"].why_lost(), both["gateway"].why_lost()
     return sent
@@ -148,6 +149,8 @@ def report(sent: dict[str, dict[str, int]], came: dict[str, int], load: float) -
     figures = {}
     for name, starts in sent.items():
         took_ms = [(came[each] - start_ns) * 1e-6 for each, start_ns in starts.items() if each in came]
+        if not took_ms:
+            sys.exit(f"{name}: none of {len(starts)} trajectories came")
         figures[name] = np.percentile(took_ms, (50, 99))
         median, high = figures[name]
         lost = len(starts) - len(took_ms)

@@ -21,6 +21,11 @@ from opc_ros.ros.joint_messages import reading_to_msg
 from tests.ros.twin_rig import ROBOT, ROOT
 
 
+def name_of(msg: JointTrajectory) -> str:
+    """A trajectory's name: how far its first joint goes, in hundred-thousandths of a radian."""
+    return str(round(msg.points[-1].positions[0] * 1e5))
+
+
 def main() -> None:
     settings = load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings)
     rclpy.init()
@@ -30,7 +35,7 @@ def main() -> None:
     fingers = node.create_publisher(JointState, settings.gripper.state, 10)
 
     def note(msg: JointTrajectory) -> None:
-        came_ns.setdefault(msg.header.frame_id, time.monotonic_ns())
+        came_ns.setdefault(name_of(msg), time.monotonic_ns())
 
     def tell() -> None:
         now_ns = time.time_ns()
