@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from opc_ros.deployment.approval_queue import as_evidence
+from opc_ros.deployment.line_rate import LONGEST, MINUTE_NS
 from opc_ros.deployment.permit import Revocations
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import OPEN_LEASE_STATES
 from opc_ros.deployment.revoking import revoke_leases
 from opc_ros.deployment.row_check import HALTED_ALL
 from opc_ros.deployment.statement import Statement
-from opc_ros.documents import canonical_json, parse_json, read_bytes
+from opc_ros.documents import canonical_json, parse_json, read_bytes, shorten
 from opc_ros.durable import create_file
 from opc_ros.errors import DeploymentError, OpcError
 
 OPEN = str(OPEN_LEASE_STATES)
+MOST_REPEATS_A_MINUTE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,9 @@ def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Hal
     by = f"{person}: {reason}".strip(": ")
     with queue.change("halt", now_ns) as tell:
         chosen = _choose(queue, robot)
+        if _says_nothing_new(queue, robot, chosen, now_ns):
+            awaited = tuple(name for name in chosen if _may_be_moving(queue, name, now_ns))
+            return Halt(chosen, awaited, (), queue.fact("revocation_serial"))
         awaited = tuple(name for name in chosen if _may_be_moving(queue, name, now_ns))
         open_on = tuple(name for name in chosen if _has_open_lease(queue, name))
         for name in chosen:
@@ -52,6 +57,18 @@ def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Hal
         queue.set_fact("revocation_serial", serial)
         tell("halt", {"robot": robot or "all", "robots": chosen, "person": person, "reason": reason})
     return Halt(chosen, awaited, open_on, serial)
+
+
+def _says_nothing_new(queue: Queue, robot: str, chosen: tuple[str, ...], now_ns: int) -> bool:
+    """Of a halt that changes nothing, a few a minute are written down: whoever halts needs no key."""
+    rows = queue.robots()
+    is_halted = all(name in rows and rows[name].halted_by for name in chosen)
+    is_for_later = bool(robot) or bool(queue.rows("SELECT 1 FROM facts WHERE name = ?", HALTED_ALL))
+    if not is_halted or not is_for_later or any(_has_open_lease(queue, name) for name in chosen):
+        return False
+    newest = queue.rows("SELECT kind, at_ns FROM events ORDER BY change DESC LIMIT ?", MOST_REPEATS_A_MINUTE)
+    recent = [row for row in newest if row["kind"] == "halt" and 0 <= now_ns - row["at_ns"] < MINUTE_NS]
+    return len(recent) == MOST_REPEATS_A_MINUTE
 
 
 def resume(
@@ -128,8 +145,8 @@ def given_back(queue: Queue, halted: Halt) -> tuple[str, ...]:
 
 
 def as_text(given: str) -> str:
-    """Words from a command line as text that can be kept: bytes that are not UTF-8 are written out as escapes."""
-    return given.encode("utf-8", "backslashreplace").decode()
+    """Anybody's words as text that can be kept: not too long, bytes that are not UTF-8 written out as escapes."""
+    return shorten(given[: 10 * LONGEST].encode("utf-8", "backslashreplace").decode(), LONGEST - 20)
 
 
 class _Rows(Protocol):

@@ -14,6 +14,7 @@ from opc_ros.deployment.gatekeeper import EvidencePending
 from opc_ros.deployment.halting import enlist_robot, obey_left_halts
 from opc_ros.deployment.keys import Signer, TrustedKeys
 from opc_ros.deployment.lending import SECOND_NS, Forecaster, Gate, Lending
+from opc_ros.deployment.line_rate import LONGEST, LineRate
 from opc_ros.deployment.losses import note_loss, settle_lease
 from opc_ros.deployment.outcomes import follow_up, serve_champion
 from opc_ros.deployment.queue import Queue
@@ -25,6 +26,8 @@ from opc_ros.deployment.work import Work
 from opc_ros.errors import AuditLogDamaged
 
 CLOCK_SKEW_NS = 5 * SECOND_NS
+MOST_REFUSALS_A_MINUTE = 60
+MOST_CHANGES_A_MINUTE = 120  # of robots that come and go
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class Scheduler:
         self._started_s = steady_s()
         self._heard: dict[str, tuple[float, bool]] = {}
         self._granted_s: dict[str, float] = {}  # robot -> when it was last leased
+        self._refusals = LineRate(MOST_REFUSALS_A_MINUTE, now)
+        self._changes = LineRate(MOST_CHANGES_A_MINUTE, now)
         self._sessions: dict[str, str] = {}  # robot -> the start of its runner that permits are for
         with queue.change("robots", now()):
             for robot in rules.robots:
@@ -201,8 +206,11 @@ class Scheduler:
 
     def refusal(self, robot: str, detail: str) -> None:
         """A robot refused something nobody here asked for: an attack, or a mistake."""
+        if not self._refusals.allows():
+            return
         with self._queue.change("refusal", self._now()) as tell:
-            tell("robot_refused", {"robot": robot, "detail": detail})
+            body = {"robot": robot, "detail": detail[:LONGEST]}
+            tell("robot_refused", body | {"not_written_before": self._refusals.take_unwritten()})
 
     def revocations(self) -> Signed:
         """The signed list every robot must hear."""
@@ -226,7 +234,10 @@ class Scheduler:
             if state != robot.state:
                 with self._queue.change("robot", now_ns) as tell:
                     self._queue.execute("UPDATE robots SET state = ?, since_ns = ? WHERE name = ?", state, now_ns, name)
-                    tell("robot", {"robot": name, "state": state})
+                    # Whoever plays a robot that comes and goes all the time fills no disk with it.
+                    if self._changes.allows():
+                        told = {"robot": name, "state": state}
+                        tell("robot", told | {"not_written_before": self._changes.take_unwritten()})
 
     def _end_lost_leases(self) -> None:
         now_ns = self._now()

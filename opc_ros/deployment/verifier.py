@@ -10,9 +10,11 @@ from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import TrustedKeys
+from opc_ros.deployment.line_rate import LONGEST, LineRate
 from opc_ros.deployment.permit import Permit, Rung, open_permit, open_revocations
 from opc_ros.errors import DeploymentError, PermitOutdated, PermitRefused
 
+MOST_REFUSALS_A_MINUTE = 120  # that are written down: anybody may send a permit
 CLOCK_SKEW_NS = 5_000_000_000  # between two well-kept machines, and what a time service may step back
 
 
@@ -25,7 +27,7 @@ class EpisodeSlot:
 
 
 class PermitVerifier:
-    """Stands between a permit and motion on one robot; every refusal becomes a line in the robot's audit log."""
+    """Stands between a permit and motion on one robot; refusals become lines in the robot's audit log."""
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class PermitVerifier:
         self._audit_log = audit_log
         self._now = now
         self._session = session
+        self._refusals = LineRate(MOST_REFUSALS_A_MINUTE, now)
 
     def check(self, signed: Signed | None, candidate_id: str, rung: Rung, lease_id: str | None = None) -> Permit:
         """The permit, if it allows the bytes with this digest on this robot at this rung now, in the lease if given."""
@@ -102,7 +105,8 @@ class PermitVerifier:
 
     def note_repeat(self, lease_id: str) -> None:
         """A lease that was run to its end was sent again: it is answered from the journal, and nothing moves."""
-        self._audit_log.append("asked_again", {"robot": self._robot, "lease_id": lease_id}, self._now())
+        if self._refusals.allows():
+            self._audit_log.append("asked_again", {"robot": self._robot, "lease_id": lease_id}, self._now())
 
     def revoke(self, permit_id: str) -> None:
         """At once and for good, whoever asks: stopping needs no signature."""
@@ -166,7 +170,11 @@ class PermitVerifier:
             raise PermitRefused(f"permit {name}: all {permit.episodes} episodes are spent")
 
     def _record_refusal(self, reason: str, signed: Signed | None) -> None:
-        body = {"robot": self._robot, "reason": reason}
+        if not self._refusals.allows():
+            return
+        body = {"robot": self._robot, "reason": reason[:LONGEST]}
+        if unwritten := self._refusals.take_unwritten():
+            body["not_written_before"] = str(unwritten)
         if signed is not None:
             body["payload_sha256"] = hashlib.sha256(signed.payload.encode()).hexdigest()
         self._audit_log.append("refused", body, self._now())

@@ -20,6 +20,7 @@ from opc_ros.deployment.evidence import check_evidence
 from opc_ros.deployment.gatekeeper import Gatekeeper
 from opc_ros.deployment.halting import resume
 from opc_ros.deployment.known_again import Identity, find_refused_before
+from opc_ros.deployment.line_rate import LONGEST, LineRate
 from opc_ros.deployment.people import load_people
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Request
@@ -33,7 +34,6 @@ from opc_ros.ranking import Ranking
 from opc_ros.store import open_store
 from opc_ros.workflows.labelling import to_label
 
-SECOND_NS = 1_000_000_000
 KINDS: tuple[Kind, ...] = ("request", "approve", "reject", "override", "resume", "accept_clock", "relabel")
 MOST_REFUSALS_A_MINUTE = 20  # that are written down one by one: a stranger must not fill the disk
 
@@ -69,8 +69,7 @@ class StatementHandler:
         self._candidates = candidates
         self._store = store
         self._now = now
-        self._refused_ns: list[int] = []
-        self._unwritten = 0
+        self._refusals = LineRate(MOST_REFUSALS_A_MINUTE, now)
         self._ranked_ns: int | None = None
 
     def note_ranking(self) -> None:
@@ -111,15 +110,10 @@ class StatementHandler:
 
     def note_refusal(self, reason: str, kind: str = "statement_refused") -> None:
         """A line of the audit log for what was refused, as long as there are not too many."""
-        now_ns = self._now()
-        self._refused_ns = [each for each in self._refused_ns if now_ns - each < 60 * SECOND_NS]
-        if len(self._refused_ns) >= MOST_REFUSALS_A_MINUTE:
-            self._unwritten += 1
+        if not self._refusals.allows():
             return
-        self._refused_ns.append(now_ns)
-        with self._queue.change("statement refused", now_ns) as tell:
-            tell(kind, {"reason": reason[:1000], "not_written_before": self._unwritten})
-        self._unwritten = 0
+        with self._queue.change("statement refused", self._now()) as tell:
+            tell(kind, {"reason": reason[:LONGEST], "not_written_before": self._refusals.take_unwritten()})
 
     def _is_new(self, nonce: str, expires_ns: int) -> bool:
         return not self._queue.has_nonce(nonce)

@@ -107,6 +107,19 @@ def test_a_request_rejected_while_the_gate_closes_stays_rejected(fleet: Fleet, v
     assert "row_corrected" not in [line.kind for line in read_audit_log(fleet.queue.audit_log.path)]
 
 
+def test_who_halts_all_day_with_a_book_of_reasons_fills_no_disk_and_nobody_hears_less(fleet: Fleet) -> None:
+    halted = [halt(fleet.queue, "", "eve" * 10**6, "x" * 10**7, fleet.clock()) for _ in range(50)]
+    lines = [line for line in read_audit_log(fleet.queue.audit_log.path) if line.kind == "halt"]
+    assert len(lines) == 20
+    assert {len(line.body["reason"]) for line in lines} == {960 + len("... (10000 characters)")}
+    assert fleet.queue.audit_log.path.stat().st_size < 20 * 3000 + 5000
+    assert {each.robots for each in halted} == {("arm1", "twin")}
+    assert halted[-1].serial == fleet.queue.fact("revocation_serial") == halted[19].serial
+    resume(fleet.queue, "", "ada", "aired", fleet.clock())
+    assert halt(fleet.queue, "", "ada", "smoke again", fleet.clock()).serial == halted[-1].serial + 1
+    assert fleet.queue.robots()["arm1"].halted_by == "ada: smoke again"
+
+
 def test_no_robot_is_invented(fleet: Fleet) -> None:
     with pytest.raises(DeploymentError, match="'arm7': not one of this deployment, which knows arm1, twin"):
         halt(fleet.queue, "arm7", "ada", "smoke", fleet.clock())

@@ -419,3 +419,21 @@ def test_a_second_request_for_a_queued_candidate_is_refused(fleet: Fleet) -> Non
 def test_an_unknown_robot_in_a_request_is_named(fleet: Fleet) -> None:
     with pytest.raises(DeploymentError, match="robot 'arm9': not in the scheduler's rules"):
         ask(fleet, "a", robots=("arm9",))
+
+
+def test_what_strangers_say_in_a_robots_name_fills_no_audit_log(folder: Path) -> None:
+    """Refusals and the states of robots are told without a signature, by whoever is on the network."""
+    fleet = Fleet(folder, make_rules())
+    scheduler = fleet.start()
+    for number in range(300):
+        scheduler.refusal("arm1", "x" * 10**6)
+        scheduler.hear("arm1", is_ready=bool(number % 2))
+        scheduler.tick()
+    lines = list(read_audit_log(folder / "state" / "audit.jsonl"))
+    refused = [line.body for line in lines if line.kind == "robot_refused"]
+    assert (len(refused), len(refused[0]["detail"])) == (60, 1000)
+    assert sum(line.kind == "robot" for line in lines) == 120
+    fleet.clock.advance(61.0)
+    scheduler.refusal("arm1", "no permit")
+    last = list(read_audit_log(folder / "state" / "audit.jsonl"))[-1]
+    assert last.body["not_written_before"] == 240

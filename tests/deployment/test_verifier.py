@@ -201,3 +201,14 @@ def test_the_robots_audit_log_of_refusals_is_whole(robot: Robot, issue: Issue) -
     refuse(robot, None, "no permit")
     refuse(robot, issue(robot="arm2"), "arm2")
     assert check_audit_log(robot.audit_log.path, None).is_whole
+
+
+def test_a_flood_of_refused_permits_fills_no_disk(robot: Robot, clock: Clock) -> None:
+    for _ in range(200):
+        with pytest.raises(PermitRefused):
+            robot.verifier.check(None, CANDIDATE, Rung.REDUCED)
+    assert len(list(read_audit_log(robot.audit_log.path))) == 120
+    clock.advance(61.0)
+    with pytest.raises(PermitRefused):
+        robot.verifier.check(None, CANDIDATE, Rung.REDUCED)
+    assert list(read_audit_log(robot.audit_log.path))[-1].body["not_written_before"] == "80"
