@@ -9,6 +9,8 @@ import rclpy
 from rclpy.context import Context
 from rclpy.node import Node
 
+from opc_ros.bringup.lab_names import read_namespace
+
 GATEWAY = "arm_gateway"
 IMAGE_TYPES = {"sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"}
 
@@ -19,7 +21,13 @@ def find_obeyed(names: Iterable[str], *, timeout_s: float = 1.0) -> list[str]:
     context = Context()
     rclpy.init(context=context)
     try:
-        node = Node("opc_discovery", context=context, enable_rosout=False, start_parameter_services=False)
+        node = Node(
+            "opc_discovery",
+            namespace=read_namespace(),
+            context=context,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
         time.sleep(timeout_s)
         found = {name for name in wanted if _is_obeyed(node, name)}
         node.destroy_node()
@@ -42,7 +50,13 @@ def find_image_topics(*, timeout_s: float = 2.0) -> list[str]:
     context = Context()
     rclpy.init(context=context)
     try:
-        node = Node("opc_discovery", context=context, enable_rosout=False, start_parameter_services=False)
+        node = Node(
+            "opc_discovery",
+            namespace=read_namespace(),
+            context=context,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
         deadline = time.monotonic() + timeout_s
         while not (topics := _published_images(node)) and time.monotonic() < deadline:
             time.sleep(0.05)

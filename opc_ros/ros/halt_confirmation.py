@@ -14,7 +14,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 
-from opc_ros.bringup.lab_names import in_lab
+from opc_ros.bringup.lab_names import in_lab, read_namespace
 from opc_ros.ros import topics
 from opc_ros.ros.halt_service import REVOCATIONS
 
@@ -29,7 +29,13 @@ class HaltCall:
         self._heard: dict[str, RobotStatus] = {}
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = Node("halt", context=self._context, use_global_arguments=False, start_parameter_services=False)
+        self._node = Node(
+            "halt",
+            namespace=read_namespace(),
+            context=self._context,
+            use_global_arguments=False,
+            start_parameter_services=False,
+        )
         self._revocations = self._node.create_publisher(String, in_lab(REVOCATIONS), topics.LATEST)
         for robot in self._robots:
             topic = in_lab(f"/{robot}/robot/status")

@@ -14,7 +14,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from std_msgs.msg import String
 
-from opc_ros.bringup.lab_names import in_lab
+from opc_ros.bringup.lab_names import in_lab, read_namespace
 from opc_ros.deployment.dsse import to_text
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.halting import halt, obey_left_halts
@@ -37,7 +37,9 @@ class HaltService:
         self._said_serial = -1
         self._held = contextlib.ExitStack()
         self._queue, self._signer = self._held.enter_context(folder.open())
-        self._node = Node("scheduler_halt", use_global_arguments=False, start_parameter_services=False)
+        self._node = Node(
+            "scheduler_halt", namespace=read_namespace(), use_global_arguments=False, start_parameter_services=False
+        )
         self._held.callback(self._node.destroy_node)
         self._revocations = self._node.create_publisher(String, in_lab(REVOCATIONS), topics.LATEST)
         create_service(self._node, HaltDeployment, in_lab("/deployment/halt"), self._on_halt)

@@ -18,7 +18,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-from opc_ros.bringup.lab_names import in_lab
+from opc_ros.bringup.lab_names import in_lab, read_namespace
 from opc_ros.deployment.decision import Decision, Verdict
 from opc_ros.deployment.signing import SignsAs
 from opc_ros.deployment.statement import RequestBody, sign_statement
@@ -56,7 +56,11 @@ class LabClient:
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = Node(
-            "lab_client", context=self._context, use_global_arguments=False, start_parameter_services=False
+            "lab_client",
+            namespace=read_namespace(),
+            context=self._context,
+            use_global_arguments=False,
+            start_parameter_services=False,
         )
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)

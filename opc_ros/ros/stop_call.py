@@ -16,7 +16,7 @@ from rclpy.publisher import Publisher
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Bool, String
 
-from opc_ros.bringup.lab_names import in_lab, lab_of, robot_of
+from opc_ros.bringup.lab_names import in_lab, lab_of, read_namespace, robot_of
 from opc_ros.deployment.signing import SignsAs
 from opc_ros.deployment.stop_release import sign_release
 from opc_ros.ros import topics
@@ -38,7 +38,11 @@ class StopCall:
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = Node(
-            "stop_call", context=self._context, use_global_arguments=False, start_parameter_services=False
+            "stop_call",
+            namespace=read_namespace(),
+            context=self._context,
+            use_global_arguments=False,
+            start_parameter_services=False,
         )
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
