@@ -83,7 +83,10 @@ class BehaviourNode(BehaviourRunner[BehaviourSettings]):
         self.held.callback(world.close)
         player = _Onlooker(BehaviourPolicy(find_behaviour(settings.policy), world), world)
         way = choose_way(settings.gateway, settings.keys, robot, settings.policy)
-        arm = RosArm(settings_of_arm, make_way=way, keys=Path(settings.keys) if settings.keys else None)
+        # Behind a gateway the arm's guard goes by the machine's clock, and so does whoever commands it.
+        is_simulated = not settings.gateway and bool(self.get_parameter("use_sim_time").value)
+        keys = Path(settings.keys) if settings.keys else None
+        arm = RosArm(settings_of_arm, make_way=way, keys=keys, use_sim_time=is_simulated)
         self.held.callback(arm.close)
         told = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
         self.held.callback(told.close)

@@ -36,6 +36,7 @@ from sim_bridge.camera_process import CameraProcess
 from sim_bridge.driver import DriverState, TwinDriver
 from sim_bridge.priority import set_niceness
 from sim_bridge.shown_arm import show_over_tray
+from sim_bridge.sim_clock import SimClock
 from sim_bridge.twin_inputs import TwinInputs
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
@@ -71,6 +72,9 @@ class TwinSettings:
     command_timeout_s: float = described(
         0.5, "the arm holds after this long without commands and heartbeats", low=0.05, high=60
     )
+    publish_clock: bool = described(
+        False, "publish the simulated time on /clock and go by it; for nodes with use_sim_time, never for guarded ones"
+    )
     keys: str = described("", "folder with the people whose signed releases lift a stop; empty: nobody's do")
 
 
@@ -100,6 +104,9 @@ class TwinNode(OpcNode[TwinSettings]):
         self._clamped = self._refused = 0
         self._shown: tuple[DriverState, str] | None = None
         self._lay_out(settings.seed)
+        self._sim_clock = SimClock(self, time.time_ns()) if settings.publish_clock else None
+        if self._sim_clock is not None:
+            self.held.callback(self._sim_clock.close)
         self._offer_topics()
 
     def start(self) -> None:
@@ -164,12 +171,27 @@ class TwinNode(OpcNode[TwinSettings]):
 
     def _on_timer(self) -> None:
         now_s = time.monotonic()
-        self._driver.advance(min(now_s - self._ticked_s, LONGEST_TICK_S) * self._settings.real_time_factor)
+        simulated_s = min(now_s - self._ticked_s, LONGEST_TICK_S) * self._settings.real_time_factor
+        self._driver.advance(simulated_s)
         self._ticked_s = now_s
         self._inputs.look()
+        if not self._tell_time(simulated_s):
+            return
         self._publish_measurements()
         self._publish_images(now_s)
         self._see_to_safety(now_s)
+
+    def _tell_time(self, simulated_s: float) -> bool:
+        """Whether what is measured now can be stamped: this node hears its own clock like everybody else."""
+        if self._sim_clock is None:
+            return True
+        try:
+            self._sim_clock.advance(simulated_s)
+        except OpcError as error:
+            self._reporter.report(SafetyEvent.FAULT, str(error))
+            self.finish(1)
+            return False
+        return self.now_ns() > 0
 
     def _publish_measurements(self) -> None:
         stamp_ns = self.now_ns()

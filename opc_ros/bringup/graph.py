@@ -217,7 +217,7 @@ def _robot(robot: str, arm: ArmSettings) -> tuple[NodeGraph, ...]:
             "twin",
             "twin",
             robot,
-            publishes=(*told, "stop", "stop_id"),
+            publishes=(*told, "stop", "stop_id", "/clock"),
             hears=(*commands, "episode/event", *stops),
             offers=("~/stop", "lay_out"),
             executes=(action, *gripper_actions),

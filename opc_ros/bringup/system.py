@@ -116,6 +116,12 @@ def read_number(arguments: Mapping[str, str], name: str) -> float:
         raise SetupError(f"{name}:={arguments[name]}: expected a number") from None
 
 
+def read_switch(arguments: Mapping[str, str], name: str) -> bool:
+    if arguments[name] not in ("true", "false"):
+        raise SetupError(f"{name}:={arguments[name]}: expected true or false")
+    return arguments[name] == "true"
+
+
 def read_folder(arguments: Mapping[str, str], name: str) -> str:
     return str(Path(arguments[name]).expanduser().resolve())
 

@@ -24,7 +24,16 @@ from opc_ros.bringup.robot_nodes import (
     socket_folder,
     state_folder,
 )
-from opc_ros.bringup.system import Argument, System, read_config, read_folder, read_integer, read_number, read_robots
+from opc_ros.bringup.system import (
+    Argument,
+    System,
+    read_config,
+    read_folder,
+    read_integer,
+    read_number,
+    read_robots,
+    read_switch,
+)
 from opc_ros.bringup.system_arguments import (
     DEPLOYMENT,
     LAB_ROBOTS,
@@ -106,11 +115,19 @@ def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
     nodes = []
     robots = read_robots(arguments)
     _refuse_shared_arms(arguments, robots)
+    time: dict[str, Parameter] = {}
+    if read_switch(arguments, "clock"):
+        if len(robots) > 1:
+            raise SetupError(f"clock:=true with {len(robots)} robots: a ROS domain has one /clock, so give one robot")
+        time = {"use_sim_time": True}
     for number, robot in enumerate(robots):
+        episodes = read_integer(arguments, "episodes")
+        recorder = build_recorder(arguments, robot, read_folder(arguments, "store"))
+        twin, behaviour = build_twin_arm(arguments, robot, number), build_behaviour(arguments, robot, number, episodes)
+        clock: dict[str, Parameter] = {"publish_clock": True} if time else {}
         nodes += [
-            build_recorder(arguments, robot, read_folder(arguments, "store")),
-            build_twin_arm(arguments, robot, number),
-            build_behaviour(arguments, robot, number, read_integer(arguments, "episodes")),
+            dataclasses.replace(node, parameters={**node.parameters, **time, **more})
+            for node, more in ((recorder, {}), (twin, clock), (behaviour, {}))
         ]
     return tuple(nodes)
 
@@ -222,6 +239,9 @@ SYSTEMS: tuple[System, ...] = (
             DEPLOYMENT,
             *TWIN,
             POLICY,
+            Argument(
+                "clock", "false", "true: the twin publishes its time on /clock, and all nodes go by it; one robot"
+            ),
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
             Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
             *NODE_OPTIONS,

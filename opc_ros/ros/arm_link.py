@@ -15,6 +15,7 @@ from opc_interfaces.msg import SafetyEvent
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
@@ -52,11 +53,11 @@ class ArmLink:
         why_to_stop: Callable[[], str | None] | None = None,
         make_way: WayMaker = DirectWay,
         keys: Path | None = None,
+        use_sim_time: bool = False,
     ) -> None:
         """`why_to_stop` is asked all through every motion: with a reason the arm holds and the motion is broken off.
 
-        `make_way` makes the way that commands take; what is measured always comes over ROS. `keys` has the people whose
-        releases lift a stop; without it none does.
+        `make_way` makes the way that commands take; measurements come over ROS. `keys` has who may release a stop.
         """
         settings = self.settings = settings.with_full_names()
         self.switch = StopSwitch(settings.robot)
@@ -78,6 +79,7 @@ class ArmLink:
             context=self._context,
             use_global_arguments=False,
             start_parameter_services=False,
+            parameter_overrides=[Parameter("use_sim_time", value=use_sim_time)],
         )
         self.safety = SafetyReporter(self._node, settings.robot, episode)
         self.stop = StopChannel(self._node, self.switch, self.safety, self.hold, keys)

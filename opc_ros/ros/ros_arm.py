@@ -46,18 +46,19 @@ class RosArm:
         why_to_stop: Callable[[], str | None] | None = None,
         make_way: WayMaker = DirectWay,
         keys: Path | None = None,
+        use_sim_time: bool = False,
     ) -> None:
         """`episode` names the running one in safety events; without it, what `episode/event` tells does.
 
         `why_to_stop` is asked all through every motion; a reason holds the arm at once and raises EpisodeStopped.
         `make_way` makes the way that commands take: straight to a driver in this ROS domain, or through a gateway.
-        `keys` is a folder with the people whose signed releases lift a stop.
+        `keys` is a folder with the people whose signed releases lift a stop. `use_sim_time` is for twins without guard.
         """
         self._settings = settings
         self._kinematics = settings.kinematics()
         self._limits = settings.joint_limits()
         self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
-        self._link = ArmLink(settings, episode, why_to_stop, make_way, keys)
+        self._link = ArmLink(settings, episode, why_to_stop, make_way, keys, use_sim_time)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
         self._has_closed = False  # the gripper, since it was last opened
         self._looked_ns = 0  # images up to here show what was before

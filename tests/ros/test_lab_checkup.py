@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+from opc_ros.bringup.lab_names import NAMESPACE
 from opc_ros.ros.lab_checkup import NodeWord, hear_words, judge
 from tests.ros.conftest import DEADLINE_S, Probe, Process
 
@@ -43,6 +44,23 @@ def test_a_lab_in_which_everybody_hears_everybody_is_well() -> None:
     assert [check.name for check in found] == [*OF_LAB, *OF_ARM]
     assert {check.status for check in found} == {"ok"}
     assert found[0].detail == "on lab-pc, domain 7, looks by SUBNET, version 0.2.0, clock +3 ms behind ours"
+
+
+def test_a_lab_with_a_namespace_is_judged_by_its_own_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of another lab in the same domain, with robots of the same names, do not stand in for them."""
+    monkeypatch.setenv(NAMESPACE, "lab_a")
+    assert [detail for _, _, detail in complaints(WORDS)] == [
+        *(f"nobody hears it in domain {domain}" for domain in [LAB] * len(OF_LAB) + [ARM] * len(OF_ARM))
+    ]
+    ours = [
+        dataclasses.replace(each, name=f"lab_a/{each.name}", hears=frozenset(f"lab_a/{name}" for name in each.hears))
+        for each in WORDS
+    ]
+    assert complaints([*WORDS, *ours]) == []
+    deaf = [dataclasses.replace(each, hears=frozenset()) if each.name == "lab_a/scheduler" else each for each in ours]
+    assert [(name, detail.split(":")[0]) for name, _, detail in complaints(deaf)] == [
+        ("lab_a/scheduler", "does not hear lab_a/arm1/policy_runner")
+    ]
 
 
 def test_a_runner_that_looks_only_on_its_own_host_is_told_from_one_that_is_off() -> None:
