@@ -208,6 +208,8 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         if known and len(known) >= request.permit.episodes:
             self._verifier.note_repeat(request.lease_id)
             return LeaseReport(End.DONE, "", known)
+        if apart := self._candidates.why_not_begin():  # a time known to be wrong must not get into the journal
+            return LeaseReport(End.BROKEN_OFF, apart, known)
         try:
             candidate = self._candidates.read(request, self._why_to_stop)
             digest = candidate.id if candidate else ""

@@ -109,6 +109,8 @@ def check_clocks(lab: TwoMachines, clocks: Clocks, found: Findings) -> None:
         found.wrongs["began although the clocks were apart"] = sorted(lab.begun())
         clocks.step(BENCH, 0.0)
     lab.wait(lambda: len(lab.begun()) > 0, PATIENCE_S, "the first episode begins")
+    lines = (lab.machines[OFFICE].files / "deployment" / "audit.jsonl").read_text().splitlines()
+    found.wrongs["refused for a clock that was put right"] = [line for line in lines if "was set back" in line]
 
 
 def watch_arms(lab: TwoMachines) -> None:

@@ -44,7 +44,7 @@ def test_machines_hear_each_other_until_the_link_is_cut_and_see_no_file_of_the_o
 def test_nothing_is_lost_or_counted_twice_when_the_link_is_cut(tmp_path: Path) -> None:
     from tests.several_machines.__main__ import run
 
-    found = run(argparse.Namespace(out=tmp_path / "out", cuts=2, longest=0.0, arms=1, twins=0, seed=1, minutes=60.0))
+    found = run(argparse.Namespace(out=tmp_path / "out", cuts=2, longest=0.0, arms=1, twins=1, seed=1, minutes=60.0))
     assert found.cuts == 2
     assert found.reckoning.counted > 0
     assert found.is_right, (found.wrongs, found.reckoning.wrongs)
