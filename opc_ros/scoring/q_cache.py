@@ -33,9 +33,14 @@ CREATE TABLE IF NOT EXISTS q_values (
     candidate INTEGER NOT NULL, quantity TEXT NOT NULL, scorer_version TEXT NOT NULL, episode INTEGER NOT NULL,
     data BLOB NOT NULL, crc INTEGER NOT NULL,
     PRIMARY KEY (candidate, quantity, scorer_version, episode)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS joined (
+    candidate TEXT NOT NULL, quantity TEXT NOT NULL, scorer_version TEXT NOT NULL, episodes TEXT NOT NULL,
+    data BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (candidate, quantity, scorer_version));
 """
 
 _FACTS = "id, file_sha256, steps, robot, behaviour_policy, object_set, started_ns"
+
+_JOINED = "/joined"  # no episode's id
 
 EpisodeKey = tuple[str, str]  # episode id, sha256 of its file
 
@@ -141,6 +146,30 @@ class QCache:
             for episode_id, file_sha256, steps, data, crc in rows
             if len(data) == 4 * steps and self._check(candidate_id, (episode_id, file_sha256), quantity, data) == crc
         }
+
+    def read_joined(self, candidate_id: str, quantity: str, episodes: str, transitions: int) -> np.ndarray | None:
+        """One candidate's values on the last large set it was scored on, (N,), if that was this one."""
+        rows = self._rows(
+            "SELECT data, crc FROM joined WHERE candidate = ? AND quantity = ? AND scorer_version = ? AND episodes = ?",
+            (candidate_id, quantity, self._scorer_version, episodes),
+        )
+        for data, crc in rows:
+            if len(data) == 4 * transitions and self._check(candidate_id, (_JOINED, episodes), quantity, data) == crc:
+                return np.frombuffer(data, dtype="<f4")
+        return None
+
+    def keep_joined(self, candidate_id: str, quantity: str, episodes: str, values: np.ndarray) -> None:
+        """Leave a candidate's values on a large set in one piece; where that cannot be, the next score reads rows."""
+        data = np.ascontiguousarray(values, dtype="<f4").tobytes()
+        crc = self._check(candidate_id, (_JOINED, episodes), quantity, data)
+        try:
+            with self._connection as write:
+                write.execute(
+                    "INSERT OR REPLACE INTO joined VALUES (?, ?, ?, ?, ?, ?)",
+                    (candidate_id, quantity, self._scorer_version, episodes, data, crc),
+                )
+        except sqlite3.Error:
+            return
 
     def read_episode(self, episode: EpisodeKey, quantity: str = LOGGED) -> dict[str, np.ndarray]:
         """Every candidate's values on one episode, by candidate id: to look at, so nobody's seal is asked for."""

@@ -15,6 +15,7 @@ from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan
 from opc_ros.scoring.failure import Failure
+from opc_ros.scoring.known_values import KnownValues
 from opc_ros.scoring.own_episodes import find_own_episodes, find_too_few
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
@@ -67,8 +68,8 @@ def score_candidates(
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
     plan = EvaluationPlan(has_greedy=has_greedy)
-    values = _Values(q_cache, candidates, plan)
-    present = np.array([values.find_present(candidate.id, source.refs) for candidate in candidates])  # (C, E) bool
+    values = KnownValues(q_cache, candidates, plan, source.refs)
+    present = np.array([values.find_present(candidate.id) for candidate in candidates])  # (C, E) bool
     lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
     run = _Run(source.refs, candidates, present, report)
     if lacking:
@@ -82,39 +83,6 @@ def score_candidates(
         raise ScoreError("scoring was cancelled; what was computed is kept")
     run.failed_candidates |= _find_changed(candidates)
     return _collect(source, candidates, values, plan, run, trained_on or {})
-
-
-class _Values:
-    """What the Q cache knew at the start, read once, and what was computed since."""
-
-    def __init__(self, q_cache: QCache, candidates: Sequence[Candidate], plan: EvaluationPlan) -> None:
-        self._quantities = plan.quantities
-        self._facts = q_cache.facts()
-        self._rows = {
-            (c.id, quantity): q_cache.read(c.id, quantity) for c in candidates for quantity in plan.quantities
-        }
-
-    def find_present(self, candidate_id: str, refs: Sequence[EpisodeRef]) -> list[bool]:
-        """Whether everything the plan wants is there, for each episode."""
-        rows = [self._rows[candidate_id, quantity] for quantity in self._quantities]
-        return [all(ref.key in row for row in rows) for ref in refs]
-
-    def add(self, result: ChunkResult) -> None:
-        self._facts |= {(facts.id, facts.file_sha256): facts for facts in result.facts}
-        for entry in result.entries:
-            self._rows[entry.candidate_id, entry.quantity][entry.episode] = entry.values
-
-    def facts_of(self, refs: Sequence[EpisodeRef]) -> tuple[EpisodeFacts, ...]:
-        return tuple(self._facts[ref.key] for ref in refs)
-
-    def join(self, candidates: Sequence[Candidate], quantity: str, facts: Sequence[EpisodeFacts]) -> np.ndarray:
-        """One row for each candidate, (C, N) float32, the episodes one behind the other."""
-        keys = [(fact.id, fact.file_sha256) for fact in facts]
-        joined = np.empty((len(candidates), sum(fact.steps for fact in facts)), dtype=np.float32)
-        for row, candidate in zip(joined, candidates, strict=True):
-            found = self._rows[candidate.id, quantity]
-            np.concatenate([found[key] for key in keys], out=row)
-        return joined
 
 
 class _Run:
@@ -188,7 +156,7 @@ def _find_changed(candidates: Sequence[Candidate]) -> dict[str, str]:
 def _collect(
     source: EpisodeSource,
     candidates: Sequence[Candidate],
-    values: _Values,
+    values: KnownValues,
     plan: EvaluationPlan,
     run: _Run,
     trained_on: Mapping[str, Collection[str]],

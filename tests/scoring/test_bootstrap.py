@@ -15,6 +15,7 @@ from opc_ros.scoring import (
     split_scores,
 )
 from opc_ros.scoring import bootstrap as bootstrap_module
+from opc_ros.scoring.metrics import opc as opc_module
 
 METRICS = ranking_metric_names()
 
@@ -58,6 +59,23 @@ def test_weights_mean_what_repeating_episodes_means(metric: str, levels: int, pr
                 repeated, repeated_lengths, chosen = repeat_episodes(values, lengths, times)
                 expected = compute_metric(metric, repeated, repeated_lengths, success[chosen], prior=prior)
                 assert score == pytest.approx(expected, abs=1e-12 * max(1, np.abs(values).max()))
+
+
+@pytest.mark.parametrize("levels", [1, 2, 6, 40, 10_000])
+@pytest.mark.parametrize("prior", [1.0, 0.8, 0.4])
+def test_very_many_transitions_are_scored_as_few_are(
+    levels: int, prior: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of 64 in sets of up to 3,000 transitions, with groups of equal values shorter and longer than a block."""
+    rng = np.random.default_rng(levels)
+    for episodes, scale in ((4, 1.0), (150, 1.0), (600, 0.7)):
+        q, lengths, success = make_set(rng, episodes, levels)
+        weights = scale * draw_in_order(success, 70, rng)
+        few = Reweighter(q, lengths, success, metric="opc", prior=prior).score(weights)
+        with monkeypatch.context() as patch:
+            patch.setattr(opc_module, "_MOST_WALKED", 0)
+            many = Reweighter(q, lengths, success, metric="opc", prior=prior).score(weights)
+        np.testing.assert_allclose(many, few, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +15,10 @@ from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.policy import LocalThinker, Policy, load_policy, seed_of_recorded
 from opc_ros.policies.q_function import Observations, ScriptedQFunction
+from opc_ros.scoring import known_values
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.mixed_batches import COMPANY
-from opc_ros.scoring.q_cache import QCache
+from opc_ros.scoring.q_cache import LOGGED, EpisodeKey, QCache
 from opc_ros.scoring.scorer import score_candidates
 from opc_ros.scoring.source import EpisodeRef, MemorySource
 from tests.policies.making import make_candidate, make_episodes
@@ -304,3 +307,51 @@ def test_a_candidate_of_another_task_is_refused_in_one_line(q_cache: QCache, can
     (failure,) = scored.failed_candidates
     assert "it is made for grasping, but episode e0000" in failure.reason
     assert failure.reason.endswith("is of pong: score it on a store of its own task")
+
+
+def test_a_repeated_score_of_a_large_set_reads_one_piece_and_gives_the_same_bits(
+    q_cache: QCache, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_values, "LARGE_SET", len(EPISODES))
+    whole = score_candidates(MemorySource(EPISODES), candidates, q_cache, LocalEngine(workers=1))
+    reads: list[str] = []
+    read = q_cache.read
+
+    def read_rows(candidate_id: str, quantity: str = LOGGED) -> dict[EpisodeKey, np.ndarray]:
+        reads.append(candidate_id)
+        return read(candidate_id, quantity)
+
+    monkeypatch.setattr(q_cache, "read", read_rows)
+    again = score_candidates(MemorySource(EPISODES), candidates, q_cache, LocalEngine())
+    assert reads == []
+    np.testing.assert_array_equal(again.q, whole.q)
+    fewer = score_candidates(MemorySource(EPISODES[1:]), candidates, q_cache, LocalEngine())
+    np.testing.assert_array_equal(fewer.q, whole.q[:, len(EPISODES[0].steps) :])
+    assert len(reads) == len(candidates)
+
+
+def test_values_in_one_piece_go_on_when_episodes_cannot_be_read(
+    q_cache: QCache, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_values, "LARGE_SET", 3)
+    whole = score_candidates(MemorySource(EPISODES), candidates[:1], q_cache, LocalEngine(workers=1))
+    source = CountingSource(EPISODES, damaged=EPISODES[0].id)
+    both = score_candidates(source, candidates[:2], q_cache, LocalEngine(workers=1))
+    assert [failure.id for failure in both.failed_episodes] == [EPISODES[0].id]
+    np.testing.assert_array_equal(both.q[0], whole.q[0, len(EPISODES[0].steps) :])
+
+
+@pytest.mark.parametrize("key", [b"", b"k" * 32])
+def test_a_piece_that_was_changed_is_read_from_its_rows_again(
+    tmp_path: Path, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch, key: bytes
+) -> None:
+    monkeypatch.setattr(known_values, "LARGE_SET", 3)
+    path = tmp_path / "q.sqlite"
+    with QCache(path, seal_key=key) as opened:
+        whole = score_candidates(MemorySource(EPISODES), candidates, opened, LocalEngine(workers=1))
+    with closing(sqlite3.connect(path)) as database, database:
+        assert database.execute("UPDATE joined SET data = zeroblob(length(data))").rowcount == len(candidates)
+    with QCache(path, seal_key=key) as opened:
+        again = score_candidates(MemorySource(EPISODES), candidates, opened, LocalEngine(workers=1))
+    np.testing.assert_array_equal(again.q, whole.q)
+    assert again.pairs_evaluated == 0

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from opc_ros.errors import PriorOutOfRange
 from opc_ros.scoring.metric import Answers, CandidatesOnEpisodes, Direction, ScoreWeightings
+from opc_ros.scoring.threshold_search import WEIGHTINGS_AT_ONCE, ThresholdSearch
 from opc_ros.scoring.transitions import (
     check_both_outcomes,
     check_finite,
@@ -22,6 +23,8 @@ from opc_ros.scoring.transitions import (
 _BLOCK = 64
 # Stretches of the sorted transitions that a matrix product looks at as a whole, before any is walked through.
 _STRETCHES = 64
+# Beyond so many transitions stretches are too long to be walked through.
+_MOST_WALKED = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,13 @@ class Opc:
         """Each candidate's Q values are sorted only once."""
         successes = candidates.successes
         rows = candidates.episodes.spread(np.argsort(candidates.order).astype(np.int32))
+        if candidates.episodes.transitions > _MOST_WALKED:
+            return _search_thresholds(candidates, rows, prior)
         in_order = [_sort_candidate(q, rows, successes) for q in candidates.values]
 
         def score(weights: np.ndarray) -> np.ndarray:
-            positive_total = weights[:, :successes] @ candidates.lengths[:successes]  # (R,)
-            total = weights @ candidates.lengths
-            check_both_outcomes(positive_total, total)
-            gain = np.maximum(0.0, prior / positive_total - 1 / total)
-            # Sums of whole weights are exact in single precision up to 2^24, and twice as fast.
-            is_small = bool((weights == np.rint(weights)).all() and total.max() < 2**24)
-            by_episode = np.ascontiguousarray(weights.T, dtype=np.float32 if is_small else np.float64)
-            margins = _Margins(by_episode, successes, gain, 1 / total)
+            gain, loss, by_episode = _weigh(weights, candidates, prior)
+            margins = _Margins(by_episode, successes, gain, loss)
             return np.stack([candidate.best_margins(margins) for candidate in in_order], axis=1)
 
         return score
@@ -128,6 +127,34 @@ def best_margin(positives: np.ndarray, negatives: np.ndarray, prior: float) -> f
     return max(0.0, best)
 
 
+def _search_thresholds(candidates: CandidatesOnEpisodes, rows: np.ndarray, prior: float) -> ScoreWeightings:
+    """For very many transitions: the same scores but for rounding, a few weightings at a time."""
+    outcomes = (candidates.successes, candidates.lengths.size - candidates.successes)
+    searches = [ThresholdSearch(*_sort_transitions(q, rows, candidates.successes), outcomes) for q in candidates.values]
+
+    def score(weights: np.ndarray) -> np.ndarray:
+        parts = []
+        for first in range(0, len(weights), WEIGHTINGS_AT_ONCE):
+            gain, loss, by_episode = _weigh(weights[first : first + WEIGHTINGS_AT_ONCE], candidates, prior)
+            parts.append(np.stack([search.best_margins(by_episode, gain, loss) for search in searches], axis=1))
+        return np.concatenate(parts)
+
+    return score
+
+
+def _weigh(
+    weights: np.ndarray, candidates: CandidatesOnEpisodes, prior: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a positive gains and a negative costs under each weighting, (R,), and weights by episode, (E, R)."""
+    positive_total = weights[:, : candidates.successes] @ candidates.lengths[: candidates.successes]  # (R,)
+    total = weights @ candidates.lengths
+    check_both_outcomes(positive_total, total)
+    gain = np.maximum(0.0, prior / positive_total - 1 / total)
+    # Sums of whole weights are exact in single precision up to 2^24, and twice as fast.
+    is_small = bool((weights == np.rint(weights)).all() and total.max() < 2**24)
+    return gain, 1 / total, np.ascontiguousarray(weights.T, dtype=np.float32 if is_small else np.float64)
+
+
 class _Margins:
     """What transitions add to the margin under each weighting: weight times gain, or minus weight times loss."""
 
@@ -184,6 +211,14 @@ class _SortedCandidate:
 
 
 def _sort_candidate(q: np.ndarray, row: np.ndarray, successes: int) -> _SortedCandidate:
+    row, is_threshold, last = _sort_transitions(q, row, successes)
+    wanted = np.arange(1, _STRETCHES) * q.size // _STRETCHES
+    edges = np.unique(np.concatenate([[0], last[np.searchsorted(last, wanted)] + 1, [q.size]]))
+    return _SortedCandidate(row, is_threshold, edges)
+
+
+def _sort_transitions(q: np.ndarray, row: np.ndarray, successes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By descending Q: each transition's episode, whether a threshold may lie behind it, and where equal values end."""
     order = np.argsort(-q, kind="stable")
     descending, row = q[order], row[order]
     last = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))  # of each group of equal values
@@ -192,6 +227,4 @@ def _sort_candidate(q: np.ndarray, row: np.ndarray, successes: int) -> _SortedCa
     # Behind a group without a positive, or before one without a negative, a neighbouring threshold is at least as good.
     is_threshold = np.zeros(q.size, dtype=np.bool_)
     is_threshold[last] = (positives > 0) & np.append(negatives[1:] > 0, True)
-    wanted = np.arange(1, _STRETCHES) * q.size // _STRETCHES
-    edges = np.unique(np.concatenate([[0], last[np.searchsorted(last, wanted)] + 1, [q.size]]))
-    return _SortedCandidate(row, is_threshold, edges)
+    return row, is_threshold, last

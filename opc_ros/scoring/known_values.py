@@ -1,0 +1,92 @@
+"""What the Q cache knew of a set of episodes when scoring it began, and what was computed since."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from opc_ros.policies.candidate import Candidate
+from opc_ros.scoring.evaluation import ChunkResult, EvaluationPlan
+from opc_ros.scoring.q_cache import EpisodeFacts, EpisodeKey, QCache
+from opc_ros.scoring.source import EpisodeRef
+
+LARGE_SET = 2000  # episodes from which on a candidate's values are kept in one piece as well
+
+
+class KnownValues:
+    """Values by candidate and quantity; of a candidate that lacks none as one array, not one for each episode."""
+
+    def __init__(
+        self, q_cache: QCache, candidates: Sequence[Candidate], plan: EvaluationPlan, refs: Sequence[EpisodeRef]
+    ) -> None:
+        self._q_cache = q_cache
+        self._quantities = plan.quantities
+        self._facts = q_cache.facts()
+        self._keys = [(ref.id, ref.file_sha256) for ref in refs]
+        self._is_large = len(refs) >= LARGE_SET
+        self._episodes = hashlib.sha256("\n".join(map(" ".join, self._keys)).encode()).hexdigest()
+        self._lengths: np.ndarray | None = None  # (E,), once every episode is known
+        if all(key in self._facts for key in self._keys):
+            self._lengths = np.array([self._facts[key].steps for key in self._keys], dtype=np.int64)
+        self._rows: dict[tuple[str, str], dict[EpisodeKey, np.ndarray]] = {}
+        self._joined: dict[tuple[str, str], np.ndarray] = {}  # (N,)
+        for candidate in candidates:
+            for quantity in plan.quantities:
+                self._read(candidate.id, quantity)
+
+    def find_present(self, candidate_id: str) -> np.ndarray:
+        """Whether everything the plan wants is there, for each episode, (E,) bool."""
+        present = np.ones(len(self._keys), dtype=np.bool_)
+        for quantity in self._quantities:
+            rows = self._rows.get((candidate_id, quantity))
+            if rows is not None:
+                present &= np.fromiter((key in rows for key in self._keys), np.bool_, len(self._keys))
+        return present
+
+    def add(self, result: ChunkResult) -> None:
+        self._facts |= {(facts.id, facts.file_sha256): facts for facts in result.facts}
+        for entry in result.entries:
+            rows = self._rows.get((entry.candidate_id, entry.quantity))
+            if rows is not None:
+                rows[entry.episode] = entry.values
+
+    def facts_of(self, refs: Sequence[EpisodeRef]) -> tuple[EpisodeFacts, ...]:
+        return tuple(self._facts[ref.id, ref.file_sha256] for ref in refs)
+
+    def join(self, candidates: Sequence[Candidate], quantity: str, facts: Sequence[EpisodeFacts]) -> np.ndarray:
+        """One row for each candidate, (C, N) float32, the episodes one behind the other."""
+        keys = [(fact.id, fact.file_sha256) for fact in facts]
+        joined = np.empty((len(candidates), sum(fact.steps for fact in facts)), dtype=np.float32)
+        is_all = keys == self._keys
+        for row, candidate in zip(joined, candidates, strict=True):
+            whole = self._joined.get((candidate.id, quantity))
+            if whole is not None:
+                row[:] = whole if is_all else self._take(whole, keys)
+                continue
+            found = self._rows[candidate.id, quantity]
+            np.concatenate([found[key] for key in keys], out=row)
+            if is_all and self._is_large:
+                self._q_cache.keep_joined(candidate.id, quantity, self._episodes, row)
+        return joined
+
+    def _read(self, candidate_id: str, quantity: str) -> None:
+        name = (candidate_id, quantity)
+        if self._is_large and self._lengths is not None:
+            total = int(self._lengths.sum())
+            whole = self._q_cache.read_joined(candidate_id, quantity, self._episodes, total)
+            if whole is not None:
+                self._joined[name] = whole
+                return
+        self._rows[name] = rows = self._q_cache.read(candidate_id, quantity)
+        if self._is_large and all(key in rows for key in self._keys):
+            self._joined[name] = whole = np.concatenate([rows[key] for key in self._keys])
+            self._q_cache.keep_joined(candidate_id, quantity, self._episodes, whole)
+            del self._rows[name]
+
+    def _take(self, whole: np.ndarray, keys: Sequence[EpisodeKey]) -> np.ndarray:
+        """The values on some of the episodes."""
+        assert self._lengths is not None
+        wanted = set(keys)
+        return np.asarray(whole[np.repeat([key in wanted for key in self._keys], self._lengths)])
