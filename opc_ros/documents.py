@@ -82,6 +82,9 @@ def parse_json(data: bytes | str, *, where: str, error: type[OpcError] = ConfigE
     return value
 
 
+# Made once: very many small documents are written and checked.
+
+
 def canonical_json(value: object, *, is_ascii: bool = False) -> str:
     """One spelling for each value, so that equal content has equal bytes: sorted keys, no blanks, shortest numbers.
 

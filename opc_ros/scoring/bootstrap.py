@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +19,11 @@ from opc_ros.scoring.transitions import check_lengths, check_success
 # Weights held at a time. What is drawn does not depend on it, because draws come in whole batches of rows.
 _WEIGHTS_AT_ONCE = 8_000_000
 _ROWS_DRAWN = 16
+
+# From so many episodes on each is drawn a number of times of its own, with mean and variance 1 to within 0.03 %,
+# instead of as many together as there are: scores go by proportions, so they spread the same, and drawing is cheaper.
+_POISSON_FROM = 200_000
+_DRAWN_AT_ONCE = 1 << 20
 
 
 def bootstrap_scores(
@@ -66,6 +73,8 @@ def draw_resamples(outcomes: tuple[int, int], count: int, rng: np.random.Generat
     intervals of strong candidates would cover 70 to 80 %. A resample without one of the two is drawn again.
     """
     size = sum(outcomes)
+    if size >= _POISSON_FROM:
+        return _draw_poisson(outcomes, count, rng)
     weights = np.empty((count, size))
     for first in range(0, count, _ROWS_DRAWN):
         rows = weights[first : first + _ROWS_DRAWN]
@@ -77,6 +86,29 @@ def draw_resamples(outcomes: tuple[int, int], count: int, rng: np.random.Generat
             successes = rows[:, : outcomes[0]].sum(axis=1)
             is_lacking = (successes == 0) | (successes == size)
     return weights
+
+
+def _draw_poisson(outcomes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
+    """Independent Poisson weights, piece by piece; what is drawn does not depend on how many rows are drawn at once."""
+    times = _poisson_table()
+    weights = np.empty((count, sum(outcomes)))
+    for row in weights:
+        is_lacking = True
+        while is_lacking:
+            for first in range(0, row.size, _DRAWN_AT_ONCE):
+                piece = row[first : first + _DRAWN_AT_ONCE]
+                piece[:] = times[rng.integers(times.size, size=piece.size, dtype=np.uint16)]
+            is_lacking = not (row[: outcomes[0]].any() and row[outcomes[0] :].any())
+    return weights
+
+
+@cache
+def _poisson_table() -> np.ndarray:
+    """Poisson numbers of mean 1, each as often among 2^16 as it is likely, so that two random bytes draw one."""
+    likely = np.array([1 / (math.e * math.factorial(times)) for times in range(9)])
+    often = np.rint(likely * (1 << 16)).astype(np.int64)
+    often[1] += (1 << 16) - often.sum()
+    return np.repeat(np.arange(9, dtype=np.float64), often)
 
 
 def split_scores(

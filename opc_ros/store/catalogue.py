@@ -26,7 +26,7 @@ from opc_ros.store.catalogue_index import FolderFacts, FolderMarks, Index, descr
 from opc_ros.store.layout import JSON, MCAP, Home, Place, StoreLayout
 from opc_ros.store.segment import Segment, SegmentBuilder, decode_segment, encode_segment, hash_id, relabel
 from opc_ros.store.shards import PackedHome, Shards
-from opc_ros.store.sidecars import read_committed
+from opc_ros.store.sidecars import read_listed
 
 SETTLED_NS = 2_000_000_000  # a folder that changed later may change again under the same time, on any file system
 NO_FOLDER = -1
@@ -216,7 +216,8 @@ class _Refreshing:
     def _read_folder(self, home: Home, before: Segment | None) -> Segment:
         known = {} if before is None else {episode_id: index for index, episode_id in enumerate(before.ids)}
         builder = SegmentBuilder(before, home)
-        sidecars, files = _scan(self._layout.home_folder(home))
+        folder = os.fspath(self._layout.home_folder(home))
+        sidecars, files = _scan(folder)
         shards = self._catalogue.shards
         # Only where a file is missing: most folders have no shards.
         packed = PackedHome() if sidecars.keys() <= files or not self._layout.has_files else shards.of(home)
@@ -230,7 +231,7 @@ class _Refreshing:
                     builder.keep(index)
                     continue
             try:
-                sidecar = read_committed(self._layout, Place(home, episode_id), shards)
+                sidecar = read_listed(self._layout, Place(home, episode_id), folder, shards)
                 builder.add(sidecar, sidecar_ns=changed_ns, sidecar_node=node)
             except EpisodeDamaged as error:
                 builder.damaged[episode_id] = str(error)
@@ -293,7 +294,7 @@ class _Refreshing:
         return mark_ns if mark_ns == NO_FOLDER or 0 <= mark_ns < self._now_ns - SETTLED_NS else 0
 
 
-def _scan(folder: Path) -> tuple[dict[str, tuple[int, int]], set[str]]:
+def _scan(folder: str) -> tuple[dict[str, tuple[int, int]], set[str]]:
     """Sidecars with their files' times and numbers, and the names of episode files."""
     sidecars: dict[str, tuple[int, int]] = {}
     files: set[str] = set()

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from opc_ros.durable import (
+    PART,
     BackgroundCall,
     is_same_file,
     make_folder,
@@ -22,7 +23,7 @@ from opc_ros.episode import EpisodeHeader, Label
 from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.store import labels
 from opc_ros.store.episode_reading import WholeEpisode, read_whole
-from opc_ros.store.layout import Home, Place, StoreLayout, day_of
+from opc_ros.store.layout import JSON, MCAP, Home, Place, StoreLayout, day_of
 from opc_ros.store.records import CommittedEpisode, Sidecar
 from opc_ros.store.sealed import encode_document
 from opc_ros.task import GRASPING
@@ -218,14 +219,13 @@ def _find_taken(layout: StoreLayout, place: Place, find_committed: Callable[[str
     """Looked up after the claim, so that of two writers with one id at least one sees the other."""
     if labels.has_labels(layout, place):
         return layout.label_folder(place.home)  # of an earlier episode of this id: its labels are not for another
+    own = os.fspath(layout.home_folder(place.home))
     for robot in layout.robots():
         for home in (Home(robot), Home(robot, place.home.day)):
-            other = Place(home, place.episode_id)
-            paths = [layout.file(other), layout.sidecar(other)]
-            if home != place.home:
-                paths.append(layout.file_part(other))
-            for path in paths:
-                if path.exists():
-                    return path
+            folder = os.fspath(layout.home_folder(home))
+            for suffix in (MCAP, JSON, MCAP + PART):
+                path = f"{folder}/{place.episode_id}{suffix}"
+                if os.path.exists(path) and not (folder == own and suffix == MCAP + PART):
+                    return Path(path)
     known = find_committed(place.episode_id)
     return layout.sidecar(known) if known is not None else None

@@ -62,7 +62,8 @@ def recover(
             try:
                 _recover_episode(store, remains, done, settle_s=settle_s, is_quick=is_quick)
             except OSError as error:
-                refused = refused or error  # others may still be put right
+                if not (isinstance(error, FileNotFoundError) and _is_packed(store, remains)):
+                    refused = refused or error  # others may still be put right
         report(len(found.remains), len(found.remains))
         _set_aside_labels(store, done)
         _set_aside_snapshots(store, done)
@@ -188,6 +189,11 @@ def _check_packed(
     file, packed = store.layout.file(place), versions.get(digest, next(iter(versions.values())))
     replace_file(file, store.contents.blobs.range(packed.key, packed.offset, packed.length))
     _quarantine(store, remains, (file, sidecar), f"its bytes in shard {packed.key} are not as committed", done)
+
+
+def _is_packed(store: Store, remains: Remains) -> bool:
+    """Whether a file may be gone because `opc store pack --drop` is at work."""
+    return store.contents.shards.of(remains.place.home).has_id(remains.episode_id)
 
 
 def _find_packed(store: Store, remains: Remains, file_sha256: str) -> bytes | None:

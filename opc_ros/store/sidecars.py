@@ -10,7 +10,7 @@ from opc_ros.config import parse_config
 from opc_ros.documents import canonical_json
 from opc_ros.episode import Label, LabelSource
 from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
-from opc_ros.store.layout import Place, StoreLayout
+from opc_ros.store.layout import JSON, MCAP, Place, StoreLayout
 from opc_ros.store.records import Sidecar
 from opc_ros.store.sealed import read_document
 from opc_ros.store.shards import Shards
@@ -32,6 +32,8 @@ _KINDS: dict[str, type] = {
 }
 _NEWER_KINDS = {**_KINDS, "task": str, "seed": object}
 _FORMAT = "opc_ros.episode"
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, EpisodeError)
+_SOURCES = {source.value: source for source in LabelSource}
 
 
 def read_sidecar(layout: StoreLayout, place: Place) -> Sidecar:
@@ -39,7 +41,7 @@ def read_sidecar(layout: StoreLayout, place: Place) -> Sidecar:
     path = layout.sidecar(place)
     try:
         sidecar = _read_quickly(os.fspath(path))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, EpisodeError):
+    except _UNREADABLE:
         sidecar = None
     if sidecar is None:
         sidecar = _read_strictly(layout, place)
@@ -70,6 +72,20 @@ def read_committed(layout: StoreLayout, place: Place, shards: Shards) -> Sidecar
     return sidecar
 
 
+def read_listed(layout: StoreLayout, place: Place, folder: str, shards: Shards) -> Sidecar:
+    """The same for one of very many in a folder: a path is put together without looking at its parts again."""
+    try:
+        sidecar = _read_quickly(f"{folder}/{place.episode_id}{JSON}")
+        is_own = sidecar is not None and (sidecar.robot, sidecar.id) == (place.robot, place.episode_id)
+        if sidecar is not None and is_own:
+            is_alone = not layout.has_files
+            if is_alone or os.stat(f"{folder}/{place.episode_id}{MCAP}").st_size == sidecar.file_bytes:
+                return sidecar
+    except _UNREADABLE:
+        pass
+    return read_committed(layout, place, shards)
+
+
 def _read_strictly(layout: StoreLayout, place: Place) -> Sidecar:
     path = layout.sidecar(place)
     try:
@@ -83,9 +99,12 @@ def _read_quickly(path: str) -> Sidecar | None:
 
     The seal covers every value, and canonical JSON knows no number that is not finite, so what has it was sealed so.
     """
-    with open(path, "rb", buffering=0) as file:
-        data = file.read(1 << 16)
-    document = json.loads(data)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(descriptor, 1 << 16)
+    finally:
+        os.close(descriptor)
+    document = json.loads(data.decode())
     seal = document.pop("seal")
     if hashlib.sha256(canonical_json(document).encode()).hexdigest() != seal:
         return None
@@ -103,6 +122,6 @@ def _read_quickly(path: str) -> Sidecar | None:
         return None
     if type(document.get("seed")) not in (int, type(None)):
         return None
-    document["label"] = Label(label["is_success"], LabelSource(label["source"]), label["labeller"])
+    document["label"] = Label(label["is_success"], _SOURCES[label["source"]], label["labeller"])
     document["health"] = tuple(health)
     return Sidecar(**document)

@@ -80,7 +80,7 @@ def held(path: Path, *, settle_s: float) -> Iterator[bool]:
         return
     try:
         locked = try_lock(descriptor)
-        if locked is None or (locked and is_shared(path)):
+        if locked is None or (locked and is_shared(descriptor)):
             # Locks may not reach from machine to machine here: go by when the file last grew as well.
             locked = age_s(descriptor) >= settle_s
         yield locked and is_same_file(path, descriptor)
@@ -88,13 +88,13 @@ def held(path: Path, *, settle_s: float) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def is_shared(path: Path) -> bool:
+def is_shared(file: Path | int) -> bool:
     """Whether other machines may write to this file system too, as far as this one knows."""
     try:
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:
         return False
-    device = os.stat(path).st_dev
+    device = os.stat(file).st_dev
     name = f"{os.major(device)}:{os.minor(device)}"
     kinds = [line.partition(" - ")[2].split(" ")[0] for line in mounts if line.split(" ")[2] == name]
     return any(kind.startswith(_NETWORK_KINDS) for kind in kinds)

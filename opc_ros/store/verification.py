@@ -78,7 +78,10 @@ def _check_second_copy(store: Store, remains: Remains, file_sha256: str) -> list
     if store.contents.shards.find(remains.place, file_sha256, is_fresh=False) is None:
         return []
     path = store.layout.file(remains.place)
-    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else file_sha256
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return []  # dropped just now
     if found == file_sha256:
         return []
     return [f"episode {remains.episode_id}: {path} has sha256 {found}, committed was {file_sha256}; a shard has it too"]

@@ -32,6 +32,7 @@ from opc_ros.store import Selection, open_store, schemas
 from opc_ros.store.commit import describe, encode_sidecar
 from opc_ros.store.episode_writing import EpisodeFileWriter
 from opc_ros.store.layout import Home, Place, StoreLayout, day_of
+from opc_ros.store.packing import pack
 
 DAY_NS = 86_400_000_000_000
 FIRST_DAY_NS = 20_000 * DAY_NS
@@ -92,6 +93,20 @@ def measure(root: Path, episodes: int, robots: int, per_day: int) -> None:
     timed("snapshot of 1 % more", store.take_snapshot, "goal 1 s")
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB (goal 500)")
     measure_commit(root)
+    measure_shards(root)
+
+
+def measure_shards(root: Path) -> None:
+    """One robot's episodes packed, and read as scoring reads them, from files and from shards."""
+    store = open_store(root)
+    entries = store.take_snapshot(Selection(robots=("robot-00",))).entries
+    files = timed(f"read {len(entries)} from files", lambda: sum(1 for _ in store.read_each(entries)))
+    packing = timed("pack them", lambda: pack(store, robots=("robot-00",)))
+    store = open_store(root)
+    shards = timed("read them from shards", lambda: sum(1 for _ in store.read_each(entries)))
+    timed("drop their files", lambda: pack(store, robots=("robot-00",), is_dropping=True))
+    timed("look after dropping", store.catalogue.refresh)
+    print(f"  packing {len(entries) / packing:.0f} episodes a second, from shards {files / shards:.2f} times as fast")
 
 
 def measure_commit(root: Path) -> None:

@@ -116,6 +116,40 @@ def test_the_same_seed_gives_the_same_scores_whatever_fits_in_memory(monkeypatch
         assert not np.array_equal(whole, other)
 
 
+def test_poisson_weights_are_those_of_two_random_bytes() -> None:
+    """65,536 / e is 24,109.3: as many draws of 0 as of 1, half as many of 2, a third of that of 3."""
+    table = bootstrap_module._poisson_table()
+    assert table.size == 65_536
+    assert np.bincount(table.astype(int))[:4].tolist() == [24_109, 24_109, 12_055, 4018]
+    assert table.mean() == pytest.approx(1, abs=1e-4)
+    assert table.var() == pytest.approx(1, abs=3e-4)
+
+
+@pytest.mark.parametrize("metric", ["opc", "soft_opc", "soft_opc_over_spread"])
+def test_poisson_weights_spread_scores_as_resamples_do(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    q, lengths, success = make_set(np.random.default_rng(3), 600)
+
+    def draw(seed: int) -> np.ndarray:
+        return bootstrap_scores(q, lengths, success, metric=metric, resamples=1500, rng=np.random.default_rng(seed))
+
+    usual = draw(1)
+    monkeypatch.setattr(bootstrap_module, "_POISSON_FROM", 0)
+    poisson = draw(2)
+    # A standard deviation of 1500 draws is known to 1.8 %, a mean to 1/39 of it; five of either are allowed.
+    np.testing.assert_allclose(poisson.std(axis=0), usual.std(axis=0), rtol=5 * 0.018 * np.sqrt(2))
+    assert (np.abs(poisson.mean(axis=0) - usual.mean(axis=0)) < 5 * usual.std(axis=0) / 39 * np.sqrt(2)).all()
+    np.testing.assert_array_equal(draw(2), poisson)
+    monkeypatch.setattr(bootstrap_module, "_WEIGHTS_AT_ONCE", 1)
+    np.testing.assert_allclose(draw(2), poisson, rtol=1e-9, atol=1e-12)
+
+
+def test_a_poisson_resample_has_both_outcomes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap_module, "_POISSON_FROM", 0)
+    weights = draw_resamples((1, 3), 400, np.random.default_rng(0))
+    assert (weights[:, 0] > 0).all()
+    assert (weights[:, 1:].sum(axis=1) > 0).all()
+
+
 def test_candidates_share_each_resample() -> None:
     q, lengths, success = make_set(np.random.default_rng(4), 50)
     scores = bootstrap_scores([q[2], q[2], 2 * q[2]], lengths, success, resamples=50, rng=np.random.default_rng(0))
