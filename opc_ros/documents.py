@@ -22,6 +22,7 @@ MAX_YAML_BYTES = 256 * 1024  # takes the parser about two seconds
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_WHOLE = 2**64  # what messages and databases hold
 
+# Made once: very many small documents are written and checked.
 _ASCII_JSON, _TEXT_JSON = (
     json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=is_ascii, allow_nan=False)
     for is_ascii in (True, False)
@@ -80,9 +81,6 @@ def parse_json(data: bytes | str, *, where: str, error: type[OpcError] = ConfigE
         told = f"nested deeper than {MAX_DEPTH}" if isinstance(problem, RecursionError) else str(problem)
         raise error(f"{where}: not JSON: {shorten(told, 300)}") from problem
     return value
-
-
-# Made once: very many small documents are written and checked.
 
 
 def canonical_json(value: object, *, is_ascii: bool = False) -> str:
