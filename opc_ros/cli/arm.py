@@ -19,10 +19,10 @@ EXAMPLES = """examples:
   opc arm new arm2 --urdf my_arm.urdf                       # asks for the rest, looks at the driver, writes arm2.yaml
   opc arm new arm2 --urdf my_arm.urdf --namespace arm2 --offline --out config/arm2.yaml
   opc arm new panda --urdf pybullet_data:franka_panda/panda.urdf --tool-yaw-deg 135 --offline
-  opc arm check arm2.yaml                                   # joints, limits, and that the workspace is reached
+  opc arm check arm2.yaml                                   # joints, limits, and whether the tool reaches the workspace
   opc doctor --robot arm2 --lab lab.yaml                    # the same arm live: driver, camera, gripper, guard, clock
 
-Posture and workspace are searched so that the tool reaches everywhere straight down, away from joint limits.
+It looks for a posture and a workspace in which the tool points straight down everywhere, away from joint limits.
 Then add the robot to your lab file:
   robots:
     arm2: {arm: arm2.yaml, namespace: arm2, rungs: [reduced, full]}"""

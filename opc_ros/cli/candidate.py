@@ -23,6 +23,8 @@ EXAMPLES = """examples:
   opc candidate export my_policy.py:build --name mine
   opc candidate new policy.onnx --name mine
   opc candidate diff mine randomised-40k
+  opc candidate rename mine mine-with-wrist-camera
+  opc candidate remove mine
   opc candidate migrate candidates/*
   opc candidate average three-of-us first-00600 second-00700 third-00800
 
@@ -35,7 +37,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = verbs.add_parser(
         "candidate",
         help="add, list, show, check, migrate and average candidates",
-        description="Keep candidate Q functions, and try them before they are scored.",
+        description="Manage candidate Q functions, and try them before scoring.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -45,11 +47,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _add_task(tasks, "list", "list all candidates", _list)
     show = _add_task(tasks, "show", "show one candidate's manifest and id", _show)
     show.add_argument("candidate", help="name, folder or beginning of an id")
-    check = _add_task(tasks, "check", "run one on a few recorded frames and say what is wrong with it", _check)
+    check = _add_task(tasks, "check", "try one on a few recorded frames and report what is wrong", _check)
     check.add_argument("candidate", help="name, folder or beginning of an id")
     check.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
     check.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
-    migrate = _add_task(tasks, "migrate", "bring candidate folders of an earlier format to this one", _migrate)
+    migrate = _add_task(tasks, "migrate", "convert candidate folders from an earlier format", _migrate)
     migrate.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="default: all of the registry")
     migrate.add_argument("--outcomes", type=Path, help="`opc evaluate`'s cache, to carry over to the new ids")
     add_tasks(tasks, _add_task)

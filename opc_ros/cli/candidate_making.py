@@ -34,16 +34,16 @@ def add_tasks(tasks: Any, add_task: Any) -> None:
     export.add_argument(
         "--arguments", default="image,tool,action", help="what it is called with (default: image,tool,action)"
     )
-    new = add_task(tasks, "new", "write a manifest for an exported file by asking the file", _new)
+    new = add_task(tasks, "new", "write a manifest for an exported file from its inputs", _new)
     new.add_argument("artifact", type=Path, metavar="FILE", help=".onnx or .pt2")
     _add_manifest(new)
     new.add_argument("--allow-code", action="store_true", help="ask .pt2 files, which can run code of their own")
-    remove = add_task(tasks, "remove", "take candidates out of the registry; their folders are kept aside", _remove)
+    remove = add_task(tasks, "remove", "take candidates out of the registry; their folders are kept", _remove)
     remove.add_argument("refs", nargs="+", metavar="CANDIDATE", help="name, folder or beginning of an id")
     rename = add_task(tasks, "rename", "give a candidate another name, and with it another id", _rename)
     rename.add_argument("candidate", help="name, folder or beginning of an id")
     rename.add_argument("name", help="the new name")
-    diff = add_task(tasks, "diff", "say what two candidates differ in", _diff)
+    diff = add_task(tasks, "diff", "show how two candidates differ", _diff)
     diff.add_argument("first", help="name, folder or beginning of an id")
     diff.add_argument("second", help="the same")
 
@@ -53,7 +53,7 @@ def _add_manifest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--image-size", type=whole_number(1), metavar="PIXELS", help="side of its images (default: 96, or as found)"
     )
-    parser.add_argument("--family", default="", help="what sets it apart, for reports")
+    parser.add_argument("--family", default="", help="family it belongs to, for reports")
     parser.add_argument(
         "--think", type=number(0.001, 600), default=1.0, metavar="S", help="longest time for an action (default: 1)"
     )

@@ -32,7 +32,7 @@ candidate: plays the action its Q function likes best; its episodes name its id 
 
 An episode's id follows from world, policy, image size and seed: a second run adds only what is missing.
 Through ROS each robot is a twin behind driver topics with its own recorder, all of them processes over DDS; a second
-run adds what a robot still lacks of its share. Arms move in real time there, so it is for trying the way recordings go.
+run adds what a robot still lacks of its share. Arms move in real time there: use it to try out recording.
 """
 
 
@@ -59,7 +59,7 @@ def add_parser(verbs: Any) -> None:
         "--image-size",
         type=whole_number(1, 4096),
         metavar="PIXELS",
-        help=f"default: {DEFAULT_SIZE}, or as the candidate looks at",
+        help=f"default: {DEFAULT_SIZE}, or the candidate's",
     )
     parser.add_argument(
         "--seed", type=whole_number(0), default=0, help="seed of the first episode; later ones count up (default: 0)"

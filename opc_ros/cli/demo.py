@@ -14,9 +14,9 @@ EXAMPLES = """examples:
   opc demo --stay    # and look around in the console
   opc demo --episodes 100 --candidates ./candidates --folder /tmp/opc-demo
 
-What it shows is what happened: nothing is prepared but the candidates, which were trained on other objects in another
-world. The pseudo-real world stands for hardware where there is none. Ctrl-C stops it at any point and leaves no
-process. It takes a ROS domain that is free, or the one in ROS_DOMAIN_ID."""
+Nothing is prepared except the candidates, which were trained on other objects in another world. The pseudo-real
+world stands for hardware where there is none. Ctrl-C stops it at any point and leaves no process. It uses a free ROS
+domain, or the one in ROS_DOMAIN_ID."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -22,7 +22,9 @@ EXAMPLES = """examples:
   opc deploy status
   opc deploy approve 4f21c09a --key ~/.ssh/id_ed25519
   opc deploy override 4f21c09a --reason "visitors at noon, arm fenced off"
+  opc deploy reject 4f21c09a --reason "wait for the new gripper"
   opc deploy halt --robot arm3 --reason "gripper squeaks"
+  opc deploy accept-clock --reason "time server was wrong, corrected"
   opc deploy simulate --runs 2000
 
 Every word given here is signed with your key: --key, $OPC_KEY, the ssh agent, or ~/.ssh/id_ed25519, whichever `opc
@@ -31,7 +33,7 @@ people add` has made known. It goes to the audit log as you signed it. A halt ne
 RESTORE_EXAMPLES = """examples:
   opc deploy restore --state deployment
 
-Stop the scheduler first. The audit log is checked; results, champions, halts and revoked permits are those it tells of.
+Stop the scheduler first. The audit log is checked; results, champions, halts and revoked permits are taken from it.
 The damaged queue.db is kept beside the new one. Requests that were under way wait for a person (opc deploy approve);
 leases that were open count as lost, and their robots are asked what they ran."""
 ROBOT_HEADERS = ("robot", "state", "leased to", "rung", "episodes", "notes")
@@ -48,15 +50,15 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     status = actions.add_parser("status", help="requests, robots, champion")
-    status.add_argument("request", nargs="?", default="", help="one request alone")
+    status.add_argument("request", nargs="?", default="", help="only this request")
     status.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
     status.add_argument("--json", action="store_true", help="for machines")
     status.set_defaults(run=run_status)
     _add_request(actions)
     for word, what in (
-        ("approve", "let a waiting request go on"),
+        ("approve", "let a waiting request proceed"),
         ("reject", "turn a waiting or queued request down"),
-        ("override", "let a request go on that the gate refused"),
+        ("override", "let a request proceed that the gate refused"),
     ):
         decide = actions.add_parser(word, help=what)
         decide.add_argument("request")
@@ -69,7 +71,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _add_reason(resuming, is_reason_required=False)
     _add_key(resuming)
     resuming.set_defaults(run=run_resume)
-    clock = actions.add_parser("accept-clock", help="go on after a clock that ran ahead was corrected")
+    clock = actions.add_parser("accept-clock", help="continue after correcting a clock that ran ahead")
     clock.add_argument("--journal", type=Path, help="a robot's journal.db; default: the scheduler's own clock")
     _add_reason(clock, is_reason_required=True)
     _add_key(clock)
@@ -81,7 +83,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     signing.set_defaults(run=run_sign_history)
     restore = actions.add_parser(
         "restore",
-        help="build a damaged or lost queue anew from the audit log",
+        help="rebuild a damaged or lost queue from the audit log",
         epilog=RESTORE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

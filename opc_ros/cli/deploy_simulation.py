@@ -26,7 +26,7 @@ PONG_CORRELATION = 0.73  # rank correlation of OPC with points won, without stic
 def add_simulate(actions: Any) -> None:
     simulate = actions.add_parser(
         "simulate",
-        help="replay who gets robot time on known success rates",
+        help="simulate who gets robot time, from known success rates",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -37,17 +37,17 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         nargs="?",
         const="lab.yaml",
         metavar="FILE",
-        help="listen for every node of this lab file, a path or a file of config/ (default: lab.yaml)",
+        help="listen for every node of this lab file (a path, or a file in config/) (default: lab.yaml)",
     )
     parser.add_argument("--camera-topic", default="", help="an image topic that must be published")
     parser.add_argument(
         "--wait", type=number(0, 600), default=2.0, metavar="S", help="seconds to look for cameras (default 2)"
     )
-    parser.add_argument("--policy", metavar="CANDIDATE", help="show one as a robot will run it, and nothing else")
+    parser.add_argument("--policy", metavar="CANDIDATE", help="only show this candidate as a robot would run it")
     parser.add_argument(
         "--candidates", type=Path, default=Path("candidates"), help="registry for --policy (default: ./candidates)"
     )
-    parser.add_argument("--robot", metavar="NAME", help="look at one robot of the lab file, live, and at nothing else")
+    parser.add_argument("--robot", metavar="NAME", help="check only this robot of the lab file, live")
     parser.add_argument("--allow-code", action="store_true", help="let --policy load formats that can run code")
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.set_defaults(run=run)

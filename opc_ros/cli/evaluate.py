@@ -25,7 +25,7 @@ EXAMPLES = """examples:
   opc evaluate --world pseudo_real --episodes 50 --known-success measured.csv
 
 Each episode's outcome is kept in the cache by candidate id and world: a second run plays only what is
-new, and an interrupted one goes on. The CSV is what `opc score --known-success` reads."""
+new, and an interrupted one resumes. The CSV is what `opc score --known-success` reads."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -59,7 +59,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="folder of outcomes (default: ./outcomes), or with --known a packed table",
     )
     parser.add_argument("--pack", type=Path, metavar="PARQUET", help="merge all outcomes of the cache into this table")
-    parser.add_argument("--known", action="store_true", help="play nothing: only what the cache has")
+    parser.add_argument("--known", action="store_true", help="play nothing; use cached outcomes only")
     parser.add_argument(
         "--known-success", type=Path, metavar="CSV", help="write candidate, success, episodes; one world"
     )

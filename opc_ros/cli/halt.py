@@ -14,6 +14,7 @@ UNCONFIRMED = 3  # exit code: the halt is in force, but not every robot has said
 HALT_EXAMPLES = """examples:
   opc deploy halt --reason "smoke"
   opc deploy halt --robot arm3 --reason "gripper squeaks" --json
+  opc deploy resume --robot arm3 --reason "gripper replaced"
 
 A halt is in force once this command has written it, also where the scheduler hangs or is down. Exit 0: every robot that
 held robot time has confirmed. Exit 3: one has not (yet); its name is printed: go there and press its stop."""
@@ -22,7 +23,7 @@ held robot time has confirmed. Exit 3: one has not (yet); its name is printed: g
 def add_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> list[argparse.ArgumentParser]:
     """The two verbs, without the arguments about who says so."""
     made = []
-    for word, what in (("halt", "grant no more leases and revoke those that run"), ("resume", "end a halt")):
+    for word, what in (("halt", "revoke all leases and grant no more"), ("resume", "end a halt")):
         parser = actions.add_parser(
             word, help=what, epilog=HALT_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
         )

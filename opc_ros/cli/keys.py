@@ -13,8 +13,8 @@ EXAMPLES = """examples:
   opc keys create robots/arm1/keys --for arm1             # on the robot; then opc people add arm1 --role robot
   opc keys export deployment/keys /mnt/arm1/keys
 
-The private key stays where the scheduler runs. Robots need the public part alone; a robot ceases to trust a key
-the moment its *.public.pem is deleted there."""
+The private key stays where the scheduler runs. Robots need only the public part; a robot stops trusting a key
+as soon as its *.public.pem is deleted there."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

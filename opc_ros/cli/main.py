@@ -9,6 +9,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 
+from opc_ros.cli.task_help import complete_help
 from opc_ros.errors import OpcError
 
 # Each is a module of this package with add_parser(verbs); what it runs is imported only then.
@@ -94,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:
         importlib.import_module(f"opc_ros.cli.{verb}").add_parser(verbs)
+    complete_help(parser)
     return parser
 
 

@@ -10,14 +10,14 @@ EXAMPLES = """examples:
   opc migrate                  store/, candidates/ and deployment/ below this folder
   opc migrate --candidates /data/candidates --deployment /data/deployment
 
-Nothing is lost: old manifests and the old queue are kept beside the new ones. Calling it again does nothing more."""
+Nothing is lost: old manifests and the old queue are kept beside the new ones. Running it again changes nothing."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "migrate",
         help="bring the folders of an earlier version to this one",
-        description="Look at store, registry, queue and audit log of an earlier version, and change what must.",
+        description="Check store, registry, queue and audit log of an earlier version, and upgrade what has to change.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -10,8 +10,8 @@ EXAMPLES = """examples:
   OPC_WEBHOOK=http://localhost:9000/opc opc notify --webhook json
   opc notify --desktop
 
-Told are: a request that waits for a person, one that ended, a new champion, a halt, and an arm that was stopped, held
-or is at fault (once a minute for each robot and kind). The address is read from the environment and never printed.
+It reports a request that waits for a person, one that ended, a new champion, a halt, and an arm that was stopped, held
+or is in fault (at most once a minute per robot and kind). The address is read from the environment and never printed.
 A JSON webhook gets {"format": "opc_ros.notice", "version": 1, "lab", "kind", "title", "text", "robot", "request_id"};
 kind is request_waiting, request_ended, champion, halted or arm_held."""
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 EXAMPLES = """examples:
-  opc people add ada --key ~/.ssh/id_ed25519.pub --role operator     # once: whose leave counts
-  opc keys export deployment/keys robots/arm1/keys                   # and for which robots
+  opc people add ada --key ~/.ssh/id_ed25519.pub --role operator     # once: who may sign permits
+  opc keys export deployment/keys robots/arm1/keys                   # and on which robots
   opc permit --robot arm1 --policy blind_grasps --episodes 200
   opc permit --robot arm1 --policy teleoperation --episodes 20 --hours 2 --key ada
   opc up hardware robots:=arm1 mode:=collect                         # records under the permit in robots/arm1
@@ -29,8 +29,10 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="the deployment's folder, with its keys")
     parser.add_argument("--robot", required=True)
     parser.add_argument("--policy", required=True, help="what may play")
-    parser.add_argument("--episodes", type=int, required=True, metavar="N", help="how many may be begun")
-    parser.add_argument("--speed", type=float, default=0.3, help="share of the arm's own, at most 0.5 (default: 0.3)")
+    parser.add_argument("--episodes", type=int, required=True, metavar="N", help="how many episodes may begin")
+    parser.add_argument(
+        "--speed", type=float, default=0.3, help="share of the arm's full speed, at most 0.5 (default: 0.3)"
+    )
     parser.add_argument("--hours", type=float, default=12.0, help="until it ends (default: 12)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: robots/ROBOT/behaviour.permit")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

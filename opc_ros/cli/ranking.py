@@ -26,7 +26,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = verbs.add_parser(
         "ranking",
         help="list and compare rankings, and publish one for the gate",
-        description="Look through the rankings that were made, and say which one the gate reads.",
+        description="List past rankings, and choose the one the gate reads.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -38,7 +38,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     diff = _add_task(tasks, "diff", "what changed from one ranking to another", _diff)
     diff.add_argument("before", metavar="BEFORE", help="beginning of an id, newest or published")
     diff.add_argument("after", metavar="AFTER", help="the same")
-    publish = _add_task(tasks, "publish", "let the gate read this ranking from now on", _publish)
+    publish = _add_task(tasks, "publish", "publish this ranking for the gate", _publish)
     publish.add_argument("ranking", metavar="RANKING", help="beginning of an id, or newest")
 
 

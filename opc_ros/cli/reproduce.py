@@ -40,7 +40,7 @@ PUBLISHED_EXAMPLES = """examples:
 
 def add_parser(verbs: Any) -> None:
     """Add the verb and one parser for each experiment."""
-    summary = "repeat the paper's experiments and print our figures beside the published ones"
+    summary = "Repeat the paper's experiments and print our figures beside the published ones"
     parser = verbs.add_parser(
         "reproduce",
         help=summary,

@@ -37,8 +37,8 @@ EXAMPLES = """examples:
   opc score randomised-40k rcan-20k --metric opc --baselines
   opc score --engine ray --ray-address auto
 
-Q values are kept in the Q cache (SCORES/q.sqlite unless --q-cache says otherwise): again tomorrow
-costs only what is new, and an interrupted run resumes. Each ranking is kept with its report in
+Q values are kept in the Q cache (SCORES/q.sqlite unless --q-cache says otherwise), so a later run
+computes only what is new, and an interrupted one resumes. Each ranking is kept with its report in
 SCORES/<id>; SCORES/newest is the last one made. A ranking of the whole registry is published: the
 gate reads it from then on, unless --no-publish, or another metric or prior than published now.
 Exit code 1 if a candidate or an episode had to be left out."""
@@ -53,7 +53,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_ranking_arguments(parser)
-    parser.add_argument("--no-publish", action="store_true", help="keep the ranking from the gate")
+    parser.add_argument("--no-publish", action="store_true", help="do not publish the ranking for the gate")
     work = parser.add_argument_group("how to compute")
     work.add_argument("--engine", choices=("local", "ray"), default="local", help="where to compute (default: local)")
     work.add_argument(
@@ -79,7 +79,7 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_MetricNames(),
         metavar="METRIC",
         default="soft_opc_over_spread",
-        help="what ranks: %(choices)s (default: soft_opc_over_spread)",
+        help="score to rank by: %(choices)s (default: soft_opc_over_spread)",
     )
     parser.add_argument(
         "--prior", type=number(0, 1), default=1.0, help="p(y = 1), the share of feasible actions (default: 1)"
@@ -94,7 +94,7 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole_number(0), default=0, help="seed of the bootstrap (default: 0)")
     parser.add_argument("--baselines", action="store_true", help="also TD error, sum of advantages and MCC error")
     parser.add_argument("--known-success", type=Path, metavar="CSV", help="columns candidate, success, episodes")
-    parser.add_argument("--gate", default="gate.yaml", help="rules whose word the report tells (default: gate.yaml)")
+    parser.add_argument("--gate", default="gate.yaml", help="gate rules to quote in the report (default: gate.yaml)")
     parser.add_argument("--mlflow", default="", metavar="URI", help="also log to MLflow: scores, snapshot, champion")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -25,7 +25,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     policy = actions.add_parser(
         "policy",
-        help="who may publish, hear, offer and call what, as SROS2 reads it",
+        help="write the SROS2 policy: who may publish, subscribe, offer and call what",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -11,7 +11,7 @@ EXAMPLES = """examples:
   opc status --store /data/store --json
 
 Says where store, registry, published ranking and deployment stand, and what waits for a person.
-Exit code 0 also where a part is missing: its line says how to make it."""
+Exit code 0 even if a part is missing; its line says how to create it."""
 
 FOLDERS = ("store", "candidates", "scores", "deployment")
 

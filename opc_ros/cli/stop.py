@@ -11,7 +11,7 @@ from opc_ros.bringup.lab_names import NAMESPACE
 
 UNCONFIRMED = 3  # exit code: told, but not every robot has said that it obeys
 STOP_EXAMPLES = """examples:
-  opc stop                  # every robot that is heard
+  opc stop                  # every robot it can hear
   opc stop arm1 arm3
   opc stop --json
   OPC_NAMESPACE=lab_a opc stop   # of the lab that was started with namespace:=lab_a, in a domain of several

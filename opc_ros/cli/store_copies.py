@@ -18,9 +18,9 @@ SYNC_EXAMPLES = """examples:
   opc store sync /data/arm1 /lab/store          # a robot's episodes into the lab's store
   opc store sync store s3://bucket/lab          # credentials from the environment: AWS_ACCESS_KEY_ID, ...
 
-The second gets every episode, label, snapshot and tag of the first that it lacks, each byte checked on the way.
-Nothing is removed and nothing but tags overwritten; what differs under one name is reported, and stays as it is. Break
-it off at any moment: the next run goes on from there. Exit 1 where something conflicts or is damaged."""
+Copies every episode, label, snapshot and tag that the target is missing, and checks each byte on the way.
+Nothing is removed and only tags are overwritten; files of one name that differ are reported and left alone. Interrupt
+it at any time: the next run resumes. Exit 1 if something conflicts or is damaged."""
 
 BACKUP_EXAMPLES = """examples:
   opc store backup /backups/store               # again tomorrow: copies only what is new
@@ -31,9 +31,9 @@ into a new folder, or into a store that lost files, where it brings back what is
 
 
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    sync = add_verb(verbs, "sync", help="bring what one store has and another lacks over", examples=SYNC_EXAMPLES)
+    sync = add_verb(verbs, "sync", help="copy over what another store is missing", examples=SYNC_EXAMPLES)
     sync.add_argument("source", help="a store: folder or s3://bucket/name")
-    sync.add_argument("target", help="another; made where there is none")
+    sync.add_argument("target", help="another store; created if it does not exist")
     sync.set_defaults(run=run_sync)
 
     backup = add_verb(verbs, "backup", help="copy a store and verify the copy", examples=BACKUP_EXAMPLES)

@@ -26,10 +26,10 @@ Writes a LeRobot dataset of format v3.0 with the images embedded as the camera s
 
 IMPORT_EXAMPLES = """examples:
   opc store import run1.mcap --inspect                          # topics, types and rates
-  opc store import run1.mcap --inspect --mapping mapping.yaml   # and a mapping to begin with
+  opc store import run1.mcap --inspect --mapping mapping.yaml   # and write a first mapping
   opc store import run1.mcap run2_bag/ --mapping mapping.yaml --trial
   opc store import run1.mcap run2_bag/ --mapping mapping.yaml
-  opc store import /data/lerobot/week-46                        # what `opc store export` wrote comes back as it was
+  opc store import /data/lerobot/week-46                        # reads back what `opc store export` wrote
   opc store import /data/lerobot/aloha --mapping columns.yaml   # any LeRobot dataset, v2.1 or v3
 
 mapping.yaml:
@@ -73,11 +73,11 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     importing.add_argument(
         "recordings", nargs="+", type=Path, help="bag folders, .bag, .db3 or .mcap files, or LeRobot dataset folders"
     )
-    importing.add_argument("--mapping", type=Path, help="YAML file: which topic or column is what")
+    importing.add_argument("--mapping", type=Path, help="YAML file that says what each topic or column holds")
     importing.add_argument(
         "--inspect", action="store_true", help="describe what is in a recording; writes a new --mapping"
     )
-    importing.add_argument("--trial", action="store_true", help="only say what would be imported")
+    importing.add_argument("--trial", action="store_true", help="only print what would be imported")
     importing.set_defaults(run=run_import)
 
 

@@ -29,7 +29,7 @@ EXCLUDE_EXAMPLES = """examples:
   opc store show arm1-000123            # its label's history, with reasons
   opc store restore arm1-000123 --reason "only the light had changed"
 
-`opc store restore --from BACKUP` is another thing: it brings a whole backup back, see `opc store backup --help`.
+`opc store restore --from BACKUP` is something else: it restores a whole backup, see `opc store backup --help`.
 Nothing is deleted. Snapshots taken from now on leave an excluded episode out; earlier ones stay as they are."""
 
 SNAPSHOT_EXAMPLES = """examples:
@@ -51,17 +51,19 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
     for name, purpose in (
         ("exclude", "keep episodes out of snapshots, with a reason"),
-        ("restore", "take excluded episodes back with the labels they had, or a whole backup"),
+        ("restore", "restore excluded episodes with their earlier labels, or a whole backup"),
     ):
         parser = add_verb(verbs, name, help=purpose, examples=EXCLUDE_EXAMPLES)
         parser.add_argument("episodes", nargs="+" if name == "exclude" else "*", metavar="episode")
         parser.add_argument("--reason", type=some_text, required=name == "exclude")
         if name == "restore":
-            parser.add_argument("--from", dest="backup", metavar="BACKUP", help="bring a whole backup back instead")
+            parser.add_argument("--from", dest="backup", metavar="BACKUP", help="restore a whole backup instead")
         _add_person(parser)
         parser.set_defaults(run=run_exclude, is_excluding=name == "exclude")
 
-    snapshot = add_verb(verbs, "snapshot", help="fix which labelled episodes to score on", examples=SNAPSHOT_EXAMPLES)
+    snapshot = add_verb(
+        verbs, "snapshot", help="freeze the set of labelled episodes to score on", examples=SNAPSHOT_EXAMPLES
+    )
     snapshot.add_argument("--tag", type=some_text, metavar="NAME", help="a name to find it by; moves if it exists")
     group = snapshot.add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="list snapshots and tags instead")

@@ -11,8 +11,8 @@ EXAMPLES = """examples:
   opc store replay arm1-20261118T045802.032819
   opc store replay arm1-20261118T045802.032819 --rate 0.5 --store /data/store
 
-It publishes what was recorded, byte for byte, under the names it had, with its timing: listen with Foxglove, RViz,
-`ros2 topic echo` or a node of yours. Stamps stay those of the recording. Play it where no arm listens."""
+It publishes the recorded messages, byte for byte, on their topics and with their timing; listen with Foxglove, RViz,
+`ros2 topic echo` or your own node. Timestamps stay those of the recording. Do not replay where an arm listens."""
 
 
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:

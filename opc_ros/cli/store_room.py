@@ -10,19 +10,19 @@ import re
 from opc_ros.cli.store_arguments import Verbs, add_verb, open_existing
 
 GC_EXAMPLES = """examples:
-  opc store gc --trial                           # what would go
+  opc store gc --trial                           # what would be deleted
   opc store gc --quarantine-older-than 90        # days
 
-Episodes, labels and snapshots always stay. What goes: parts of snapshots that were never finished, shards whose
-episodes have all left the store, tables that the catalogue no longer lists, and, only if asked, quarantine older than
-so many days."""
+Episodes, labels and snapshots always stay. It deletes parts of snapshots that were never finished, shards whose
+episodes have all left the store, tables that the catalogue no longer lists and, only if asked, quarantine older than
+that many days."""
 
 QUOTA_EXAMPLES = """examples:
-  opc store quota                                # what is used of it; exit 1 where a limit is passed
+  opc store quota                                # usage; exit 1 if a limit is exceeded
   opc store quota --limit 500G --warn-at 80
   opc store quota --robot arm1 --limit 50G       # 0 lifts a limit
 
-A quota warns and refuses nothing: a recorder never loses an episode to it. `opc store stats`
+A quota only warns: a recorder never loses an episode to it. `opc store stats`
 prints the warnings too."""
 
 _SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[KMGT]?)B?", re.IGNORECASE)
@@ -30,17 +30,17 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    gc = add_verb(verbs, "gc", help="clear what nothing refers to, and old quarantine", examples=GC_EXAMPLES)
+    gc = add_verb(verbs, "gc", help="delete unreferenced files and, if asked, old quarantine", examples=GC_EXAMPLES)
     gc.add_argument(
         "--quarantine-older-than", type=parse_days, metavar="DAYS", help="also quarantine older than this many days"
     )
-    gc.add_argument("--trial", action="store_true", help="only say what would go")
+    gc.add_argument("--trial", action="store_true", help="only print what would be deleted")
     gc.set_defaults(run=run_gc)
 
     quota = add_verb(verbs, "quota", help="show or set how much may be stored before warning", examples=QUOTA_EXAMPLES)
     quota.add_argument("--limit", type=parse_size, metavar="SIZE", help="set it, such as 500G or 2T; 0 lifts it")
-    quota.add_argument("--robot", metavar="NAME", help="of this robot's episodes instead of the whole store")
-    quota.add_argument("--warn-at", type=float, metavar="PERCENT", help="warn from this share on (default 80)")
+    quota.add_argument("--robot", metavar="NAME", help="for this robot's episodes instead of the whole store")
+    quota.add_argument("--warn-at", type=float, metavar="PERCENT", help="warn above this share (default 80)")
     quota.set_defaults(run=run_quota)
 
 

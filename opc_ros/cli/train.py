@@ -23,7 +23,7 @@ EXAMPLES = """examples:
   opc train sim_bridge/zoo/recipes.yaml --only careful --set seed=7 --store data/train
   opc train --keys
 
-A recipe is YAML; --keys lists its keys with defaults and meanings. A run that was cut off goes on
+A recipe is YAML; --keys lists its keys with defaults and meanings. An interrupted run resumes
 from its last checkpoint. Every checkpoint is a whole candidate folder: `opc score --candidates OUT`
 takes it as it is."""
 

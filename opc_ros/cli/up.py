@@ -16,8 +16,8 @@ EXAMPLES = """examples:
 
 `ros2 launch opc_ros scripted.launch.py` starts the same nodes with the same arguments.
 Ctrl-C stops all of them; scripted and collect with episodes:=N end by themselves once each arm
-has played N. Guard, recorder, scorer and scheduler are started again when they die, three times
-in ten minutes. Any other node that fails is named and not restarted; it ends the others
+has played N. Guard, recorder, scorer and scheduler are restarted when they die, up to three times
+in ten minutes. Any other node that fails is named and not restarted, and stops the others
 unless --keep-going is given."""
 
 

@@ -62,7 +62,7 @@ def collect(lab: DemoLab, screen: Screen) -> Recorded:
         if not lacking:
             return recorded
         if attempt:
-            screen.line(f"  {sum(lacking.values())} episodes are lacking: played again")
+            screen.line(f"  {sum(lacking.values())} episodes are missing; trying again")
         with lab.start(lab.behaviours(lacking, there)) as players:
             while not players.is_done and not teller.is_stalled:
                 teller.look()

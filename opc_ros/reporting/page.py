@@ -15,7 +15,7 @@ from opc_ros.reporting.sections import all_sections
 
 def render_page(report: ScoringReport) -> str:
     """The whole HTML document."""
-    style, script = (_read(name) for name in ("report.css", "report.js"))
+    style, script = _read("report.css"), _read("report.js")
     drawn = [(section.key, section.title, section.render(report)) for section in all_sections()]
     shown = [section for section in drawn if section[2]]
     links = "".join(f'<a href="#{key}">{escape(title)}</a>' for key, title, _ in shown)
@@ -27,7 +27,7 @@ def render_page(report: ScoringReport) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{page_policy()}">'
         f"<title>{escape(title)}, {escape(report.made_at[:10])}</title><style>{style}</style></head>\n"
         f"<body><header><h1>{escape(title)}</h1>{_verdicts(report)}{_lede(report)}"
         f'<nav aria-label="Sections">{links}</nav></header>'
@@ -39,9 +39,9 @@ def _read(name: str) -> str:
     return files("opc_ros.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(script: str) -> str:
+def page_policy() -> str:
     """The page may load nothing: a report opens the same offline, and runs only this one script."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(_read("report.js").encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
 
 
@@ -64,7 +64,7 @@ def _verdicts(report: ScoringReport) -> str:
         said = {
             word: [each.name for each, look in rows if look.verdict == word] for word in ("pass", "open", "refused")
         }
-        passed = ", ".join(f"<strong>{escape(name)}</strong>" for name in said["pass"][:8]) or "nobody"
+        passed = ", ".join(f"<strong>{escape(name)}</strong>" for name in said["pass"][:8]) or "no candidate"
         more = f" and {len(said['pass']) - 8} more" if len(said["pass"]) > 8 else ""
         facts.insert(
             0,
@@ -100,7 +100,9 @@ def _lede(report: ScoringReport) -> str:
     )
     if len(ranking.candidates) > 1:
         rivals = sum(other.rank_interval[0] == 1 for other in ranking.candidates[1:])
-        text += " It leads beyond doubt." if not rivals else f" {count(rivals, 'other')} could still be first."
+        text += (
+            " No other candidate could be first." if not rivals else f" {count(rivals, 'other')} could still be first."
+        )
     return f'<p class="lede">{text}</p>'
 
 

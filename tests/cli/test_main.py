@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from opc_ros.cli.main import VERBS, main
+from opc_ros.cli.main import VERBS, build_parser, main
+from opc_ros.docs.generate import walk_parsers
 
 HEAVY = ("numpy", "cv2", "torch", "pybullet", "rclpy", "scipy", "matplotlib", "rich", "mcap", "ray")
 
@@ -27,6 +28,12 @@ def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixt
         main([verb, "--help"])
     assert ended.value.code == 0
     assert "examples:" in capsys.readouterr().out
+
+
+def test_every_task_below_a_verb_says_what_it_does_with_an_example_of_its_own() -> None:
+    for words, parser in walk_parsers(build_parser(), "opc"):
+        assert parser.description, words
+        assert f"  {words} " in f"{parser.epilog} ".replace("\n", " \n"), words
 
 
 def test_wrong_usage_is_exit_2() -> None:

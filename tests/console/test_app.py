@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from opc_ros.console.lab import find_disagreements
 from opc_ros.console.server import ConsoleServer
 from opc_ros.episode import Label, LabelSource
 from opc_ros.errors import SetupError
+from opc_ros.reporting.page import render_page
 from opc_ros.reporting.report import build_report
 from opc_ros.store import open_store
 from opc_ros.workflows.ranking_archive import RankingArchive
@@ -49,6 +53,23 @@ def test_every_page_comes_with_strict_headers_and_no_inline_script(client: TestC
     assert "default-src 'none'" in policy
     assert "<script>" not in answer.text
     assert " onclick=" not in answer.text
+
+
+def test_a_stored_report_sorts_and_leads_to_its_episodes(client: TestClient, lab: tuple[Console, Clock]) -> None:
+    scored, _ = make_scored(candidates=2, episodes=40)
+    ranking = rank(scored, scope="registry")
+    report = build_report(scored, ranking, known={}, made_at="2026-11-16T04:00:00+00:00", version="0", seed=0)
+    folder = lab[0].lab.paths.scores.parent / "0123456789abcdef"
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_text(render_page(report))
+    answer = client.get("/reports/0123456789abcdef")
+    (script,) = re.findall(r"<script>(.*?)</script>", answer.text, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = answer.headers["content-security-policy"]
+    assert f"script-src 'sha256-{digest}'" in policy  # its own script and no other
+    assert "default-src 'none'" in policy
+    found = client.get("/store/episodes/arm1/2026-11-16/arm1-001.mcap", follow_redirects=False)
+    assert (found.status_code, found.headers["location"]) == (307, "/episodes?id=arm1-001")
 
 
 def test_episodes_are_found_newest_first_and_filtered(client: TestClient) -> None:

@@ -34,12 +34,12 @@ class Reader:
         (folder / ".venv").symlink_to(sys.prefix)
         self._environment = {**os.environ, "ROS_DOMAIN_ID": str(domain), "COLUMNS": "120"}
 
-    def type(self, line: str, *, limit_s: float = 600) -> str:
+    def type(self, line: str, *, limit_s: float = 600, codes: tuple[int, ...] = (0,)) -> str:
         shell = ["bash", "-c", f"source .venv/bin/activate && {line}"]
         done = subprocess.run(
             shell, cwd=self._folder, env=self._environment, capture_output=True, text=True, timeout=limit_s
         )
-        assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        assert done.returncode in codes, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         return done.stdout
 
     def leave_running(self, line: str) -> subprocess.Popen[bytes]:
@@ -48,12 +48,19 @@ class Reader:
         return subprocess.Popen(shell, cwd=self._folder, env=self._environment, stdout=log, stderr=log)
 
     def wait_for_episodes(self, count: int, running: subprocess.Popen[bytes], *, limit_s: float = 600) -> None:
+        """Until every episode is committed or, on a machine too busy for it, quarantined; nine in ten are committed."""
         deadline = time.monotonic() + limit_s
-        while len(list(self._folder.glob("store/episodes/*/*/*.json"))) < count:
+        while (committed := self._count("store/episodes/*/*/*.json")) + self._count(
+            "store/quarantine/*/*.json"
+        ) < count:
             said = (self._folder / "up.log").read_text(errors="replace")[-3000:]
             assert running.poll() is None, f"ended by itself:\n{said}"
-            assert time.monotonic() < deadline, f"fewer than {count} episodes:\n{said}"
+            assert time.monotonic() < deadline, f"{committed} of {count} episodes:\n{said}"
             time.sleep(1)
+        assert committed >= 0.9 * count
+
+    def _count(self, pattern: str) -> int:
+        return len(list(self._folder.glob(pattern)))
 
 
 @pytest.fixture
@@ -96,7 +103,11 @@ def test_the_commands_for_a_running_lab_work_as_printed(lab: Reader, page: str, 
             rf"(?m)^{request} +waiting", lab.type("opc deploy status")
         ):
             continue  # the gate left nothing to a person
-        said = lab.type(line)
+        # Exit 1 is the gate's answer too: this candidate does not pass, or a person has to decide.
+        is_verdict = line.startswith("opc gate explain")
+        said = lab.type(line, codes=(0, 1) if is_verdict else (0,))
+        if is_verdict:
+            assert re.match(r"candidate [0-9a-f]{12}: (pass|fail|inconclusive)\n(.*\n)+.*episodes  ", said), said
         if line == "opc score":
             name = re.findall(r"(?m)^ +1 +(\S+)", said)[0]
         if line.startswith("opc deploy request"):

@@ -232,7 +232,7 @@ def test_the_page_begins_with_the_verdict_what_to_expect_and_the_champion() -> N
     words = " ".join(page.words)
     assert page.open == []
     assert "71% (58 to 82)" in words
-    assert "1 of 2 that have run" in words
+    assert "1 of 2 candidates that have run" in words
     assert "below &lt;0.1&gt; the rules say no" in text
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from opc_ros.console.app import Console, Page, data_route
+from opc_ros.workflows.report_pages import report_headers
 
 PAGE = Page("/reports", "Reports", "reports.html")
-# A report is one self-contained file; it may render and do nothing else.
-REPORT_HEADERS = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
 
 
 def routes(console: Console) -> list[Route]:
@@ -19,6 +20,14 @@ def routes(console: Console) -> list[Route]:
 
     def page(request: Request) -> Response:
         path = console.lab.report_page(request.path_params["name"])
-        return FileResponse(path, media_type="text/html", headers=REPORT_HEADERS)
+        return FileResponse(path, media_type="text/html", headers=report_headers())
 
-    return [data_route("/api/reports", reports), Route("/reports/{name}", page)]
+    def recording(request: Request) -> Response:
+        """A report links to files as they lie beside it; here, that is an episode to look at."""
+        return RedirectResponse(f"/episodes?id={quote(request.path_params['episode'])}")
+
+    return [
+        data_route("/api/reports", reports),
+        Route("/reports/{name}", page),
+        Route("/{folder:path}/{episode}.mcap", recording),
+    ]

@@ -1,4 +1,4 @@
-import { ask, attempt, canSign, clock, element, person, send } from "/static/console.js";
+import { ask, attempt, canSign, element, moment, person, send } from "/static/console.js";
 import { submit } from "/static/statements.js";
 
 const list = document.getElementById("requests");
@@ -86,7 +86,7 @@ async function showAudit() {
   const found = await attempt(() => ask(`/api/audit?text=${text}`));
   if (!found) return;
   document.querySelector("#audit tbody").replaceChildren(...found.entries.map((entry) => element("tr", {},
-    element("td", { class: "number" }, entry.n), element("td", {}, clock(entry.at_ns)), element("td", {}, entry.kind),
+    element("td", { class: "number" }, entry.n), element("td", {}, moment(entry.at_ns)), element("td", {}, entry.kind),
     element("td", { class: "wrap" }, content(entry.body)), element("td", { class: "wrap" }, proof(entry)))));
 }
 

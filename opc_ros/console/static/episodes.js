@@ -52,6 +52,8 @@ async function open(id) {
   drawCurves();
   showStep();
   for (const row of document.querySelectorAll("#episodes tbody tr")) row.setAttribute("aria-selected", row.dataset.id === id ? "true" : "false");
+  // Below the list, on a phone, nobody would see that the episode is open.
+  if (getComputedStyle(field("player")).position === "static") field("player").scrollIntoView({ block: "start" });
 }
 
 function showStep() {

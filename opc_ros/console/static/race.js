@@ -40,6 +40,7 @@ function scatter(found) {
 }
 
 function drawAgreement(over) {
+  document.getElementById("agreement").toggleAttribute("hidden", !over.length);
   if (!over.length) return;
   const x = (index) => (over.length > 1 ? 50 + (340 * index) / (over.length - 1) : 220);
   const at = (value) => 145 - 125 * value;

@@ -82,9 +82,9 @@ async function compare() {
   const section = document.getElementById("comparison");
   section.hidden = false;
   section.replaceChildren(element("h2", {}, "Side by side: mean Q of each episode, successes above the line, failures below"),
-    ...found.candidates.map((candidate, row) => element("figure", {}, histogram(candidate), element("figcaption", {},
+    element("div", { class: "side-by-side" }, ...found.candidates.map((candidate, row) => element("figure", {}, histogram(candidate), element("figcaption", {},
       `${candidate.name}${candidate.family ? ` (${candidate.family})` : ""}: scores above `,
-      found.candidates.map((other, column) => (column === row ? "" : `${other.name} in ${percent(found.beats[row][column])} of resamples`)).filter(String).join(", ")))));
+      found.candidates.map((other, column) => (column === row ? "" : `${other.name} in ${percent(found.beats[row][column])} of resamples`)).filter(String).join(", "))))));
   const names = found.candidates.map((candidate) => candidate.name);
   if (found.groups.length) section.append(element("h2", {}, "Scores by robot and object set"), table(["Episodes of", "Number", ...names],
     found.groups.map((group) => [group.group, group.episodes, ...group.scores.map((score) => (score === null ? "–" : score.toFixed(3)))])));
@@ -94,7 +94,7 @@ async function compare() {
 }
 
 function table(heads, lines) {
-  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
+  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map((head, index) => element("th", { scope: "col", class: index > 1 ? "number" : "" }, head)))),
     element("tbody", {}, ...lines.map((line) => element("tr", {}, ...line.map((cell, index) => element("td", { class: index > 1 ? "number" : "" }, cell)))))));
 }
 
@@ -118,7 +118,7 @@ if (answer && answer.ranking) {
   rows = answer.candidates;
   fillFilters();
   document.addEventListener("identity", show);
-  about.textContent = `${rows.length} candidates by ${of.metric} on ${of.episodes} episodes, ${of.successes} of them successes; snapshot ${of.snapshot_id.slice(0, 12)}, made ${of.made_at}`;
+  about.textContent = `${rows.length} candidates by ${of.metric} on ${of.episodes} episodes, ${of.successes} of them successes; snapshot ${of.snapshot_id.slice(0, 12)}, made ${new Date(of.made_at).toLocaleString()}`;
   show();
 } else if (answer) about.textContent = "There is no ranking yet; `opc score` makes one.";
 

@@ -17,8 +17,8 @@ def render_groups(report: ScoringReport) -> str:
     if not tables:
         return ""
     intro = (
-        f'<p class="soft">{metric_title(report)} by part of the set: who is good on only one shows up here. '
-        "Small parts are noisy; &ndash; where a part has no success, no failure, or too little.</p>"
+        f'<p class="soft">{metric_title(report)} by part of the set, to show candidates that are good on only one. '
+        "Small parts are noisy; &ndash; means that a part has no success, no failure, or too few of them.</p>"
     )
     return intro + tables
 

@@ -25,10 +25,10 @@ def render_calibration(report: ScoringReport) -> str:
         for each in foretold
     )
     return (
-        f"<p>{inside} of {len(foretold)} that have run succeeded about as often as the results of other families "
-        "foretold, with 95% confidence and the chance of so few episodes counted in.</p>"
+        f"<p>{inside} of {len(foretold)} candidates that have run succeeded about as often as predicted from the "
+        "results of other families: within the 95% interval, which allows for the small number of episodes.</p>"
         '<div class="scroll" tabindex="0"><table class="foretold"><thead><tr><th scope="col">Candidate</th>'
-        '<th scope="col">Foretold</th><th scope="col" class="number">Seen</th></tr></thead>'
+        '<th scope="col">Predicted</th><th scope="col" class="number">Observed</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
 

@@ -15,10 +15,10 @@ def render_glimpses(report: ScoringReport) -> str:
         return ""
     best = escape(report.ranking.candidates[0].name)
     parts = (
-        (f"Worst failures: {best} took them for successes", [each for each in report.glimpses if not each.is_success]),
-        (f"Best successes: {best} saw them coming", [each for each in report.glimpses if each.is_success]),
+        (f"Worst failures: those that {best} rates highest", [each for each in report.glimpses if not each.is_success]),
+        (f"Best successes: those that {best} rates highest", [each for each in report.glimpses if each.is_success]),
     )
-    intro = '<p class="soft">Last frames, with the mean Q of the episode; each links to its recording.</p>'
+    intro = '<p class="soft">Last frames, with the mean Q of the episode; each image links to the recording.</p>'
     return intro + "".join(f"<h3>{title}</h3>{_strip(shown)}" for title, shown in parts if shown)
 
 

@@ -12,7 +12,6 @@ from opc_ros.reporting.outlook import CandidateOutlook, Outlook
 from opc_ros.reporting.parts import SHOWN, metric_title
 from opc_ros.reporting.report import CandidateReport, ScoringReport
 from opc_ros.reporting.section import Section
-from opc_ros.scoring import find_metric
 
 _RATES = Axis(0.0, 1.0, 4, 172)
 MORE = ' class="more"'
@@ -23,8 +22,7 @@ class _View:
     """Which columns there are, and on what scale scores are drawn."""
 
     axis: Axis
-    others: tuple[str, ...]  # further metrics
-    is_known: bool  # whether anybody's true success is
+    is_known: bool  # whether any true success is known
     outlook: Outlook | None
 
 
@@ -33,7 +31,6 @@ def render_leaderboard(report: ScoringReport) -> str:
     ends = [end for candidate in ranking.candidates for end in candidate.score_interval]
     view = _View(
         axis=Axis(*pad(min(ends), max(ends)), 4, 172),
-        others=tuple(name for name in report.candidates[0].metrics if name != ranking.metric),
         is_known=any(candidate.known_success for candidate in report.candidates),
         outlook=outlook,
     )
@@ -67,7 +64,7 @@ def _caption(report: ScoringReport) -> str:
         )
     return (
         f"{text}Scores only order: their intervals and places come from {ranking.resamples:,} resamples of whole "
-        "episodes, and say nothing of how often a candidate succeeds."
+        "episodes, and say nothing about how often a candidate succeeds."
     )
 
 
@@ -88,7 +85,6 @@ def _head(report: ScoringReport, view: _View) -> str:
     cells.append(
         f'<th scope="col" class="number wide-only">Chance that its score is one of the {ranking.top_k} highest</th>'
     )
-    cells += [f'<th scope="col" class="number wide-only">{find_metric(name).title}</th>' for name in view.others]
     if view.is_known:
         cells.append('<th scope="col" class="number true">Measured success</th>')
     return f"<tr>{''.join(cells)}</tr>"
@@ -116,7 +112,6 @@ def _row(
     if look is not None and view.outlook is not None and view.outlook.before_id:
         cells.append(f'<td class="number wide-only" data-v="{look.place_before or 999999}">{_before(look)}</td>')
     cells.append(f'<td class="number wide-only">{ranked.top_k_probability:.2f}</td>')
-    cells += [f'<td class="number wide-only">{candidate.metrics[name]:.3f}</td>' for name in view.others]
     if view.is_known:
         cells.append(f'<td class="number true">{f"{known.share:.0%}" if known else "&ndash;"}</td>')
     return f"<tr{MORE if is_more else ''}>{''.join(cells)}</tr>"

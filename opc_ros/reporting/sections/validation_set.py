@@ -16,7 +16,7 @@ def render_validation_set(report: ScoringReport) -> str:
     facts = [
         ("Episodes", f"{ranking.episodes:,}, of which {ranking.successes:,} successes"),
         ("Success", f"{ranking.successes / ranking.episodes:.1%}"),
-        ("Transitions", f"{held.transitions:,}, {held.transitions / ranking.episodes:.1f} an episode"),
+        ("Transitions", f"{held.transitions:,}, {held.transitions / ranking.episodes:.1f} per episode"),
         ("Recorded", days),
     ]
     tables = [
