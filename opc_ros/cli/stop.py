@@ -24,7 +24,7 @@ RELEASE_EXAMPLES = """examples:
   opc release arm1 --json
 
 An operator signs a release (`opc people add NAME --key FILE --role operator`). It lifts the stops that were heard until
-then; one that is pressed meanwhile stays. `opc up twin` made a key for you. Exit 3: somebody still holds the arm."""
+then; one that is pressed meanwhile stays. `opc up twin` made a key for you. Exit 3: the arm is still held."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import runpy
 import tempfile
 import warnings
@@ -81,6 +82,7 @@ def _export_onnx(module: torch.nn.Module, example: tuple[torch.Tensor, ...]) -> 
     batch = torch.export.Dim("batch")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        logging.getLogger("torch.onnx._internal.exporter").setLevel(logging.ERROR)  # warns about torchvision
         path = Path(folder) / "policy.onnx"
         try:
             torch.onnx.export(

@@ -37,8 +37,8 @@ class RecorderSettings:
     frame_buffer_mb: float = described(128.0, "how much memory waiting frames may take", low=1)
     queue_capacity: int = described(256, "steps that may wait for the disk before one is dropped", low=1)
     pairing_timeout_s: float = described(1.0, "how long a step waits for its frame, and an end for its steps", low=0)
-    step_timeout_s: float = described(30.0, "an episode without a step for this long is broken off", low=0.1)
-    max_steps: int = described(1000, "an episode with more steps is broken off", low=1)
+    step_timeout_s: float = described(30.0, "an episode without a step for this long is aborted", low=0.1)
+    max_steps: int = described(1000, "an episode with more steps is aborted", low=1)
 
     min_frame_rate_hz: float = described(1.0, "a lower frame rate is reported; 0: never", low=0)
     max_frame_gap_s: float = described(2.0, "a longer time without frames is reported", low=0)
