@@ -98,6 +98,41 @@ def test_what_is_not_signed_by_whom_it_names_is_refused(tmp_path: Path, ada: Sig
         assert "\n" not in str(refused.value)
 
 
+def test_words_that_could_be_read_in_two_ways_are_refused_though_they_are_signed(tmp_path: Path, ada: Signer) -> None:
+    """Keys given twice, names that look like another's, two signatures, and a nonce that is another's in disguise."""
+    make_person_key(tmp_path, "bob")
+    good = sign_statement("approve", "ada", APPROVAL, ada, NOW)
+    payload = from_text(good).payload
+    nonce = json.loads(payload)["nonce"]
+
+    def sign(text: str) -> str:
+        return to_text(sign_payload(TYPE, text, ada))
+
+    outer = json.loads(good)
+    for envelope, complaint in (
+        (sign(payload.replace('"request_id":"r1"', '"request_id":"r1","request_id":"r2"')), "given twice"),
+        (sign(payload.replace('"person":"ada"', '"person":"bob","person":"ada"')), "given twice"),
+        (sign(payload.replace('"person":"ada"', '"person":"\\u0430da"')), "nobody here is called"),  # Cyrillic a
+        (sign(payload.replace('"person":"ada"', '"person":"ada\\u202e"')), "nobody here is called"),
+        (sign(payload.replace('"person":"ada"', '"person":"ada\\u0000"')), "holds a NUL character"),
+        (sign(payload.replace('"kind":"approve"', '"kind":"Approve"')), "kind"),
+        (sign(payload.replace('"reason":', '"robot":"arm1","reason":')), "robot"),
+        (good.replace('"payload":', f'"payload":"{outer["payload"]}","payload":', 1), "given twice"),
+        (json.dumps(outer | {"signatures": outer["signatures"] * 2}), "expected a DSSE envelope"),
+        (
+            good.replace(outer["payload"], outer["payload"][:20] + "\\n" + outer["payload"][20:]),
+            "expected a DSSE envelope",
+        ),
+    ):
+        with pytest.raises(StatementRefused, match=complaint):
+            check(tmp_path, envelope)
+    memory = NonceMemory(lambda: NOW)
+    check(tmp_path, good, nonces=memory)
+    for disguise in (f'"nonce" : "{nonce}"', '"nonce":"' + "".join(f"\\u{ord(letter):04x}" for letter in nonce) + '"'):
+        with pytest.raises(StatementRefused, match="was acted on already"):
+            check(tmp_path, sign(payload.replace(f'"nonce":"{nonce}"', disguise)), nonces=memory)
+
+
 def test_a_statement_counts_once_and_for_five_minutes(tmp_path: Path, ada: Signer) -> None:
     envelope = sign_statement("approve", "ada", APPROVAL, ada, NOW)
     nonces = NonceMemory(lambda: NOW)
