@@ -28,6 +28,7 @@ from opc_ros.ros.robot_frames import RobotFrames
 from opc_ros.ros.robot_name import robot_name
 from opc_ros.ros.run import run_node
 from opc_ros.ros.services import create_service
+from opc_ros.ros.sim_clock import SimClock
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 from sim_bridge.arm_model import compose_arm_urdf
@@ -36,7 +37,6 @@ from sim_bridge.camera_process import CameraProcess
 from sim_bridge.driver import DriverState, TwinDriver
 from sim_bridge.priority import set_niceness
 from sim_bridge.shown_arm import show_over_tray
-from sim_bridge.sim_clock import SimClock
 from sim_bridge.twin_inputs import TwinInputs
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world

@@ -16,8 +16,8 @@ from opc_ros.bringup.supervisor import Supervisor
 from opc_ros.bringup.systems import find_system
 from opc_ros.errors import ArmError, SetupError
 from opc_ros.ros import convert
+from opc_ros.ros.sim_clock import SimClock
 from opc_ros.store import open_store
-from sim_bridge.sim_clock import SimClock
 from tests.ros.conftest import Probe
 
 pytestmark = pytest.mark.ros
