@@ -29,7 +29,7 @@ from opc_ros.store.quarantine import Quarantined, list_quarantine
 from opc_ros.store.records import CommittedEpisode
 from opc_ros.store.sealed import encode_document, read_document
 from opc_ros.store.selection import EVERYTHING, Selection
-from opc_ros.store.sidecars import read_committed, read_sidecar
+from opc_ros.store.sidecars import read_committed
 from opc_ros.store.snapshot_groups import SnapshotEntry
 from opc_ros.store.snapshots import Snapshot
 from opc_ros.store.statistics import Statistics, tally_catalogue
@@ -230,13 +230,16 @@ class Store:
         place = self._catalogue.locate(entry.episode_id, is_fresh=False) or self._catalogue.locate(entry.episode_id)
         if place is None or place.robot != entry.robot:
             raise EpisodeNotFound(f"episode {entry.episode_id} of robot {entry.robot}: not in {self.path}")
-        label = self._pinned_label(place, entry)
+        whole = self._read_file(place, entry.file_sha256)
+        # The label it was committed with is in its own bytes too: one file less to read for each of very many.
+        revision = entry.label_revision
+        label = labels.read_revision(self._layout, place, revision).label if revision > 0 else whole.label
         if label.is_success is not entry.is_success:
             raise EpisodeDamaged(
-                f"episode {entry.episode_id}: label revision {entry.label_revision} says {label.is_success}, "
+                f"episode {entry.episode_id}: label revision {revision} says {label.is_success}, "
                 f"the snapshot {entry.is_success}"
             )
-        return _to_episode(self._read_file(place, entry.file_sha256), label)
+        return _to_episode(whole, label)
 
     def read_snapshot(self, snapshot: Snapshot) -> Iterator[Episode]:
         """All in canonical order; the first that cannot be read raises."""
@@ -309,11 +312,6 @@ class Store:
             return self.read_entry(entry)
         except StoreError as error:
             return error
-
-    def _pinned_label(self, place: Place, entry: SnapshotEntry) -> Label:
-        if entry.label_revision > 0:
-            return labels.read_revision(self._layout, place, entry.label_revision).label
-        return read_sidecar(self._layout, place).label
 
     def _read_file(self, place: Place, file_sha256: str) -> WholeEpisode:
         data, where = self._contents.read(place, file_sha256), f"episode {place.episode_id}"

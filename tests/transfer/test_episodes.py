@@ -11,6 +11,7 @@ import pytest
 from opc_ros.episode import Label, LabelSource
 from opc_ros.errors import TransferError
 from opc_ros.store import open_store, verify
+from opc_ros.store.packing import pack
 from opc_ros.transfer import courier as courier_module
 from opc_ros.transfer.call import describe_call, sign_call
 from opc_ros.transfer.courier import Courier
@@ -42,6 +43,18 @@ def test_what_a_robot_recorded_is_in_the_labs_store_byte_for_byte(tmp_path: Path
         own, labs = (next((tmp_path / at / "store").rglob(f"{name}.json")) for at in ("arm1", "lab"))
         assert own.read_bytes() == labs.read_bytes()
     assert not list((tmp_path / "lab" / "incoming").rglob("*.part"))
+
+
+def test_packed_episodes_are_carried_and_known_again_like_others(tmp_path: Path) -> None:
+    keys = make_lab(tmp_path)
+    recorded = record(tmp_path, "arm1", 1, 2, 3)
+    for number, packed in enumerate(("arm1", "lab")):  # the robot's store first; then the lab has them packed, too
+        with open_store(tmp_path / packed / "store") as store:
+            assert pack(store, is_today_packed=True, is_dropping=True).dropped == 3
+        wire = Wire(open_depot(tmp_path), "arm1", keys["arm1"])
+        view = Courier(wire, "arm1", tmp_path / "arm1" / "store", tmp_path / f"acknowledged-{number}").carry()
+        assert (view.carried, view.waiting, view.reason) == (3, 0, "")
+        assert kept(tmp_path) == recorded
 
 
 def test_over_hundreds_of_cuts_and_restarts_nothing_is_lost_or_kept_twice(tmp_path: Path) -> None:
