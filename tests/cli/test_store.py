@@ -208,3 +208,24 @@ def test_quota_warns_in_stats_and_gc_tells_what_would_go(
     assert main(["store", "stats", "--store", str(store.path)]) == 0
     assert "quota: robot left" in capsys.readouterr().err
     assert "would remove 0.0 MB" in opc("gc", "--trial", "--quarantine-older-than", "30")
+
+
+def test_pack_drops_files_and_tells_what_it_did(opc: Run, store: Store, tmp_path: Path) -> None:
+    done = parsed(opc("pack", "--json", "--robot", "left"))
+    assert (done["shards"], done["episodes"], done["dropped"], done["damaged"]) == (1, 2, 0, [])
+    assert "packed 1 episodes" in opc("pack", "--drop")
+    assert list(store.layout.episodes.rglob("*.mcap")) == []
+    assert "all as committed" in opc("verify")
+    assert opc("recover") == "nothing to recover\n"
+    opc("label", "c", "failure", "--by", "ada")
+    opc("show", "a", "--image", str(tmp_path / "sheet.png"))
+    opc("snapshot", "--tag", "week-46")
+    opc("export", str(tmp_path / "dataset"), "--snapshot", "week-46")
+    assert len(list((tmp_path / "dataset").rglob("*.parquet"))) > 0
+
+
+def test_pack_names_what_is_damaged_and_leaves_it(opc: Run, store: Store) -> None:
+    file = store.file_of("a")
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    assert f"episode a: {file} has sha256" in opc("pack", "--drop", expected=1)
+    assert [path.stem for path in store.layout.episodes.rglob("*.mcap")] == ["a"]
