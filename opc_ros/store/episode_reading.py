@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 import zlib
@@ -141,11 +142,21 @@ def _chunk_content(body: memoryview, are_crcs_checked: bool) -> memoryview:
 
 def _learn(opcode: int, content: memoryview, kinds: dict[int, Schema], channels: dict[int, Schema]) -> None:
     if opcode == Opcode.SCHEMA:
-        schema = Schema.read(stream_of(content))
+        schema = _read_schema(bytes(content))
         kinds[schema.id] = schema
     elif opcode == Opcode.CHANNEL:
-        channel = Channel.read(stream_of(content))
+        channel = _read_channel(bytes(content))
         channels[channel.id] = kinds[channel.schema_id]
+
+
+@functools.lru_cache(maxsize=64)  # episodes of one version share them
+def _read_schema(content: bytes) -> Schema:
+    return Schema.read(stream_of(memoryview(content)))
+
+
+@functools.lru_cache(maxsize=256)
+def _read_channel(content: bytes) -> Channel:
+    return Channel.read(stream_of(memoryview(content)))
 
 
 def stream_of(content: memoryview) -> ReadDataStream:

@@ -151,6 +151,7 @@ def _text_codes(value: str) -> tuple[str, str]:
     return "I", f"{_text(value)[0]}s"
 
 
+@functools.lru_cache(maxsize=64)  # ids of one length share their form
 def _compile(codes: tuple[str, ...]) -> struct.Struct:
     """CDR aligns each number to its own size, counted from behind the preamble."""
     form, offset = "<", 0
