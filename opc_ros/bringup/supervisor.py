@@ -166,7 +166,7 @@ class Supervisor:
             reader.join(timeout=1.0)
 
     def _ask_served(self) -> None:
-        """Whoever plays ends before its arm, gateway and recorder do, so that nobody misses anybody."""
+        """Players end before their arm, gateway and recorder, so that none of them waits for one that is gone."""
         served = [child for node, child in self._children if not self._is_servant(node) and child.poll() is None]
         if len(served) == len(self._children):
             return

@@ -61,7 +61,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
         for finding in decision.findings:
             print(f"  {marks[finding.verdict]:>3}  {finding.rule:<16} {finding.sentence}")
         if decision.is_explorable:
-            print("too little is shown yet: a request gets an exploration slot at reduced speed, where there are any")
+            print("not enough evidence yet: a request gets an exploration slot at reduced speed, if one is free")
         elif decision.verdict is Verdict.INCONCLUSIVE:
             print("a person decides: opc deploy request, then approve or reject")
     return 0 if decision.verdict is Verdict.PASS else 1

@@ -105,8 +105,11 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def run_import(arguments: argparse.Namespace) -> int:
+    from opc_ros.errors import StoreError
     from opc_ros.store import open_store
 
+    if absent := [str(recording) for recording in arguments.recordings if not recording.exists()]:
+        raise StoreError(f"{absent[0]}: no such file or folder")
     if arguments.inspect:
         return _inspect(arguments)
     store = None if arguments.trial else open_store(arguments.store, create=True)

@@ -151,7 +151,7 @@ def _check_hidden(candidate_id: str, ranking: Ranking, rules: HiddenRules) -> Fi
     if not ranking.hidden_episodes:
         sentence = "no part of the validation set is hidden: a scorer with a key of its own hides one"
         return Finding("hidden", Verdict.PASS, sentence)
-    part = f"the {ranking.hidden_episodes} of {ranking.episodes} episodes that nobody is told of"
+    part = f"the {ranking.hidden_episodes} of {ranking.episodes} episodes that are kept secret"
     if chance >= rules.person:
         return Finding("hidden", Verdict.PASS, f"its score on {part} agrees with the rest")
     sentence = (

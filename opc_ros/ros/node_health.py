@@ -47,7 +47,7 @@ class NodeHealth:
         self._failures += 1
         self._last = f"{type(error).__name__}: {error}"[:300]
         trace = "".join(traceback.format_exception(error))
-        self._node.get_logger().error(f"a callback failed, and the node goes on: {trace}", throttle_duration_sec=1.0)
+        self._node.get_logger().error(f"a callback failed; the node keeps running: {trace}", throttle_duration_sec=1.0)
 
     def note_pause(self, seconds: float) -> None:
         """How late something came that should have come at its time."""

@@ -56,7 +56,7 @@ class NotifierNode(OpcNode[NotifierSettings]):
         self._status = self.create_client(GetDeployment, in_lab("/deployment/status"))
         self.held.callback(self.destroy_client, self._status)
         self._followed: dict[str, Any] = {}
-        self.get_logger().info(f"tells {' and '.join(channel.describe() for channel in channels)}")
+        self.get_logger().info(f"sends notices to {' and '.join(channel.describe() for channel in channels)}")
 
     def start(self) -> None:
         self._timer = create_steady_timer(self, self._look_s, self._look)
@@ -102,7 +102,7 @@ def _open_channels(settings: NotifierSettings) -> list[Channel]:
     if settings.desktop:
         channels.append(Desktop())
     if not channels:
-        raise ConfigError("nobody to tell: set webhook to json or slack, or desktop to true")
+        raise ConfigError("there is no channel for notices: set webhook to json or slack, or desktop to true")
     return channels
 
 

@@ -58,7 +58,7 @@ SUCCESSES = {"success": True, "failure": False}
 
 
 class SchedulerNode(OpcNode[SchedulerSettings]):
-    """Lends robots to candidates and collects what came of it."""
+    """Leases robots to candidates and collects the results."""
 
     NAME = "scheduler"
     SETTINGS = SchedulerSettings

@@ -30,7 +30,7 @@ class ObeyedStop:
     """The newest stop that a node obeys, by when it was said; 0 while it obeys none."""
 
     node: str  # with its namespace
-    listener: str  # tells nodes of one name apart
+    listener: str  # distinguishes nodes of the same name
     stop_ns: int
 
     @classmethod

@@ -33,7 +33,7 @@ class NoEngine:
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
     ) -> Generator[ChunkResult, None, None]:
         names = ", ".join(candidate.name for candidate in candidates[:3]) + (", ..." if len(candidates) > 3 else "")
-        raise ScoreError(f"the Q cache lacks values of {len(candidates)} candidates ({names}): score them first")
+        raise ScoreError(f"the Q cache has no values of {len(candidates)} candidates ({names}): score them first")
 
 
 class LocalEngine:

@@ -18,6 +18,7 @@ _POSES = {
     "geometry_msgs/msg/TransformStamped": ("transform.translation", "transform.rotation"),
     "nav_msgs/msg/Odometry": ("pose.pose.position", "pose.pose.orientation"),
 }
+_OWN_STEPS = "opc_interfaces/msg/GraspStep"
 _JOINTS = "sensor_msgs/msg/JointState"
 _GRIPPER_WORDS = ("gripper", "finger", "jaw", "aperture", "width")
 
@@ -94,6 +95,8 @@ def _suggest(robot: str, types: dict[str, str], heard: dict[str, _Heard]) -> tup
     cameras = _most_heard([topic for topic, kind in types.items() if kind in IMAGE_TYPES], heard)
     poses = _most_heard([topic for topic, kind in types.items() if kind in _POSES], heard)
     missing = []
+    if _OWN_STEPS in types.values() and not poses:
+        return None, ("it is an episode of an opc_ros store: `opc store sync STORE TARGET` copies episodes",)
     if not cameras:
         missing.append(f"no camera: expected a topic of {' or '.join(IMAGE_TYPES)}")
     if not poses:

@@ -88,5 +88,5 @@ def warnings(store: Store) -> list[str]:
 
 def _path(store: Store) -> Path:
     if not store.layout.has_files:
-        raise StoreError(f"{store.path}: a bucket's quota is set with whoever provides it")
+        raise StoreError(f"{store.path}: set a bucket's quota with its provider")
     return store.path / NAME

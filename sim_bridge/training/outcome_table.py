@@ -76,7 +76,7 @@ def _read(path: Path) -> dict[str, Outcomes]:
     if "seed" in rows:
         rows.setdefault(_REVISION, [1] * len(rows["seed"]))
     if missing := [name for name in _COLUMNS if name not in rows]:
-        raise EvaluationError(f"{path}: lacks the column {missing[0]}, expected {', '.join(_COLUMNS)}")
+        raise EvaluationError(f"{path}: column {missing[0]} is missing, expected {', '.join(_COLUMNS)}")
     for values in zip(*(rows[name] for name in _COLUMNS), strict=True):
         *header, seed, is_success = values
         found.setdefault(_key(dict(zip(_HEADER, header, strict=True))), {})[int(seed)] = bool(is_success)

@@ -67,7 +67,7 @@ def test_the_score_in_the_report_is_that_of_direct_evaluation(lab: Path, capsys:
 
 def test_ranking_needs_no_network_but_every_value(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rank"]) == 1
-    assert "the Q cache lacks values of 2 candidates" in capsys.readouterr().err
+    assert "the Q cache has no values of 2 candidates" in capsys.readouterr().err
     run_json(capsys, "score")
     code, result = run_json(capsys, "rank", "--metric", "opc")
     assert code == 0

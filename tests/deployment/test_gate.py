@@ -284,4 +284,4 @@ def test_a_score_that_hidden_episodes_do_not_confirm_goes_to_a_person_or_fails(
     (finding,) = [each for each in decision.findings if each.rule == "hidden"]
     assert finding.verdict is verdict
     assert words in finding.sentence
-    assert f"the 100 of {ranking.episodes} episodes that nobody is told of" in finding.sentence
+    assert f"the 100 of {ranking.episodes} episodes that are kept secret" in finding.sentence

@@ -21,6 +21,7 @@ from opc_ros.store import Store
 from opc_ros.store.bag_import import Imported, import_bag
 from opc_ros.store.bag_mapping import ActionMapping, BagMapping, FieldAt, LabelMapping, ToolMapping
 from opc_ros.store.bag_timeline import combine_actions
+from tests.policies.making import make_episodes
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
 TOOL = ToolMapping(
@@ -317,6 +318,15 @@ def test_a_recording_without_camera_or_pose_says_what_it_lacks(
     assert "no camera: expected a topic of sensor_msgs/msg/CompressedImage" in said
     assert "no tool pose: expected a topic of geometry_msgs/msg/PoseStamped" in said
     assert not (tmp_path / "mapping.yaml").exists()
+
+
+def test_an_episode_of_a_store_is_recognised_and_the_way_to_copy_it_named(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (episode,) = make_episodes(1)
+    committed = store.append(episode)
+    assert main(["store", "import", str(store.file_of(committed.id)), "--inspect"]) == 1
+    assert "it is an episode of an opc_ros store: `opc store sync STORE TARGET`" in capsys.readouterr().err
 
 
 def test_without_a_mapping_the_way_to_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

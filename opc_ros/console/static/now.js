@@ -46,7 +46,7 @@ function show(view) {
     card.releaseButton.title = canSign() ? "" : "choose your key first";
     const soFar = view.lab.so_far[robot.robot];
     const next = view.lab.next[robot.robot];
-    const lent = view.lab.robots.find((known) => known.robot === robot.robot);
+    const leased = view.lab.robots.find((known) => known.robot === robot.robot);
     const facts = [
       ["runs", robot.candidate_id ? names[robot.candidate_id] || robot.candidate_id.slice(0, 12) : "nothing"],
       ["permit", robot.permit_id ? `${robot.permit_id.slice(0, 8)}, rung ${robot.rung}, ${robot.episodes_left} left` : "none"],
@@ -56,7 +56,7 @@ function show(view) {
       ["recorder", `${robot.recorder.state}${robot.recorder.reason ? `: ${robot.recorder.reason}` : ""}`],
       ["disk", robot.recorder.state === "unknown" ? "" : `${(robot.recorder.disk_free_bytes / 1e9).toFixed(0)} GB free, ${robot.recorder.saved} saved`],
       ["guard", robot.guard === "unknown" ? "" : `${robot.guard}${robot.guard_reason ? `: ${robot.guard_reason}` : ""}`],
-      ["note", robot.reason || (lent && lent.halted_by ? `halted by ${lent.halted_by}` : "")],
+      ["note", robot.reason || (leased && leased.halted_by ? `halted by ${leased.halted_by}` : "")],
     ];
     card.facts.replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
     // The next image is asked for when the one before has come: a slow page asks less often, and nobody waits for it.

@@ -17,7 +17,7 @@ from opc_ros.ranking import fit_line
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Nine that are told apart on white; filled marks for DQN, open ones for Double DQN.
+# Nine that are easy to distinguish on white; filled marks for DQN, open ones for Double DQN.
 _COLOURS = ("#0072B2", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00", "#009E73", "#000000", "#999999", "#8B4513")
 
 
