@@ -30,6 +30,11 @@ EXAMPLES = """examples:
 Every word given here is signed with your key: --key, $OPC_KEY, the ssh agent, or ~/.ssh/id_ed25519, whichever `opc
 people add` has made known. It goes to the audit log as you signed it. A halt needs no signature."""
 
+HISTORY_EXAMPLES = """examples:
+  opc deploy sign-history                         # deployment/history.csv, with your key
+  opc deploy sign-history --state /lab/deployment --key ~/.ssh/id_ed25519
+
+Look at the file first: the gate goes by its results. Sign it again after each change."""
 RESTORE_EXAMPLES = """examples:
   opc deploy restore --state deployment
 
@@ -76,7 +81,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _add_reason(clock, is_reason_required=True)
     _add_key(clock)
     clock.set_defaults(run=run_accept_clock)
-    signing = actions.add_parser("sign-history", help="sign results from before this deployment, so that they count")
+    signing = actions.add_parser(
+        "sign-history",
+        help="sign results from before this deployment, so that they count",
+        epilog=HISTORY_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     signing.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
     signing.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
     signing.add_argument("--person", default="", help="sign as this person, where you have keys of several")
