@@ -136,7 +136,13 @@ def test_export_writes_a_dataset(opc: Run, tmp_path: Path) -> None:
 def test_import_names_a_bad_mapping(opc: Run, tmp_path: Path) -> None:
     mapping = tmp_path / "mapping.yaml"
     mapping.write_text("robot: arm1\n")
-    assert "key 'behaviour_policy' is missing" in opc("import", "x.mcap", "--mapping", str(mapping), expected=1)
+    recording = tmp_path / "x.mcap"
+    recording.touch()
+    assert "key 'behaviour_policy' is missing" in opc("import", str(recording), "--mapping", str(mapping), expected=1)
+
+
+def test_import_names_a_recording_that_is_not_there(opc: Run) -> None:
+    assert "x.mcap: no such file or folder" in opc("import", "x.mcap", expected=1)
 
 
 def test_a_missing_store_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
