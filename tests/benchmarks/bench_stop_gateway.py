@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from opc_interfaces.msg import RobotStatus
+from rclpy.duration import Duration
 from std_msgs.msg import Bool, String
 
 from opc_ros.deployment.permit import Rung
@@ -71,6 +72,8 @@ def measure(rig: Rig, stops: int) -> list[tuple[float, float]]:
     publisher = node.create_publisher(Bool, "stop", topics.LATEST)
     beat = node.create_publisher(String, "/deployment/heartbeat", topics.RECORDED)  # the scheduler's part
     rig.watcher.wait_until(lambda: publisher.get_subscription_count() >= 2 and beat.get_subscription_count() >= 1)
+    beat.publish(String(data="beat"))  # before the first goal, not a fifth of a second later
+    assert beat.wait_for_all_acked(Duration(seconds=30.0))
     node.create_timer(0.2, lambda: beat.publish(String(data="beat")))
     releaser = Releaser(node, ROBOT, rig.folder / "deployment" / "keys")
     rng = np.random.default_rng(0)
