@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -213,10 +212,6 @@ def read_arm(settings: GuardSettings, robot: str) -> ArmSettings:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    if argv is None:
-        # Not through shared memory: a guard that was killed leaves some that others still map, and one that is started
-        # in its place may take it over and hear nothing for good. Its messages are small.
-        os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
     return run_node(ArmGuardNode, argv)
 
 
