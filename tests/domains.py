@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from domain_coordinator import domain_id
 
+from opc_ros.bringup.reach import stay_on_this_machine
 from opc_ros.bringup.shared_memory import sweep_shared_memory
 
 # None of these is the domain that `opc up` gives to the first or second arm of a lab in another of them.
@@ -35,10 +36,10 @@ def own_domain() -> Iterator[int]:
     """A domain of its own for what this process and its children start."""
     # A node that another test killed may have left a segment half-made; ports are shared by all domains.
     sweep_shared_memory()
-    names = ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")
-    before = {name: os.environ.get(name) for name in names}
     with take_domain() as domain:
-        os.environ.update(zip(names, (str(domain), "LOCALHOST"), strict=True))
+        settings = {"ROS_DOMAIN_ID": str(domain), **stay_on_this_machine()}
+        before = {name: os.environ.get(name) for name in settings}
+        os.environ.update(settings)
         try:
             yield domain
         finally:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from opc_ros.bringup.reach import stay_on_this_machine
 from opc_ros.errors import SetupError
 
 LARGEST_DOMAIN = 232  # above it, DDS has no port numbers left
@@ -105,6 +106,6 @@ def claim_free_domain(system: str, robots: Iterable[str] = ()) -> Iterator[dict[
             continue
         with ExitStack() as held:
             held.push(claim)
-            yield {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+            yield {"ROS_DOMAIN_ID": str(domain), **stay_on_this_machine()}
         return
     raise SetupError(f"every ROS domain from 1 to {LARGEST_QUIET_DOMAIN} is in use on this machine: stop a system")

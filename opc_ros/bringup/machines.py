@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from opc_ros.bringup.lab import Lab
+from opc_ros.bringup.reach import PEERS, RANGE
 from opc_ros.errors import SetupError
-
-RANGE, PEERS = "ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_STATIC_PEERS"
 
 
 @dataclass(frozen=True, slots=True)

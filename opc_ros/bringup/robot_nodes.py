@@ -9,8 +9,9 @@ from pathlib import Path
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.domain import read_domain
 from opc_ros.bringup.lab import Lab, load_arm
-from opc_ros.bringup.machines import PEERS, RANGE, Here
+from opc_ros.bringup.machines import Here
 from opc_ros.bringup.nodes import NodeSpec, Parameter
+from opc_ros.bringup.reach import PEERS, RANGE, stay_on_this_machine
 from opc_ros.bringup.system import read_config, read_folder, read_integer, read_number
 from opc_ros.store.locations import absolute_location
 from opc_ros.store.object_blobs import is_bucket
@@ -96,8 +97,9 @@ def build_gateway(
 def arm_environment(arguments: Mapping[str, str], lab: Lab, robot: str) -> dict[str, str]:
     """What keeps a driver or guard in the arm's own domain; other machines of the lab have no business there."""
     domain = lab.arm_domains(read_domain(os.environ), arguments["namespace"])[robot]
-    discovery = lab.robots[robot].arm_discovery.upper()
-    return {"ROS_DOMAIN_ID": str(domain), RANGE: discovery, **({PEERS: ""} if lab.machines else {})}
+    discovery = lab.robots[robot].arm_discovery
+    reach = stay_on_this_machine() if discovery == "localhost" else {RANGE: discovery.upper()}
+    return {"ROS_DOMAIN_ID": str(domain), **reach, **({PEERS: ""} if lab.machines else {})}
 
 
 def socket_folder(arguments: Mapping[str, str], robot: str) -> Path:

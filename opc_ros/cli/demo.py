@@ -122,12 +122,13 @@ def _domain(robots: Iterable[str]) -> Iterator[None]:
 
     from opc_ros.bringup.domain import claim_domains, claim_free_domain, read_domain, share_out_domains
     from opc_ros.bringup.lab_names import NAMESPACE
+    from opc_ros.bringup.reach import stay_on_this_machine
 
     os.environ.pop(NAMESPACE, None)  # the demo has its domain for itself
     if os.environ.get("ROS_DOMAIN_ID"):
         domain = read_domain(os.environ)
         with claim_domains([domain, *share_out_domains(domain, dict.fromkeys(robots)).values()], "opc demo"):
-            os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+            os.environ.update(stay_on_this_machine())
             yield
         return
     with claim_free_domain("opc demo", robots) as environment:

@@ -25,7 +25,7 @@ from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory
 from opc_ros.bringup.lab_names import in_lab
-from opc_ros.bringup.machines import PEERS, RANGE
+from opc_ros.bringup.reach import PEERS, RANGE, is_kept_here
 from opc_ros.deployment.arm_lease import ArmLease
 from opc_ros.errors import ArmError, ArmLost, OpcError, OutOfReach
 from opc_ros.ros.arm_way import DirectWay
@@ -229,7 +229,8 @@ def refuse_beyond(trajectory: Trajectory, here_rad: np.ndarray, limits: JointLim
 def _discovery_range(value: str) -> Iterator[None]:
     """ROS reads it from the environment when a context begins; the arm's domain has none of the lab's peers."""
     before = {name: os.environ.get(name) for name in (RANGE, PEERS)}
-    os.environ.update({RANGE: value.upper(), PEERS: ""})
+    # A profile is read once for the whole process, and LOCALHOST would add to it.
+    os.environ.update({RANGE: "SYSTEM_DEFAULT" if is_kept_here() else value.upper(), PEERS: ""})
     try:
         yield
     finally:

@@ -15,6 +15,7 @@ from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.node import Node
 
 from opc_ros.bringup.lab_names import in_lab
+from opc_ros.bringup.reach import describe_reach
 from opc_ros.ros import convert, topics
 from opc_ros.ros.steady import create_steady_timer
 
@@ -84,7 +85,7 @@ def _describe_place() -> dict[str, str]:
         version = importlib.metadata.version("opc-ros")
     except importlib.metadata.PackageNotFoundError:
         version = "from a folder"
-    reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "SUBNET"
+    reach = describe_reach()
     return {"version": version, "host": socket.gethostname(), "process": str(os.getpid()), "discovery": reach}
 
 

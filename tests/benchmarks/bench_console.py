@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from opc_ros.bringup.reach import stay_on_this_machine
 from tests.console.browser import open_browser
 
 WATCH = """
@@ -213,7 +214,7 @@ def main() -> None:
     if arguments.part == "pages":
         measure_pages(arguments.episodes, arguments.candidates)
         return
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    os.environ.update(stay_on_this_machine())
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         store = folder / "store"

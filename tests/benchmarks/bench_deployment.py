@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from opc_ros.bringup.nodes import NodeSpec, Parameter
+from opc_ros.bringup.reach import stay_on_this_machine
 from opc_ros.cli.deploy_simulation import published_table
 from opc_ros.deployment.approval_queue import NewRequest, submit_request
 from opc_ros.deployment.audit_check import read_audit_log
@@ -50,7 +51,7 @@ def main() -> None:
     if arguments.runs:
         measure_race(arguments.runs)
     with tempfile.TemporaryDirectory(prefix="bench_deployment_") as folder, take_domain() as domain:
-        os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
+        os.environ.update(ROS_DOMAIN_ID=str(domain), **stay_on_this_machine())
         fleet = Fleet(Path(folder), arguments.robots, arguments.arms, arguments.real_time_factor)
         measure_fleet(fleet, arguments.episodes)
 

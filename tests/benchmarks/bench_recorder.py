@@ -20,6 +20,7 @@ import psutil
 from mcap.reader import make_reader
 
 from opc_ros.bringup.nodes import NodeSpec
+from opc_ros.bringup.reach import stay_on_this_machine
 from opc_ros.store import Store, open_store, schemas
 from tests.domains import take_domain
 
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=10.0, help="steps each second of each robot")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench_recorder_") as folder, take_domain() as domain:
-        os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
+        os.environ.update(ROS_DOMAIN_ID=str(domain), **stay_on_this_machine())
         measure(Path(folder), arguments.seconds, arguments.robots, arguments.rate)
 
 

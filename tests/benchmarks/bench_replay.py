@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from opc_ros.bringup.reach import stay_on_this_machine
+
 SECONDS, JOINT_HZ = 10, 100
 LISTENER = """
 import json, sys, time, rclpy
@@ -39,7 +41,7 @@ def main() -> None:
 
     episode, wire, count = make_episode(), WireMessages(), SECONDS * JOINT_HZ
     with tempfile.TemporaryDirectory() as name, take_domain() as domain:
-        os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST")
+        os.environ.update(ROS_DOMAIN_ID=str(domain), **stay_on_this_machine())
         with open_store(Path(name), create=True) as store:
             header = EpisodeHeader(episode.id, "left", "scripted", episode.started_ns)
             writer = store.begin(header, {schemas.JOINT_STATE: "/lbr/joint_states"})

@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 
+from opc_ros.bringup.reach import stay_on_this_machine
 from tests.domains import take_domain
 
 PATIENCE_S = 300.0
@@ -49,7 +50,7 @@ def measure(folder: Path, domain: int, patience_s: float) -> tuple[float, list[s
     child = subprocess.Popen(
         [sys.executable, "-u", "-m", "opc_ros.cli.main", "up", "twin", "image_size:=64", "real_time_factor:=3"],
         cwd=folder,
-        env={**os.environ, "ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
+        env={**os.environ, "ROS_DOMAIN_ID": str(domain), **stay_on_this_machine()},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
