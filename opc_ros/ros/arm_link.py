@@ -245,13 +245,11 @@ class ArmLink:
     def _find_missing(self) -> list[str]:
         settings, measured = self.settings, self.measured
         wanted = (
+            (self.now_ns() > 0, "no time on /clock"),
             (measured.has_joints and not self._watchdog.is_expired, f"no joint states on {settings.joint_states}"),
             (measured.has_aperture, f"no {settings.gripper.joint} on {settings.gripper.state}"),
             (measured.has_frame, f"no images on {settings.camera.topic}"),
-            (
-                self._guard.allows_motion,
-                f"no guard on {settings.guard} that hears us{self._guard.reason}",
-            ),
+            (self._guard.allows_motion, f"no guard on {settings.guard} that hears us{self._guard.reason}"),
         )
         return [*(line for is_there, line in wanted if not is_there), *self._way.find_missing()]
 
@@ -265,7 +263,7 @@ class ArmLink:
         except ArmError as error:
             self._note_fault(str(error))
             return
-        if reading is None:
+        if reading is None or self.now_ns() == 0:  # before the first /clock nobody can tell how old it is
             return
         if complaint := self._stale(reading.stamp_ns, self.settings.measurement_timeout_s):
             self._note_fault(f"joint states {complaint}")
@@ -295,6 +293,8 @@ class ArmLink:
             frame = convert.frame_from_msg(msg)
         except EpisodeError as error:
             self._note_fault(str(error))
+            return
+        if self.now_ns() == 0:
             return
         if complaint := self._stale(frame.stamp_ns, self.settings.camera.timeout_s):
             self._note_fault(f"images {complaint}")

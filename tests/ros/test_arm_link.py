@@ -60,9 +60,10 @@ class NoArm:
 class Bench:
     """A link without an arm; `see` is its driver."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, use_sim_time: bool = False) -> None:
         self.way = NoArm()
-        self.link = ArmLink(SETTINGS, make_way=lambda node, settings, complain: self.way)
+        settings = dataclasses.replace(SETTINGS, connect_timeout_s=0.2) if use_sim_time else SETTINGS
+        self.link = ArmLink(settings, make_way=lambda node, settings, complain: self.way, use_sim_time=use_sim_time)
 
     def see(self, joints: np.ndarray, speeds: np.ndarray, ago_s: float = 0.0) -> None:
         stamp_ns = time.time_ns() - round(ago_s * 1e9)
@@ -99,6 +100,19 @@ def test_a_hold_is_near_to_where_the_arm_is_and_is_not_repeated_once_it_is_there
 def test_without_any_measurement_nothing_is_sent(bench: Bench) -> None:
     bench.link.hold()
     assert not bench.way.sent
+
+
+def test_before_the_first_time_on_clock_nothing_is_judged_by_its_stamp(ros_domain: int) -> None:
+    bench = Bench(use_sim_time=True)
+    try:
+        for _ in range(5):
+            bench.see(HERE, STILL)
+        bench.show(b"any")
+        # Neither a fault nor a loss: they will be heard again once the time is known.
+        with pytest.raises(ArmLost, match=r"no time on /clock; no joint states on joint_states.*in 0\.2 s"):
+            bench.link.connect()
+    finally:
+        bench.link.close()
 
 
 def test_an_arm_that_was_told_to_move_is_held_before_it_does(bench: Bench) -> None:
