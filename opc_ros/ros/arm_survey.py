@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import rclpy
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
+from opc_ros.ros.brief_node import BriefNode
 from opc_ros.ros.discovery import IMAGE_TYPES
 
 ACTIONS = {
@@ -33,25 +29,15 @@ class ArmSurvey:
     cameras: tuple[tuple[str, bool], ...] = ()  # (topic, whether it is compressed)
 
 
-@contextmanager
-def looking_node(domain: int | None) -> Iterator[tuple[Node, SingleThreadedExecutor]]:
+def looking_node(domain: int | None) -> BriefNode:
     """A node that only looks; without a domain, in the one of the environment."""
-    context = Context()
-    rclpy.init(context=context, domain_id=domain)
-    try:
-        node = Node("opc_survey", context=context, enable_rosout=False, start_parameter_services=False)
-        executor = SingleThreadedExecutor(context=context)
-        executor.add_node(node)
-        yield node, executor
-        executor.shutdown()
-        node.destroy_node()
-    finally:
-        rclpy.shutdown(context=context)
+    return BriefNode("opc_survey", domain=domain, has_log=False)
 
 
 def survey_arm(namespace: str = "", *, domain: int | None = None, wait_s: float = 3.0) -> ArmSurvey:
     """Listen for a while; what is below the namespace comes first, or alone where there is anything."""
-    with looking_node(domain) as (node, executor):
+    with looking_node(domain) as looking:
+        node = looking.node
         joints: dict[str, tuple[str, ...]] = {}
         followed: set[str] = set()
         ends = time.monotonic() + wait_s
@@ -65,7 +51,7 @@ def survey_arm(namespace: str = "", *, domain: int | None = None, wait_s: float 
                         lambda msg, topic=topic: joints.__setitem__(topic, tuple(msg.name)),
                         qos_profile_sensor_data,
                     )
-            executor.spin_once(timeout_sec=0.05)
+            looking.pulse()
         published = [(t, kinds) for t, kinds in node.get_topic_names_and_types() if node.count_publishers(t)]
         listened = [(t, kinds) for t, kinds in node.get_topic_names_and_types() if node.count_subscribers(t)]
         actions = _actions(node)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-import rclpy
-from rclpy.context import Context
 from rclpy.node import Node
 
 from opc_ros.bringup.lab_names import read_namespace
+from opc_ros.ros.brief_node import BriefNode
 
 GATEWAY = "arm_gateway"
 IMAGE_TYPES = {"sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"}
@@ -18,22 +17,9 @@ IMAGE_TYPES = {"sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"}
 def find_obeyed(names: Iterable[str], *, timeout_s: float = 1.0) -> list[str]:
     """Those of the names below which a program other than a gateway takes trajectories, commands or goals."""
     wanted = tuple(names)
-    context = Context()
-    rclpy.init(context=context)
-    try:
-        node = Node(
-            "opc_discovery",
-            namespace=read_namespace(),
-            context=context,
-            enable_rosout=False,
-            start_parameter_services=False,
-        )
+    with _looking_node() as looking:
         time.sleep(timeout_s)
-        found = {name for name in wanted if _is_obeyed(node, name)}
-        node.destroy_node()
-        return [name for name in wanted if name in found]
-    finally:
-        rclpy.shutdown(context=context)
+        return [name for name in wanted if _is_obeyed(looking.node, name)]
 
 
 def _is_obeyed(node: Node, name: str) -> bool:
@@ -47,23 +33,15 @@ def _is_obeyed(node: Node, name: str) -> bool:
 
 def find_image_topics(*, timeout_s: float = 2.0) -> list[str]:
     """Topics with images that somebody publishes; returns as soon as it has seen one."""
-    context = Context()
-    rclpy.init(context=context)
-    try:
-        node = Node(
-            "opc_discovery",
-            namespace=read_namespace(),
-            context=context,
-            enable_rosout=False,
-            start_parameter_services=False,
-        )
+    with _looking_node() as looking:
         deadline = time.monotonic() + timeout_s
-        while not (topics := _published_images(node)) and time.monotonic() < deadline:
+        while not (topics := _published_images(looking.node)) and time.monotonic() < deadline:
             time.sleep(0.05)
-        node.destroy_node()
         return topics
-    finally:
-        rclpy.shutdown(context=context)
+
+
+def _looking_node() -> BriefNode:
+    return BriefNode("opc_discovery", namespace=read_namespace(), has_log=False)
 
 
 def _published_images(node: Node) -> list[str]:

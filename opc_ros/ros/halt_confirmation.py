@@ -6,19 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-import rclpy
 from opc_interfaces.msg import RobotStatus
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 
 from opc_ros.bringup.lab_names import in_lab, read_namespace
 from opc_ros.ros import topics
+from opc_ros.ros.brief_node import BriefNode
 from opc_ros.ros.halt_service import REVOCATIONS
-
-PULSE_S = 0.05
 
 
 class HaltCall:
@@ -27,29 +21,18 @@ class HaltCall:
     def __init__(self, robots: Iterable[str]) -> None:
         self._robots = frozenset(robots)
         self._heard: dict[str, RobotStatus] = {}
-        self._context = Context()
-        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = Node(
-            "halt",
-            namespace=read_namespace(),
-            context=self._context,
-            use_global_arguments=False,
-            start_parameter_services=False,
-        )
+        self._brief = BriefNode("halt", namespace=read_namespace())
+        self._node = self._brief.node
         self._revocations = self._node.create_publisher(String, in_lab(REVOCATIONS), topics.LATEST)
         for robot in self._robots:
             topic = in_lab(f"/{robot}/robot/status")
             self._node.create_subscription(RobotStatus, topic, partial(self._hear, robot), topics.LATEST)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
 
     def __enter__(self) -> HaltCall:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._executor.shutdown()
-        self._node.destroy_node()
-        rclpy.try_shutdown(context=self._context)
+        self._brief.close()
 
     def tell(self, revocations: str) -> None:
         """Publish a signed list; whoever joins while this lives hears it too."""
@@ -62,7 +45,7 @@ class HaltCall:
         deadline = time.monotonic() + timeout_s
         confirmed: frozenset[str] = frozenset()
         while not self._robots <= confirmed and time.monotonic() < deadline:
-            self._executor.spin_once(timeout_sec=PULSE_S)
+            self._brief.pulse()
             said = {
                 robot
                 for robot, status in self._heard.items()

@@ -61,15 +61,15 @@ def hear_words(domains: Iterable[int], wait_s: float) -> list[NodeWord]:
                 found[word.name, word.domain] = word
 
     with ExitStack() as stack:
-        executors = []
+        listening = []
         for domain in sorted(set(domains)):
-            node, executor = stack.enter_context(looking_node(domain))
-            node.create_subscription(DiagnosticArray, in_lab("/diagnostics"), take, topics.RECORDED)
-            executors.append(executor)
+            here = stack.enter_context(looking_node(domain))
+            here.node.create_subscription(DiagnosticArray, in_lab("/diagnostics"), take, topics.RECORDED)
+            listening.append(here)
         ends_s = time.monotonic() + wait_s
         while time.monotonic() < ends_s:
-            for executor in executors:
-                executor.spin_once(timeout_sec=0.01)
+            for here in listening:
+                here.pulse(0.01)
     return [found[key] for key in sorted(found)]
 
 

@@ -9,14 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import rclpy
 from opc_interfaces.action import ScoreCandidates
 from opc_interfaces.srv import GetDeployment, RegisterCandidate, SubmitStatement
 from rclpy.action import ActionClient
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 
 from opc_ros.bringup.lab_names import in_lab, read_namespace
 from opc_ros.deployment.decision import Decision, Verdict
@@ -24,10 +19,10 @@ from opc_ros.deployment.signing import SignsAs
 from opc_ros.deployment.statement import RequestBody, sign_statement
 from opc_ros.errors import OpcError
 from opc_ros.progress import Report, ignore_progress
+from opc_ros.ros.brief_node import BriefNode
 from opc_ros.ros.permit_messages import decision_from_msg
 
 SCORING_S = 1800.0  # without news from a scorer whose node lives: it stands back behind everything else on a machine
-PULSE_S = 0.05  # how long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run
 
 Watch = Callable[[], None]  # called while waiting; raises where waiting is vain
 
@@ -53,17 +48,8 @@ class LabClient:
         self._signs = signs
         self._patience_s = patience_s
         self._heard_s = time.monotonic()
-        self._context = Context()
-        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = Node(
-            "lab_client",
-            namespace=read_namespace(),
-            context=self._context,
-            use_global_arguments=False,
-            start_parameter_services=False,
-        )
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        self._brief = BriefNode("lab_client", namespace=read_namespace())
+        self._node = self._brief.node
         self._score = ActionClient(self._node, ScoreCandidates, in_lab("/score_candidates"))
         self._register = self._node.create_client(RegisterCandidate, in_lab("/register_candidate"))
         self._statement = self._node.create_client(SubmitStatement, in_lab("/deployment/statement"))
@@ -73,10 +59,8 @@ class LabClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._executor.shutdown()
         self._score.destroy()
-        self._node.destroy_node()
-        rclpy.try_shutdown(context=self._context)
+        self._brief.close()
 
     def absent(self) -> list[str]:
         """Which of the nodes it talks to are not there yet."""
@@ -84,7 +68,7 @@ class LabClient:
             "scorer": self._score.server_is_ready() and self._register.service_is_ready(),
             "scheduler": self._statement.service_is_ready() and self._status.service_is_ready(),
         }
-        self._executor.spin_once(timeout_sec=PULSE_S)
+        self._brief.pulse()
         return [name for name, there in is_there.items() if not there]
 
     def register(self, folder: Path) -> str:
@@ -135,5 +119,5 @@ class LabClient:
             self._watch()
             if time.monotonic() > self._heard_s + patience_s:
                 raise OpcError(f"{node}: gave no answer in {patience_s:g} s")
-            self._executor.spin_once(timeout_sec=PULSE_S)
+            self._brief.pulse()
         return future.result()

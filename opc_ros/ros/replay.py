@@ -8,14 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import rclpy
 from mcap.reader import make_reader
-from rclpy.context import Context
 from rclpy.duration import Duration
-from rclpy.node import Node
 
 from opc_ros.errors import SetupError, StoreError
 from opc_ros.ros import topics
+from opc_ros.ros.brief_node import BriefNode
 
 _NAP_S = 0.001  # the last bit before a message is due is not slept: sleep comes back late
 _FAREWELL = Duration(seconds=2.0)
@@ -23,11 +21,8 @@ _FAREWELL = Duration(seconds=2.0)
 
 def replay(path: Path, *, rate: float = 1.0, wait_s: float = 2.0, now: Callable[[], float] = time.monotonic) -> int:
     """Publish every message of an MCAP file, and give how many; at first it waits a while for listeners."""
-    context = Context()
-    rclpy.init(args=[], context=context)
-    node = Node("replay", context=context, use_global_arguments=False, start_parameter_services=False)
     publishers: dict[str, Any] = {}
-    try:
+    with BriefNode("replay") as brief:
         with path.open("rb") as stream:
             reader = make_reader(stream)
             summary = reader.get_summary()
@@ -36,7 +31,7 @@ def replay(path: Path, *, rate: float = 1.0, wait_s: float = 2.0, now: Callable[
             for channel in summary.channels.values():
                 kind = _find_type(summary.schemas[channel.schema_id].name)
                 qos = topics.STATIC if channel.topic.endswith("/tf_static") else topics.RECORDED
-                publishers[channel.topic] = node.create_publisher(kind, channel.topic, qos)
+                publishers[channel.topic] = brief.node.create_publisher(kind, channel.topic, qos)
             _wait_for_listeners(publishers, now() + wait_s, now)
             count, first_ns, begun_s = 0, None, now()
             for _, channel, message in reader.iter_messages():
@@ -47,9 +42,6 @@ def replay(path: Path, *, rate: float = 1.0, wait_s: float = 2.0, now: Callable[
         for publisher in publishers.values():
             publisher.wait_for_all_acked(_FAREWELL)
         return count
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown(context=context)
 
 
 def _find_type(name: str) -> Any:

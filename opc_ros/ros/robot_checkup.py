@@ -61,17 +61,18 @@ def check_robot(
         return name if name.startswith("/") else in_lab(f"/{robot}/{name}")
 
     joints, camera, gripper, guard, relayed = Heard(), Heard(), Heard(), Heard(), Heard()
-    with looking_node(arm_domain) as (node, executor), looking_node(lab_domain) as (lab_node, lab_executor):
+    with looking_node(arm_domain) as at_arm, looking_node(lab_domain) as in_the_lab:
+        node = at_arm.node
         image = CompressedImage if arm.camera.is_compressed else Image
         node.create_subscription(JointState, full(named.joint_states), joints.take, qos_profile_sensor_data)
         node.create_subscription(JointState, full(named.gripper.state), gripper.take, qos_profile_sensor_data)
         node.create_subscription(image, full(named.camera.topic), camera.take, qos_profile_sensor_data)
         node.create_subscription(RobotStatus, full(arm.guard or "arm_guard/status"), guard.take, topics.LATEST)
-        lab_node.create_subscription(JointState, full(named.joint_states), relayed.take, qos_profile_sensor_data)
+        in_the_lab.node.create_subscription(JointState, full(named.joint_states), relayed.take, qos_profile_sensor_data)
         ends = time.monotonic() + wait_s
         while time.monotonic() < ends:
-            executor.spin_once(timeout_sec=0.02)
-            lab_executor.spin_once(timeout_sec=0.005)
+            at_arm.pulse(0.02)
+            in_the_lab.pulse(0.005)
         publishers = node.count_publishers(full(named.joint_states))
         listeners = _controller_listeners(node, full(named.controller), arm.controller_by)
         grippers = _gripper_listeners(node, full(named.gripper.command), arm.gripper.driver)

@@ -7,22 +7,17 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
-import rclpy
 from opc_interfaces.msg import RobotStatus
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Bool, String
 
 from opc_ros.bringup.lab_names import in_lab, lab_of, read_namespace, robot_of
 from opc_ros.deployment.signing import SignsAs
 from opc_ros.deployment.stop_release import sign_release
 from opc_ros.ros import topics
+from opc_ros.ros.brief_node import BriefNode
 from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID, ObeyedStop
 
-PULSE_S = 0.05
 UNHEARD = -1  # state of somebody who has said nothing yet
 DISCOVERED_S = 4.0  # once nobody new has been found for this long, all are known: DDS repeats itself every 3 s
 AGAIN_S = 1.0  # a release that came before its stop was heard counts for nothing, so it is signed again
@@ -35,17 +30,8 @@ class StopCall:
     """A node that presses stops and stays until those who hold the arms have said that they know."""
 
     def __init__(self) -> None:
-        self._context = Context()
-        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = Node(
-            "stop_call",
-            namespace=read_namespace(),
-            context=self._context,
-            use_global_arguments=False,
-            start_parameter_services=False,
-        )
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        self._brief = BriefNode("stop_call", namespace=read_namespace())
+        self._node = self._brief.node
         self._states: dict[str, dict[str, int]] = {}  # robot -> topic -> state last said there
         self._switches: dict[str, object] = {}
         self._stops: dict[str, set[int]] = {}  # robot -> stops that somebody obeys
@@ -58,9 +44,7 @@ class StopCall:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._executor.shutdown()
-        self._node.destroy_node()
-        rclpy.try_shutdown(context=self._context)
+        self._brief.close()
 
     @property
     def other_labs(self) -> tuple[str, ...]:
@@ -77,7 +61,7 @@ class StopCall:
             self._look(named)
             for robot in self._states:
                 self._press(robot)
-            self._executor.spin_once(timeout_sec=PULSE_S)
+            self._brief.pulse()
             # Without names, whoever is slow to be discovered must still be stopped: the whole time is used.
             if named and all(self._has_obeyed(robot, is_stopped=True) for robot in named):
                 break
@@ -96,7 +80,7 @@ class StopCall:
         found, found_s = self._found(named), began_s
         while time.monotonic() - began_s < timeout_s:
             self._look(named)
-            self._executor.spin_once(timeout_sec=PULSE_S)
+            self._brief.pulse()
             for robot in named:
                 self._sign(robot, signs, began_ns)
             if (now_found := self._found(named)) != found:
