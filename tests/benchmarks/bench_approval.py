@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,12 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rclpy
 from opc_interfaces.srv import SubmitStatement
 from rclpy.action.server import ServerGoalHandle
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 
 from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.folder import DeploymentFolder
@@ -34,6 +29,7 @@ from opc_ros.deployment.statement import DecisionBody, RequestBody, sign_stateme
 from tests.deployment.lab import make_lab, say, scheduler_parameters
 from tests.domains import own_domain
 from tests.ros.idle_robots import IdleRobot, make_robots
+from tests.ros.spun_node import SpunNode
 from tests.ros.twin_rig import ROOT
 
 ROBOT = "arm1"
@@ -61,23 +57,15 @@ class Bench:
         self.lab = lab
         (self.candidate,) = make_lab(lab, {ROBOT: ["full"]}, rung_episodes=(0, 0, 4), request_episodes=200)
         make_person_key(lab / "deployment" / "keys", "bob")
-        self._context = Context()
-        rclpy.init(args=[], context=self._context)
-        self._node = Node("bench", context=self._context, use_global_arguments=False)
-        self.robot: ListeningRobot = make_robots(self._node, [ROBOT], lab, kind=ListeningRobot)[ROBOT]
-        self._client = self._node.create_client(SubmitStatement, "/deployment/statement")
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
+        self._spun = SpunNode("bench")
+        node = self._spun.node
+        self.robot: ListeningRobot = make_robots(node, [ROBOT], lab, kind=ListeningRobot)[ROBOT]
+        self._client = node.create_client(SubmitStatement, "/deployment/statement")
+        self._spun.start()
 
     def close(self) -> None:
-        self._is_closing.set()
-        self._thread.join(timeout=5)
         self.robot.close()
-        self._node.destroy_node()
-        rclpy.try_shutdown(context=self._context)
+        self._spun.close()
 
     def make_waiting(self) -> str:
         """A request that waits for a person, for somebody else has turned the candidate down, and for nothing else."""
@@ -142,10 +130,6 @@ class Bench:
         while not is_true():
             assert time.monotonic() < deadline_s, "did not come true in time"
             time.sleep(every_s)
-
-    def _spin(self) -> None:
-        while not self._is_closing.is_set():
-            self._executor.spin_once(timeout_sec=0.1)
 
 
 @contextmanager

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from collections.abc import Callable
 
 import numpy as np
-import rclpy
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, JointState
 from std_msgs.msg import Float64
 from trajectory_msgs.msg import JointTrajectory
@@ -19,6 +14,7 @@ from trajectory_msgs.msg import JointTrajectory
 from opc_ros.episode import Frame
 from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import reading_to_msg
+from tests.ros.spun_node import SpunNode
 from tests.ros.twin_rig import SETTINGS
 
 NAMES = SETTINGS.joint_names
@@ -33,12 +29,8 @@ class RestlessDriver:
         self.sent: list[np.ndarray] = []
         self._goal = np.array(LEANING.kinematics().solve(LEANING.start.to_pose()))
         self._frame = Frame.from_image(np.zeros((16, 16, 3), np.uint8), 1)
-        self._context = Context()
-        rclpy.init(args=[], context=self._context)
-        self._node = Node(
-            "driver", namespace=namespace or LEANING.robot, context=self._context, use_global_arguments=False
-        )
-        node = self._node
+        self._spun = SpunNode("driver", namespace or LEANING.robot)
+        node = self._spun.node
         self._joints = node.create_publisher(JointState, "joint_states", 10)
         self._fingers = node.create_publisher(JointState, "gripper/joint_states", 10)
         self._images = node.create_publisher(CompressedImage, "camera/image/compressed", topics.images())
@@ -46,18 +38,10 @@ class RestlessDriver:
         node.create_subscription(Float64, "gripper/command", lambda msg: None, 10)
         node.create_timer(0.01, self._measure)
         node.create_timer(0.1, self._image)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(node)
-        self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
+        self._spun.start()
 
     def close(self) -> None:
-        self._is_closing.set()
-        self._thread.join(timeout=5)
-        self._executor.shutdown()
-        self._node.destroy_node()
-        rclpy.try_shutdown(context=self._context)
+        self._spun.close()
 
     def wait_for_commands(self, count: int) -> None:
         deadline = time.monotonic() + 40.0
@@ -65,12 +49,8 @@ class RestlessDriver:
             assert time.monotonic() < deadline, f"{len(self.sent)} commands came, not {count}"
             time.sleep(0.02)
 
-    def _spin(self) -> None:
-        while not self._is_closing.is_set():
-            self._executor.spin_once(timeout_sec=0.1)
-
     def _now_ns(self) -> int:
-        return int(self._node.get_clock().now().nanoseconds)
+        return int(self._spun.node.get_clock().now().nanoseconds)
 
     def _follow(self, msg: JointTrajectory) -> None:
         self._goal = np.array(msg.points[-1].positions)

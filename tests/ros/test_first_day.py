@@ -5,17 +5,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import rclpy
 import yaml
 from opc_interfaces.msg import GraspStep
 from opc_interfaces.srv import ChooseAction
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 from sensor_msgs.msg import Joy
 
 from opc_ros.bringup.nodes import NodeSpec
@@ -28,7 +25,8 @@ from opc_ros.grasp import GraspAction
 from opc_ros.ros import convert, topics
 from opc_ros.store import open_store
 from tests.domains import own_domain, take_domain
-from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess
+from tests.ros.spun_node import SpunNode
+from tests.ros.twin_rig import ROBOT, ROOT, TwinProcess
 
 pytestmark = pytest.mark.ros
 
@@ -109,32 +107,6 @@ def test_nothing_moves_without_a_permit_for_what_is_to_play(lab: Path) -> None:
     assert any("is for policy blind_grasps, expected teleoperation" in line for line in lines)
 
 
-class OwnNode:
-    """A node of the lab's own, spun beside the test."""
-
-    def __enter__(self) -> OwnNode:
-        self._context = Context()
-        rclpy.init(args=[], context=self._context)
-        self.node = Node("own", namespace=ROBOT, context=self._context, use_global_arguments=False)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
-        self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._spin)
-        self._thread.start()
-        return self
-
-    def _spin(self) -> None:
-        while not self._is_closing.is_set():
-            self._executor.spin_once(timeout_sec=0.05)
-
-    def __exit__(self, *_: object) -> None:
-        self._is_closing.set()
-        self._thread.join(timeout=PATIENCE_S)
-        self._executor.shutdown()
-        self.node.destroy_node()
-        rclpy.try_shutdown(context=self._context)
-
-
 def newest_actions(lab: Path, policy: str) -> list[GraspAction]:
     with open_store(lab / "store") as store:
         newest = max((each for each in store.episodes() if each.behaviour_policy == policy), key=lambda e: e.id)
@@ -158,7 +130,7 @@ def test_a_policy_of_your_own_is_asked_over_a_service(lab: Path) -> None:
         return response
 
     sign(lab, "service:my_policy", episodes=1)
-    with OwnNode() as own:
+    with closing(SpunNode("own", ROBOT).start()) as own:
         own.node.create_service(ChooseAction, "my_policy", answer)
         code, lines = bring_up(lab, policy="service:my_policy", judge="gripper", seed="7")
     assert code == 0, lines
@@ -179,7 +151,7 @@ def test_a_person_steers_with_a_gamepad_and_labels_later(lab: Path) -> None:
         buttons = [0, 0, 0, next(presses) if is_done else 0]
         sticks.publish(Joy(axes=[0.0, 0.0 if is_done else 1.0, 0.0, 0.0, 0.0], buttons=buttons))
 
-    with OwnNode() as own:
+    with closing(SpunNode("own", ROBOT).start()) as own:
         sticks = own.node.create_publisher(Joy, "joy", 10)
         own.node.create_subscription(GraspStep, "grasp/step", steps.append, topics.RECORDED)
         own.node.create_timer(0.05, steer)

@@ -10,22 +10,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rclpy
 from opc_interfaces.msg import RobotStatus, SafetyEvent
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.impl.implementation_singleton import rclpy_implementation
-from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.config import load_config
 from opc_ros.ros import topics
+from tests.ros.spun_node import SpunNode
 
 ROOT = Path(__file__).resolve().parents[2]
 ROBOT = "iiwa"
@@ -118,25 +113,16 @@ class Watcher:
         self.guard_statuses: list[RobotStatus] = []
         self.joints: list[JointState] = []
         self._changed = threading.Condition()
-        self._context = Context()
-        rclpy.init(args=[], context=self._context)
-        self.node = Node("watcher", namespace=ROBOT, context=self._context, use_global_arguments=False)
+        self._spun = SpunNode("watcher", ROBOT)
+        self.node = self._spun.node
         self._listen(SafetyEvent, "safety/event", self.events, topics.RECORDED)
         self._listen(RobotStatus, "twin/status", self.statuses, topics.LATEST)
         self._listen(RobotStatus, "arm_guard/status", self.guard_statuses, topics.LATEST)
         self._listen(JointState, "joint_states", self.joints, 10)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
-        self._is_closing = threading.Event()
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
+        self._spun.start()
 
     def close(self) -> None:
-        self._is_closing.set()
-        self._thread.join(timeout=5)
-        self._executor.shutdown()
-        self.node.destroy_node()
-        rclpy.try_shutdown(context=self._context)
+        self._spun.close()
 
     def wait_until(self, is_true: Callable[[], bool], *, deadline_s: float = PATIENCE_S) -> None:
         end_s = time.monotonic() + deadline_s
@@ -147,7 +133,7 @@ class Watcher:
 
     def act(self, function: Callable[[], Any]) -> Any:
         """Call something in the thread that spins: action clients lose an answer that comes before they wait for it."""
-        task = self._executor.create_task(function)
+        task = self._spun.executor.create_task(function)
         self.wait_until(task.done)
         return task.result()
 
@@ -174,13 +160,6 @@ class Watcher:
     def wait_for_guard(self, state: int) -> RobotStatus:
         self.wait_until(lambda: bool(self.guard_statuses) and self.guard_statuses[-1].state == state)
         return self.guard_statuses[-1]
-
-    def _spin(self) -> None:
-        while not self._is_closing.is_set():
-            with suppress(
-                rclpy_implementation.InvalidHandle
-            ):  # a test destroyed what this thread was just about to wait for
-                self._executor.spin_once(timeout_sec=0.1)
 
     def _listen(self, kind: type, topic: str, heard: list[Any], qos: Any) -> None:
         def keep(msg: Any) -> None:

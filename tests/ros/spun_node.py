@@ -1,0 +1,44 @@
+"""A node of a test's own, in a ROS context of its own, spun by a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Self
+
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.node import Node
+
+
+class SpunNode:
+    """Is spun from `start` to `close`; what it subscribes to is best created before."""
+
+    def __init__(self, name: str, namespace: str = "") -> None:
+        self._context = Context()
+        rclpy.init(args=[], context=self._context)
+        self.node = Node(name, namespace=namespace, context=self._context, use_global_arguments=False)
+        self.executor = SingleThreadedExecutor(context=self._context)
+        self.executor.add_node(self.node)
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        self._is_closing.set()
+        self._thread.join(timeout=5)
+        self.executor.shutdown()
+        self.node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def _spin(self) -> None:
+        while not self._is_closing.is_set():
+            with suppress(
+                rclpy_implementation.InvalidHandle
+            ):  # somebody destroyed what was just about to be waited for
+                self.executor.spin_once(timeout_sec=0.1)
