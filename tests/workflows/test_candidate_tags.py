@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,13 @@ from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.workflows.candidate_tags import FILE_NAME, MOST_TAGS, CandidateTags
 from tests.policies.making import make_candidate
 
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
+SMALL: dict[str, Any] = {
+    "stem_channels": 4,
+    "trunk_channels": [4],
+    "head_channels": [4],
+    "tail_channels": [],
+    "hidden": [8],
+}
 
 
 @pytest.fixture
@@ -22,8 +30,8 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CandidateRegist
     """Two candidates, first and second."""
     monkeypatch.chdir(tmp_path)
     for seed, name in enumerate(("first", "second")):
-        make_candidate(tmp_path / name, image_size=32, name=name, seed=seed, **SMALL)
-        assert main(["candidate", "add", name]) == 0
+        make_candidate(tmp_path / "made" / name, image_size=32, name=name, seed=seed, **SMALL)
+        assert main(["candidate", "add", f"made/{name}"]) == 0
     return CandidateRegistry("candidates")
 
 
@@ -71,22 +79,23 @@ def test_a_candidate_keeps_its_tags_under_a_new_name_and_when_added_again(regist
     assert main(["candidate", "tag", "first", "wrist"]) == 0
     assert main(["candidate", "rename", "first", "third"]) == 0
     assert CandidateTags(registry.path).read()[registry.find("third").id] == ("wrist",)
-    assert main(["candidate", "add", "first"]) == 0
+    assert main(["candidate", "add", "made/first"]) == 0
     assert CandidateTags(registry.path).read()[registry.find("first").id] == ("wrist",)
 
 
-def _tag_many(folder: str, person: int) -> None:
-    for number in range(8):
-        CandidateTags(Path(folder)).add(f"{number:064}", [f"by-{person}"])
+TAG_MANY = """
+import sys
+from pathlib import Path
+from typing import Any
+from opc_ros.workflows.candidate_tags import CandidateTags
+for number in range(8):
+    CandidateTags(Path(sys.argv[1])).add(f"{number:064}", [f"by-{sys.argv[2]}"])
+"""
 
 
 def test_people_who_tag_at_once_lose_nothing(tmp_path: Path) -> None:
-    start = multiprocessing.get_context("spawn")
-    people = [start.Process(target=_tag_many, args=(str(tmp_path), person)) for person in range(3)]
-    for person in people:
-        person.start()
-    for person in people:
-        person.join(60)
+    people = [subprocess.Popen([sys.executable, "-c", TAG_MANY, tmp_path, str(person)]) for person in range(3)]
+    assert [person.wait(120) for person in people] == [0, 0, 0]
     found = CandidateTags(tmp_path).read()
     assert found == {f"{number:064}": ("by-0", "by-1", "by-2") for number in range(8)}
 
