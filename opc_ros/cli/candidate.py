@@ -1,4 +1,4 @@
-"""`opc candidate`: add, list, show, check, migrate and average candidates."""
+"""`opc candidate`: add, list, show, tag, check, migrate and average candidates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opc_ros.cli.candidate_making import add_tasks
+from opc_ros.cli import candidate_making, candidate_tags
+from opc_ros.cli.candidate_tags import read_tags, with_tags
 
 if TYPE_CHECKING:
     from opc_ros.policies.candidate import Candidate
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   opc candidate add runs/randomised/step-40000
   opc candidate list
+  opc candidate tag randomised-40k wrist-camera night-shift
+  opc candidate list --tag wrist-camera
   opc candidate show randomised-40k
   opc candidate check randomised-40k --store ./store
   opc candidate export my_policy.py:build --name mine
@@ -36,7 +39,7 @@ their own and load only with --allow-code; pickles never load."""
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "candidate",
-        help="add, list, show, check, migrate and average candidates",
+        help="add, list, tag, check, migrate and average candidates",
         description="Manage candidate Q functions, and try them before scoring.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -44,7 +47,10 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
     add = _add_task(tasks, "add", "copy candidate folders into the registry", _add)
     add.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folder with candidate.yaml")
-    _add_task(tasks, "list", "list all candidates", _list)
+    listing = _add_task(tasks, "list", "list all candidates", _list)
+    listing.add_argument(
+        "--tag", action="append", default=[], metavar="TAG", help="only those with this tag; repeat for several"
+    )
     show = _add_task(tasks, "show", "show one candidate's manifest and id", _show)
     show.add_argument("candidate", help="name, folder or beginning of an id")
     check = _add_task(tasks, "check", "try one on a few recorded frames and report what is wrong", _check)
@@ -54,7 +60,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     migrate = _add_task(tasks, "migrate", "convert candidate folders from an earlier format", _migrate)
     migrate.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="default: all of the registry")
     migrate.add_argument("--outcomes", type=Path, help="`opc evaluate`'s cache, to carry over to the new ids")
-    add_tasks(tasks, _add_task)
+    candidate_tags.add_tasks(tasks, _add_task)
+    candidate_making.add_tasks(tasks, _add_task)
     average = _add_task(tasks, "average", "make one candidate whose Q is the mean of several", _average)
     average.add_argument("name", help="name of the new candidate; its folder below --candidates")
     average.add_argument("members", nargs="+", metavar="CANDIDATE", help="name, folder or beginning of an id")
@@ -64,7 +71,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _add_task(tasks: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = tasks.add_parser(name, help=what, description=what.capitalize() + ".")
+    parser: argparse.ArgumentParser = tasks.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
     parser.add_argument(
         "--candidates", type=Path, default=Path("candidates"), help="registry folder (default: ./candidates)"
     )
@@ -95,15 +102,23 @@ def _list(arguments: argparse.Namespace) -> int:
     from opc_ros.cli.table import format_table
     from opc_ros.policies.registry import CandidateRegistry
 
-    found, unreadable = CandidateRegistry(arguments.candidates).find_each(())
+    kept, unreadable = CandidateRegistry(arguments.candidates).find_each(())
+    tags = read_tags(arguments.candidates)
+    found = with_tags(kept, arguments.tag, tags)
     if arguments.json:
-        print(json.dumps([_describe(candidate) for candidate in found]))
+        print(json.dumps([_describe(candidate) | {"tags": tags.get(candidate.id, ())} for candidate in found]))
     else:
         rows = [
-            (one.id[:12], one.name, one.manifest.architecture or one.manifest.format, one.manifest.provenance.family)
+            (
+                one.id[:12],
+                one.name,
+                one.manifest.architecture or one.manifest.format,
+                one.manifest.provenance.family,
+                ", ".join(tags.get(one.id, ())),
+            )
             for one in found
         ]
-        print(format_table(("id", "name", "network", "family"), rows))
+        print(format_table(("id", "name", "network", "family", "tags"), rows))
     for folder, error in unreadable:
         print(f"opc: {folder} cannot be read: {error}", file=sys.stderr)
     return 1 if unreadable else 0
@@ -113,10 +128,12 @@ def _show(arguments: argparse.Namespace) -> int:
     from opc_ros.policies.registry import CandidateRegistry
 
     candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
+    tags = read_tags(arguments.candidates).get(candidate.id, ())
     if arguments.json:
-        print(json.dumps(_describe(candidate)))
+        print(json.dumps(_describe(candidate) | {"tags": tags}))
     else:
         print(f"id: {candidate.id}\nfolder: {candidate.folder}\nartifact bytes: {len(candidate.artifact_bytes)}")
+        print(f"tags: {', '.join(tags) or 'none'}")
         print(candidate.manifest_bytes.decode().rstrip())
     return 0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opc_ros.cli.argument_types import number, whole_number
+from opc_ros.cli.candidate_tags import carry_tags
 
 if TYPE_CHECKING:
     from opc_ros.policies.input_spec import InputSpec
@@ -142,6 +143,7 @@ def _rename(arguments: argparse.Namespace) -> int:
     registry = CandidateRegistry(arguments.candidates)
     old = registry.find(arguments.candidate)
     new = registry.rename(arguments.candidate, arguments.name)
+    carry_tags(registry.path, old.id, new.id)
     if arguments.json:
         print(json.dumps({"old": old.id, "new": new.id, "folder": str(new.folder)}))
     else:

@@ -43,7 +43,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _add_task(tasks: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = tasks.add_parser(name, help=what, description=what.capitalize() + ".")
+    parser: argparse.ArgumentParser = tasks.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
     add_scores(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

@@ -22,6 +22,7 @@ from opc_ros.ranking import Ranking
 from opc_ros.ranking.forecast import RankAgreement, forecast_ranking
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.store import CommittedEpisode, Selection, open_store
+from opc_ros.workflows.candidate_tags import CandidateTags
 from opc_ros.workflows.label_history import find_disputes, read_label_history
 from opc_ros.workflows.ranking_archive import RankingArchive
 
@@ -93,6 +94,13 @@ class ConsoleLab:
         except (OSError, ValueError) as error:
             raise OpcError(f"{self.paths.scores / 'report.json'}: cannot be read: {error}") from error
         return document
+
+    def tags(self) -> tuple[Mapping[str, tuple[str, ...]], str]:
+        """Tags by candidate id, and what is wrong with their file, which must not cost anybody the ranking."""
+        try:
+            return CandidateTags(self.paths.candidates).read(), ""
+        except OpcError as error:
+            return {}, str(error)
 
     def predicted(self, real: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, float]]:
         """Predicted success of every candidate in the published ranking, by id; `real` has successes and trials."""

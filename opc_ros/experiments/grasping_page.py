@@ -19,9 +19,9 @@ _HOW = (
     "The paper's real-world episodes came from earlier learned policies. So does half of the mixed set here:",
     "every candidate of an earlier zoo, none of which is ranked, plays its own greedy actions, at random in one",
     "step of ten. The other half is scripted. Scripted policies alone never make the mistakes that learned ones",
-    "make, so no score on their episodes can punish those; their figures stand beside. This recipe was fixed",
+    "make, so no score on their episodes can penalise those; they are shown alongside. This recipe was fixed",
     "before any candidate of these tables was scored. Scenes of training data, validation data and trials have",
-    "seeds of their own. Trials count a candidate's own greedy play; the pseudo-real world stands for hardware.",
+    "seeds of their own. Trials count a candidate's own greedy play; the pseudo-real world stands in for hardware.",
 )
 
 
@@ -97,7 +97,7 @@ def _describe_worlds(worlds: Sequence[WorldResult]) -> Iterator[str]:
         )
     if any(world.left_out for world in worlds):
         yield ""
-        yield "Left out are candidates without enough trials. Figures over a part of the zoo say less than figures over"
+        yield "Left out are candidates without enough trials. Figures for part of the zoo mean less than figures for"
         yield "all of it."
 
 

@@ -14,8 +14,11 @@ from opc_ros.console.live import LiveView
 from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.episode import Episode, Frame, Label, LabelSource
 from opc_ros.grasp import GraspAction, GraspStep, ToolState
+from opc_ros.ranking import Ranking
+from opc_ros.reporting.report import build_report
 from opc_ros.scoring.q_cache import EpisodeFacts, QCache, QCacheEntry
 from opc_ros.store import open_store
+from tests.ranking.making import make_scored, rank
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -90,3 +93,15 @@ def make_console(folder: Path, commands: CountingCommands | None = None) -> tupl
     log.append("halt", {"robot": "arm1"}, 2)
     clock = Clock()
     return Console(LiveView(clock), ConsoleLab(paths, clock), commands or CountingCommands(), "secret"), clock
+
+
+def publish_ranking(console: Console, candidates: int) -> Ranking:
+    """Where the console looks for the ranking that the gate reads."""
+    scored, _ = make_scored(candidates=candidates, episodes=80)
+    ranking = rank(scored)
+    report = build_report(scored, ranking, known={}, made_at="2026-11-16T04:00:00+00:00", version="0", seed=0)
+    scores = console.lab.paths.scores
+    scores.mkdir(parents=True)
+    (scores / "ranking.json").write_text(ranking.to_json())
+    (scores / "report.json").write_text(report.to_json())
+    return ranking

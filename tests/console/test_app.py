@@ -20,8 +20,9 @@ from opc_ros.errors import SetupError
 from opc_ros.reporting.page import render_page
 from opc_ros.reporting.report import build_report
 from opc_ros.store import open_store
+from opc_ros.workflows.candidate_tags import CandidateTags
 from opc_ros.workflows.ranking_archive import RankingArchive
-from tests.console.lab_on_disk import HOSTILE, Clock, CountingCommands, make_console
+from tests.console.lab_on_disk import HOSTILE, Clock, CountingCommands, make_console, publish_ranking
 from tests.ranking.making import make_scored, rank
 
 ORIGIN = "http://localhost"
@@ -238,13 +239,7 @@ def test_how_the_ranking_moved_is_told_from_those_that_were_kept(
 def test_the_ranking_shows_predicted_success_that_follows_real_results(
     client: TestClient, lab: tuple[Console, Clock]
 ) -> None:
-    scored, _ = make_scored(candidates=6, episodes=80)
-    ranking = rank(scored)
-    report = build_report(scored, ranking, known={}, made_at="2026-11-16T04:00:00+00:00", version="0", seed=0)
-    scores = lab[0].lab.paths.scores
-    scores.mkdir(parents=True)
-    (scores / "ranking.json").write_text(ranking.to_json())
-    (scores / "report.json").write_text(report.to_json())
+    ranking = publish_ranking(lab[0], candidates=6)
     before = {row["candidate_id"]: row["predicted"] for row in client.get("/api/ranking").json()["candidates"]}
     assert all(0 <= each["low"] <= each["mean"] <= each["high"] <= 1 for each in before.values())
     last = ranking.candidates[-1].candidate_id
@@ -252,8 +247,28 @@ def test_the_ranking_shows_predicted_success_that_follows_real_results(
     lab[0].live.set_document("deployment", {"requests": [asked], "robots": []})
     after = {row["candidate_id"]: row["predicted"] for row in client.get("/api/ranking").json()["candidates"]}
     assert after[last]["mean"] > max(0.8, before[last]["mean"])
+    shown = {row["candidate_id"]: row["real"] for row in client.get("/api/ranking").json()["candidates"]}
+    assert shown.pop(last) == {"successes": 48, "trials": 50}
+    assert set(shown.values()) == {None}
     ids = ",".join(candidate.candidate_id for candidate in ranking.candidates[:2])
     assert len(client.get("/api/compare", params={"ids": ids}).json()["beats"]) == 2
+
+
+def test_the_ranking_shows_tags_and_survives_a_damaged_file_of_them(
+    client: TestClient, lab: tuple[Console, Clock]
+) -> None:
+    ranking = publish_ranking(lab[0], candidates=2)
+    registry = lab[0].lab.paths.candidates
+    registry.mkdir()
+    first, second = (each.candidate_id for each in ranking.candidates)
+    CandidateTags(registry).add(first, ["wrist", "night"])
+    answer = client.get("/api/ranking").json()
+    assert {row["candidate_id"]: row["tags"] for row in answer["candidates"]} == {first: ["night", "wrist"], second: []}
+    assert answer["problem"] == ""
+    (registry / "tags.json").write_text("{")
+    answer = client.get("/api/ranking").json()
+    assert [row["tags"] for row in answer["candidates"]] == [[], []]
+    assert "tags.json: not JSON" in answer["problem"]
 
 
 def test_a_halt_needs_a_reason_and_no_signature(client: TestClient, commands: CountingCommands) -> None:
@@ -312,9 +327,9 @@ def test_an_episodes_labels_are_listed_and_people_who_disagree_are_named(
     assert client.get("/api/disputes").json() == {"disputes": []}
     say("bob", False)
     lab[1].now_s += 6.0
-    assert client.get("/api/disputes").json()["disputes"] == [
-        {"episode_id": "arm1-001", "said": {"ada": "success", "bob": "failure"}}
-    ]
+    (dispute,) = client.get("/api/disputes").json()["disputes"]
+    assert dispute["said"] == {"ada": "success", "bob": "failure"}
+    assert dispute["episode_id"] == dispute["episode"]["id"] == "arm1-001"
     history = client.get("/api/episodes/arm1-001").json()["history"]
     assert [(entry["labeller"], entry["label"]) for entry in history] == [
         ("ada", "failure"),

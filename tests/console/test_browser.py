@@ -18,9 +18,12 @@ from opc_ros.console.commands import CommandAnswer
 from opc_ros.console.server import ConsoleServer
 from opc_ros.deployment.people import People, Person, to_ssh_line
 from opc_ros.deployment.statement import read_statement
+from opc_ros.episode import Label, LabelSource
 from opc_ros.store import open_store
+from opc_ros.store.recovery import recover
+from opc_ros.workflows.candidate_tags import CandidateTags
 from tests.console.browser import complaints, open_browser
-from tests.console.lab_on_disk import HOSTILE, CountingCommands, make_console, make_episode
+from tests.console.lab_on_disk import HOSTILE, CountingCommands, make_console, make_episode, publish_ranking
 
 WAIT_S = 60.0
 
@@ -109,6 +112,41 @@ def test_nothing_is_wider_than_the_screen(browser: Any, address: str, width: int
         assert browser.execute_script(
             "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         ), page
+
+
+def test_a_long_reason_for_quarantine_fits_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    console, _ = make_console(tmp_path)
+    with open_store(console.lab.paths.store) as store:
+        store.file_of("arm1-001").write_bytes(b"cut off")
+        recover(store, is_quick=True)
+    server = ConsoleServer(console)
+    try:
+        phone = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        browser.get(server.start() + "episodes")
+        wait(browser, "document.getElementById('quarantine').textContent.includes('sha256')")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        server.stop()
+
+
+PLACE = """(box => JSON.stringify([Math.round(document.documentElement.clientWidth - box.right), Math.round(box.top)]))(
+    document.getElementById('stop-all').getBoundingClientRect())"""
+
+
+def test_the_red_button_is_at_the_same_place_on_every_page_and_stays_there_while_scrolling(
+    browser: Any, console: Console, address: str
+) -> None:
+    places = set()
+    for width in (500, 1200):
+        browser.set_window_size(width, 900)
+        for page in ("", "ranking", "decisions", "episodes", "race", "reports"):
+            browser.get(address + page)
+            places.add(browser.execute_script(f"return {PLACE}"))
+            browser.execute_script("document.body.style.minHeight = '4000px'; window.scrollTo(0, 2000)")
+            places.add(browser.execute_script(f"return {PLACE}"))
+    assert len(places) == 1, places
 
 
 def choose_key(browser: Any, name: str, key: str) -> None:
@@ -233,6 +271,69 @@ def test_many_episodes_are_labelled_with_keys_alone_blind_to_the_policy(browser:
         assert len({each["episode_id"] for each in said[:8]}) == 8
         assert said[8] == {"episode_id": said[7]["episode_id"], "label": "none", "note": ""}
         assert [each["label"] for each in said[:3]] == ["failure", "failure", "success"]
+    finally:
+        server.stop()
+
+
+def test_disputed_episodes_come_first_without_telling_what_others_said(browser: Any, tmp_path: Path) -> None:
+    console, _ = make_console(tmp_path, CountingCommands())
+    with open_store(console.lab.paths.store) as store:
+        for person, is_success in (("ada", True), ("bob", False)):
+            store.label("arm1-001", Label(is_success, LabelSource.PERSON, person))
+    server = ConsoleServer(console)
+    try:
+        browser.get(server.start() + "episodes")
+        wait(browser, "document.getElementById('dispute-list').textContent.includes('ada: success')")
+        browser.find_element("id", "labelling").click()
+        wait(browser, "document.getElementById('player-title').textContent === 'arm1-001'")
+        rows = browser.execute_script(
+            "return [...document.querySelectorAll('#episodes tr[data-id]')].map(r => r.dataset.id)"
+        )
+        assert rows == ["arm1-001", "arm2-003"]  # newest first would be the other way round
+        main = browser.find_element("id", "main").text
+        for told in ("ada", "bob", "better", HOSTILE):
+            assert told not in main
+        browser.find_element("id", "labelling").click()
+        wait(browser, "document.getElementById('dispute-list').textContent.includes('bob: failure')")
+    finally:
+        server.stop()
+
+
+def test_keys_step_through_frames_and_leave_the_button_in_focus_alone(browser: Any, address: str) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.set_window_size(1200, 900)
+    browser.get(address + "episodes?id=arm1-001")
+    wait(browser, "document.getElementById('step-number').textContent === '1 of 3'")
+    body = browser.find_element("tag name", "body")
+    for key, shown in ((Keys.RIGHT, "2"), (Keys.RIGHT, "3"), (Keys.RIGHT, "3"), (Keys.LEFT, "2")):
+        body.send_keys(key)
+        assert browser.find_element("id", "step-number").text == f"{shown} of 3"
+    browser.find_element("id", "identity").send_keys(" ")
+    wait(browser, "document.getElementById('identity-dialog').open")
+    assert browser.find_element("id", "step-number").text == "2 of 3"
+
+
+def test_the_ranking_is_filtered_by_tag_and_sorted_with_the_best_first(browser: Any, tmp_path: Path) -> None:
+    console, _ = make_console(tmp_path)
+    ranking = publish_ranking(console, candidates=6)
+    console.lab.paths.candidates.mkdir()
+    tagged = [ranking.candidates[place] for place in (1, 4)]
+    for each in tagged:
+        CandidateTags(console.lab.paths.candidates).add(each.candidate_id, ["wrist"])
+    server = ConsoleServer(console)
+    names = "[...document.querySelectorAll('#ranking tbody th')].map(cell => cell.firstChild.textContent)"
+    complaints(browser)  # of the tests before
+    try:
+        browser.get(server.start() + "ranking")
+        wait(browser, "document.querySelectorAll('#ranking tbody tr').length === 6")
+        browser.execute_script("document.querySelector('#ranking th[data-key=score] button').click()")
+        assert browser.execute_script(f"return {names}") == [each.name for each in ranking.candidates]
+        field = browser.find_element("id", "tag")
+        field.send_keys("wrist")
+        wait(browser, "document.querySelectorAll('#ranking tbody tr').length === 2")
+        assert browser.execute_script(f"return {names}") == [each.name for each in tagged]
+        assert complaints(browser) == []
     finally:
         server.stop()
 

@@ -59,6 +59,7 @@ def routes(console: Console) -> list[Route]:
         committed = console.lab.find(request.path_params["episode"])
         episode = console.lab.read(committed.id)
         curves = console.lab.q_along(committed)
+        task = find_task(episode.task, where=f"episode {episode.id}")
         names = _names(console)
         file = f"{str(request.base_url).rstrip('/')}/episodes/{committed.id}/file"
         shown = sorted(curves, key=lambda candidate_id: names.get(candidate_id, (10**9, ""))[0])[:MOST_CURVES]
@@ -66,7 +67,8 @@ def routes(console: Console) -> list[Route]:
             "history": console.lab.label_history(committed.id),
             "file": file,
             "foxglove": f"foxglove://open?ds=remote-file&ds.url={quote(file, safe='')}",
-            "action_names": find_task(episode.task, where=f"episode {episode.id}").action_names,
+            "action_names": task.action_names,
+            "state_names": task.state_names,
             "tool": [[round(float(v), 4) for v in row] for row in episode.states()],
             "actions": [[round(float(v), 4) for v in row] for row in episode.actions()],
             "q": [{"candidate_id": c, "name": names.get(c, (0, c[:12]))[1], "values": curves[c]} for c in shown],
@@ -85,7 +87,11 @@ def routes(console: Console) -> list[Route]:
         return FileResponse(path, media_type="application/octet-stream", filename=path.name)
 
     def disputes(request: Request) -> object:
-        return {"disputes": console.lab.disputes()}
+        return {
+            "disputes": [
+                each | {"episode": _describe_known(console, each["episode_id"])} for each in console.lab.disputes()
+            ]
+        }
 
     def quarantine(request: Request) -> object:
         return {"quarantined": console.lab.quarantined()}
@@ -115,6 +121,14 @@ def describe(episode: CommittedEpisode) -> dict[str, Any]:
         "health": list(episode.health),
         "permit_id": episode.permit_id,
     }
+
+
+def _describe_known(console: Console, episode_id: str) -> dict[str, Any] | None:
+    """None for an episode whose labels are left but whose file is gone."""
+    try:
+        return describe(console.lab.find(episode_id))
+    except OpcError:
+        return None
 
 
 def as_image(frame: Frame) -> tuple[bytes, str]:

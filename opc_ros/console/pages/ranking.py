@@ -22,15 +22,18 @@ def routes(console: Console) -> list[Route]:
         if report is None:
             return {"ranking": None}
         ranked = {entry["candidate_id"]: entry for entry in report["ranking"]["candidates"]}
-        predicted = console.lab.predicted(real_results(console))
+        real = real_results(console)
+        predicted = console.lab.predicted(real)
+        tags, problem = console.lab.tags()
         rows = [
             ranked[candidate["candidate_id"]]
             | {"predicted": predicted.get(candidate["candidate_id"])}
+            | {"tags": tags.get(candidate["candidate_id"], ()), "real": _counted(real.get(candidate["candidate_id"]))}
             | {name: candidate[name] for name in ("family", "training_run", "step", "known_success", "metrics")}
             for candidate in report["candidates"]
         ]
         about = {name: report["ranking"][name] for name in ("metric", "episodes", "successes", "snapshot_id", "top_k")}
-        return {"ranking": about | {"made_at": report["made_at"]}, "candidates": rows}
+        return {"ranking": about | {"made_at": report["made_at"]}, "candidates": rows, "problem": problem}
 
     def compare(request: Request) -> object:
         ids = [part for part in request.query_params.get("ids", "").split(",") if part]
@@ -59,6 +62,10 @@ def routes(console: Console) -> list[Route]:
         data_route("/api/ranking/history", history),
         data_route("/api/compare", compare),
     ]
+
+
+def _counted(real: tuple[int, int] | None) -> dict[str, int] | None:
+    return None if real is None else {"successes": real[0], "trials": real[1]}
 
 
 def _scores_in(report: Mapping[str, Any], name: str, rows: Sequence[int]) -> list[dict[str, Any]]:

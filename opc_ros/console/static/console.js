@@ -1,5 +1,5 @@
 // What every page shares: asking the server, telling people, and the red button.
-import { person } from "/static/identity.js";
+import { canSign, person } from "/static/identity.js";
 
 export { canSign, person, sign } from "/static/identity.js";
 
@@ -71,5 +71,11 @@ export const percent = (share) => (share === null || share === undefined ? "–"
 export function stop(robot) {
   return attempt(() => send("/api/stop", { robot, person: person() }));
 }
+
+function showWhoCanSign() {
+  for (const hint of document.querySelectorAll(".needs-key")) hint.hidden = canSign();
+}
+document.addEventListener("identity", showWhoCanSign);
+showWhoCanSign();
 
 document.getElementById("stop-all").addEventListener("click", () => stop(""));

@@ -3,6 +3,7 @@ import { submit } from "/static/statements.js";
 
 const list = document.getElementById("requests");
 const robotList = document.getElementById("robots");
+const isWaiting = (request) => request.state === "waiting";
 const unsettled = ["waiting", "refused"]; // states in which a person has to know what each rule says
 
 function show(deployment) {
@@ -12,7 +13,8 @@ function show(deployment) {
     return;
   }
   robotList.replaceChildren(...deployment.robots.map(robotLine), element("li", {}, haltButton("", "Halt all robots"), " ", resumeButton("", "Resume all")));
-  const newest = [...deployment.requests].reverse();
+  const reversed = [...deployment.requests].reverse();
+  const newest = [...reversed.filter(isWaiting), ...reversed.filter((request) => !isWaiting(request))];
   list.replaceChildren(...(newest.length ? newest.map(card) : [element("p", {}, "Nobody has asked for robot time yet.")]));
 }
 
@@ -48,7 +50,8 @@ function card(request) {
   return element("article", { class: "card", "data-request": request.id, "data-state": request.state },
     element("h2", {}, `${request.name || request.candidate_id.slice(0, 12)}`, element("span", { class: "state" }, request.state)),
     element("p", { class: "soft" }, `request ${request.id} by ${request.requested_by || "?"}, rung ${request.rung}, ${request.real.successes} of ${request.real.trials} real episodes succeeded`),
-    element("p", {}, request.reason || ""), findings, element("p", {}, ...buttons));
+    ...(request.reason ? [element("p", {}, request.reason)] : []), ...(unsettled.includes(request.state) ? [findings] : []),
+    ...(buttons.length ? [element("p", {}, ...buttons)] : []));
 }
 
 async function explain(id, into) {
@@ -67,7 +70,7 @@ function decide(title, request, decision) {
 }
 
 function signedButton(title, act) {
-  return element("button", { type: "button", disabled: !canSign(), title: canSign() ? "" : "choose your key first", onclick: async () => { await attempt(act); await refresh(); } }, title);
+  return element("button", { type: "button", disabled: !canSign(), onclick: async () => { await attempt(act); await refresh(); } }, title);
 }
 
 function proof(entry) {

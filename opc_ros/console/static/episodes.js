@@ -11,14 +11,23 @@ let isLabelling = false;
 let timer = null;
 const said = []; // episodes labelled here, newest last
 
+// Where people disagree one more word decides most, so these come before those that nobody has labelled.
+async function disputed() {
+  if (!isLabelling || first) return [];
+  const found = await ask("/api/disputes").catch(() => ({ disputes: [] }));
+  return found.disputes.map((entry) => entry.episode).filter(Boolean);
+}
+
 async function list() {
   const query = new URLSearchParams({ first });
   for (const name of FILTERS) if (field(name).value) query.set(name, field(name).value);
   const found = await attempt(() => ask(`/api/episodes?${query}`));
   if (!found) return;
-  listed = found.episodes;
+  const before = await disputed();
+  listed = [...before, ...found.episodes];
   const last = Math.min(found.total, first + found.page_size);
-  field("count").textContent = found.total ? `${first + 1} to ${last} of ${found.total} episodes, newest first` : "No episode matches.";
+  const range = found.total ? `${first + 1} to ${last} of ${found.total} episodes, newest first` : "No episode matches.";
+  field("count").textContent = before.length ? `${before.length} on which people disagree; then ${range}` : range;
   field("previous").disabled = first === 0;
   field("next").disabled = last >= found.total;
   for (const [name, values] of [["robot", found.facets.robots], ["policy", found.facets.policies], ["object_set", found.facets.object_sets]]) {
@@ -34,7 +43,7 @@ async function list() {
     onclick: () => open(row.id), onkeydown: (event) => { if (event.key === "Enter") open(row.id); } },
     element("th", { scope: "row" }, row.id, element("br"), element("small", { class: "soft" }, moment(row.began_ns))),
     element("td", {}, row.robot), element("td", {}, isLabelling ? "hidden" : row.policy), element("td", { class: "number" }, row.steps),
-    element("td", { class: row.label }, row.label === "none" ? "–" : row.label), element("td", { class: "wrap" }, row.health.join("; ")))));
+    element("td", { class: isLabelling ? "" : row.label }, isLabelling ? "hidden" : row.label === "none" ? "–" : row.label), element("td", { class: "wrap" }, row.health.join("; ")))));
 }
 
 async function open(id) {
@@ -62,7 +71,7 @@ function showStep() {
   field("step-number").textContent = `${step + 1} of ${episode.steps}`;
   const tool = episode.tool[step];
   const action = episode.actions[step].map((number, index) => `${episode.action_names[index]} ${number}`).filter((text) => !text.endsWith(" 0"));
-  field("step-text").textContent = `tool ${tool.join(", ")}; action ${action.join(", ")}`;
+  field("step-text").textContent = `tool: ${tool.map((number, index) => `${episode.state_names[index]} ${number}`).join(", ")}; action: ${action.join(", ")}`;
   const line = document.getElementById("cursor");
   if (line) line.setAttribute("transform", `translate(${curveX(step)} 0)`);
 }
@@ -121,30 +130,40 @@ async function next() {
   }
 }
 
+function stepBy(count) {
+  const step = field("step");
+  step.value = Number(step.value) + count; // the slider keeps it within the episode
+  showStep();
+}
+
 function play() {
   if (timer) { clearInterval(timer); timer = null; return; }
   field("step").value = 0;
   timer = setInterval(() => {
     const step = field("step");
     if (Number(step.value) >= episode.steps - 1) { clearInterval(timer); timer = null; return; }
-    step.value = Number(step.value) + 1;
-    showStep();
+    stepBy(1);
   }, 120);
 }
 
 field("labelling").addEventListener("click", async () => {
   isLabelling = !isLabelling;
-  field("labelling").textContent = isLabelling ? "Leave labelling" : "Label unlabelled ones";
+  field("labelling").textContent = isLabelling ? "Stop labelling" : "Start labelling";
   field("label-keys").hidden = !isLabelling;
+  field("label").disabled = isLabelling;
   field("label").value = isLabelling ? "none" : "";
   first = 0;
   await list();
+  showDisputes();
   if (isLabelling && listed.length) await open(listed[0].id);
+  if (isLabelling) field("player").focus({ preventScroll: true }); // a button in focus would take the space bar
 });
 document.addEventListener("keydown", (event) => {
   if (!episode || ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName) || event.ctrlKey || event.metaKey) return;
-  const act = { s: () => say(true), f: () => say(false), u: undo, n: next, " ": play }[event.key];
-  if (act && (isLabelling || event.key === " ")) { event.preventDefault(); act(); }
+  if (event.key === " " && ["BUTTON", "A", "SUMMARY"].includes(event.target.tagName)) return; // presses what is in focus
+  const look = { " ": play, ArrowLeft: () => stepBy(-1), ArrowRight: () => stepBy(1) }[event.key];
+  const act = look || (isLabelling && { s: () => say(true), f: () => say(false), u: undo, n: next }[event.key]);
+  if (act) { event.preventDefault(); act(); }
 });
 for (const name of FILTERS) field(name).addEventListener("input", () => { first = 0; list(); });
 field("filters").addEventListener("submit", (event) => event.preventDefault());
@@ -153,15 +172,19 @@ field("next").addEventListener("click", () => { first += 50; list(); });
 field("step").addEventListener("input", showStep);
 field("say-success").addEventListener("click", () => say(true));
 field("say-failure").addEventListener("click", () => say(false));
+// Not while labelling: whoever labels should not know what others said.
+async function showDisputes() {
+  const found = isLabelling ? { disputes: [] } : await ask("/api/disputes").catch(() => ({ disputes: [] }));
+  field("disputes").hidden = !found.disputes.length;
+  field("dispute-list").replaceChildren(...found.disputes.map((entry) => element("li", {},
+    element("button", { type: "button", onclick: () => open(entry.episode_id) }, entry.episode_id),
+    ` ${Object.entries(entry.said).map(([who, label]) => `${who}: ${label}`).join(", ")}`)));
+}
 function showIdentity() { for (const name of ["say-success", "say-failure"]) field(name).disabled = !canSign(); }
 document.addEventListener("identity", showIdentity);
 showIdentity();
 await list();
-const disputes = await ask("/api/disputes").catch(() => ({ disputes: [] }));
-field("disputes").hidden = !disputes.disputes.length;
-field("dispute-list").replaceChildren(...disputes.disputes.map((entry) => element("li", {},
-  element("button", { type: "button", onclick: () => open(entry.episode_id) }, entry.episode_id),
-  ` ${Object.entries(entry.said).map(([who, label]) => `${who}: ${label}`).join(", ")}`)));
+await showDisputes();
 const quarantine = await ask("/api/quarantine").catch(() => ({ quarantined: [] }));
 field("quarantine").replaceChildren(...(quarantine.quarantined.length ? quarantine.quarantined.slice(0, 50).map((entry) => element("li", {}, `${entry.episode_id || entry.id || ""}: ${entry.reason}`)) : [element("li", {}, "empty")]));
 const asked = new URLSearchParams(location.search).get("id");

@@ -8,7 +8,7 @@ export const person = () => (signer ? signer.name : "");
 export const canSign = () => signer !== null;
 
 export async function sign(bytes) {
-  if (!signer) throw new Error("choose your key first: the button at the top right");
+  if (!signer) throw new Error("choose your key first: the button at the top of the page");
   return new Uint8Array(await crypto.subtle.sign({ name: "Ed25519" }, signer.key, bytes));
 }
 

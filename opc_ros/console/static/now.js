@@ -23,8 +23,8 @@ function makeCard(robot) {
   const releaseButton = element("button", { type: "button", class: "release", hidden: true, onclick: () => release(robot) }, `Release ${robot}`);
   const card = element(
     "article", { class: "card", "aria-label": robot },
-    element("h2", {}, robot, state), image, facts,
-    element("button", { class: "stop", type: "button", onclick: () => stop(robot) }, `Stop ${robot}`), releaseButton,
+    element("h2", {}, robot, state), image,
+    element("button", { class: "stop", type: "button", onclick: () => stop(robot) }, `Stop ${robot}`), releaseButton, facts,
   );
   document.getElementById("arms").append(card);
   const parts = { image, state, facts, releaseButton, stops: [], frame: -1, isLoading: false };
@@ -43,7 +43,7 @@ function show(view) {
     card.stops = robot.stops;
     card.releaseButton.hidden = !(robot.state === "stopped" || robot.guard === "stopped");
     card.releaseButton.disabled = !canSign();
-    card.releaseButton.title = canSign() ? "" : "choose your key first";
+    card.releaseButton.textContent = `Release ${robot.robot}${canSign() ? "" : ": choose your key first"}`;
     const soFar = view.lab.so_far[robot.robot];
     const next = view.lab.next[robot.robot];
     const leased = view.lab.robots.find((known) => known.robot === robot.robot);

@@ -1,8 +1,5 @@
 import { ask, attempt, drawn, element, percent } from "/static/console.js";
-
-const y = (share) => 270 - 250 * share;
-const axes = (low, high) => [drawn("line", { class: "axis", x1: 40, x2: 400, y1: 270, y2: 270 }), drawn("line", { class: "axis", x1: 40, x2: 40, y1: 20, y2: 270 }),
-  drawn("text", { x: 2, y: 24 }, high), drawn("text", { x: 10, y: 272 }, low)];
+import { axes, drawScatter } from "/static/scatter.js";
 
 function expectation(predicted) {
   return predicted ? `${percent(predicted.mean)} (${Math.round(100 * predicted.low)}–${Math.round(100 * predicted.high)})` : "–";
@@ -21,22 +18,7 @@ function table(found) {
     element("td", { class: "number" }, typeof row.score === "number" ? row.score.toFixed(3) : "–"),
     element("td", { class: "number" }, expectation(row.predicted)), element("td", { class: "number" }, row.predicted ? percent(row.predicted.near_best) : "–"),
     element("td", { class: "number" }, row.real.trials),
-    element("td", {}, row.real.trials ? `${percent(row.real.successes / row.real.trials)} (${percent(row.real.interval[0])} to ${percent(row.real.interval[1])})` : "–"))));
-}
-
-function scatter(found) {
-  const tried = found.candidates.filter((row) => typeof row.score === "number" && row.real.trials);
-  const scores = [...tried.map((row) => row.score), ...found.expected.map((point) => point.score)];
-  if (!scores.length) return;
-  const [low, high] = [Math.min(...scores), Math.max(...scores)];
-  const x = (score) => 40 + (360 * (score - low)) / (high - low || 1);
-  const points = (of, name) => of.map((point) => `${x(point.score).toFixed(1)},${y(point[name]).toFixed(1)}`);
-  const band = [...points(found.expected, "low"), ...points([...found.expected].reverse(), "high")].join(" ");
-  document.getElementById("scatter").replaceChildren(...axes("0 %", "100 %"), drawn("text", { x: 180, y: 295 }, "score"),
-    drawn("polygon", { points: band, fill: "var(--accent)", "fill-opacity": 0.12 }),
-    drawn("polyline", { id: "expected", points: points(found.expected, "mean").join(" "), fill: "none", stroke: "var(--accent)" }),
-    ...tried.flatMap((row) => [drawn("line", { x1: x(row.score), x2: x(row.score), y1: y(row.real.interval[0]), y2: y(row.real.interval[1]), stroke: "var(--ink)" }),
-      drawn("circle", { cx: x(row.score), cy: y(row.real.successes / row.real.trials), r: 4, fill: "var(--ink)" }, drawn("title", {}, row.name))]));
+    element("td", { class: "number" }, row.real.trials ? `${percent(row.real.successes / row.real.trials)} (${percent(row.real.interval[0])} to ${percent(row.real.interval[1])})` : "–"))));
 }
 
 function drawAgreement(over) {
@@ -57,7 +39,7 @@ async function refresh(asking = (act) => act().catch(() => null)) {
   last = JSON.stringify(found);
   document.getElementById("about").textContent = describe(found);
   table(found);
-  scatter(found);
+  drawScatter(document.getElementById("scatter"), found);
   const over = await ask("/api/race/agreement").catch(() => ({ agreement: [] }));
   drawAgreement(over.agreement);
 }

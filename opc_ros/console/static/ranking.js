@@ -1,4 +1,5 @@
 import { ask, attempt, canSign, drawn, element, percent } from "/static/console.js";
+import { drawScatter } from "/static/scatter.js";
 import { submit } from "/static/statements.js";
 
 let rows = [];
@@ -8,6 +9,7 @@ const chosen = new Set();
 const body = document.querySelector("#ranking tbody");
 const compareButton = document.getElementById("compare");
 
+const bestFirst = ["predicted", "near_best", "score", "real"]; // columns in which more is better
 const value = {
   rank: (row) => row.rank,
   name: (row) => row.name,
@@ -15,8 +17,14 @@ const value = {
   near_best: (row) => (row.predicted ? row.predicted.near_best : -1),
   score: (row) => row.score,
   rank_high: (row) => row.rank_interval[1],
-  real: (row) => (row.known_success ? row.known_success.share : -1),
+  real: (row) => realShare(row) ?? -1,
 };
+
+// What arms have shown in this lab; before that, what the report knows from elsewhere.
+function realShare(row) {
+  if (row.real) return row.real.successes / row.real.trials;
+  return row.known_success ? row.known_success.share : null;
+}
 
 function interval(row, low, high) {
   const x = (number) => 4 + (112 * (number - low)) / (high - low || 1);
@@ -27,9 +35,9 @@ function interval(row, low, high) {
 
 function show() {
   const text = document.getElementById("find").value.toLowerCase();
-  const [family, run] = [document.getElementById("family").value, document.getElementById("run").value];
-  const found = rows.filter((row) => `${row.name} ${row.family} ${row.training_run}`.toLowerCase().includes(text)
-    && (!family || row.family === family) && (!run || row.training_run === run));
+  const [family, run, tag] = ["family", "run", "tag"].map((id) => document.getElementById(id).value);
+  const found = rows.filter((row) => `${row.name} ${row.family} ${row.training_run} ${row.tags.join(" ")}`.toLowerCase().includes(text)
+    && (!family || row.family === family) && (!run || row.training_run === run) && (!tag || row.tags.includes(tag)));
   found.sort((a, b) => {
     const [x, y] = [value[sortKey](a), value[sortKey](b)];
     return (x < y ? -1 : x > y ? 1 : a.rank - b.rank) * (isDescending ? -1 : 1);
@@ -39,21 +47,22 @@ function show() {
   body.replaceChildren(...found.map((row) => element("tr", {},
     element("td", {}, element("input", { type: "checkbox", "aria-label": `select ${row.name}`, checked: chosen.has(row.candidate_id), onchange: (event) => choose(row.candidate_id, event.target.checked) })),
     element("td", { class: "number" }, row.rank),
-    element("th", { scope: "row" }, row.name, element("br"), element("small", { class: "soft" }, [row.family, row.step ?? ""].filter(String).join(", "))),
+    element("th", { scope: "row" }, row.name, element("br"), element("small", { class: "soft" }, [row.family, row.step === null ? "" : `step ${row.step}`].filter(Boolean).join(", ")),
+      ...row.tags.map((tag) => element("span", { class: "tag" }, tag))),
     element("td", { class: "number" }, row.predicted ? `${percent(row.predicted.mean)} (${Math.round(100 * row.predicted.low)}–${Math.round(100 * row.predicted.high)})` : "–"),
     element("td", { class: "number" }, row.predicted ? percent(row.predicted.near_best) : "–"),
     element("td", { class: "number" }, row.score.toFixed(3)),
-    element("td", {}, interval(row, low, high)),
+    element("td", { title: row.score_interval.map((end) => end.toFixed(3)).join(" to ") }, interval(row, low, high)),
     element("td", { class: "number" }, row.rank_interval.join(" to ")),
-    element("td", { class: "number" }, row.known_success ? percent(row.known_success.share) : "–"),
-    element("td", {}, element("button", { type: "button", class: "request", disabled: !canSign(), title: canSign() ? "" : "choose your key first",
+    element("td", { class: "number" }, percent(realShare(row)), row.real ? element("small", { class: "soft" }, ` ${row.real.successes} of ${row.real.trials}`) : ""),
+    element("td", {}, element("button", { type: "button", class: "request", disabled: !canSign(),
       "aria-label": `request robot time for ${row.name}`, onclick: () => attempt(() => submit("request", { candidate_id: row.candidate_id })) }, "Request")),
   )));
 }
 
 function fillFilters() {
-  for (const [id, name] of [["family", "family"], ["run", "training_run"]]) {
-    const values = [...new Set(rows.map((row) => row[name]).filter(Boolean))].sort();
+  for (const [id, read] of [["family", (row) => row.family], ["run", (row) => row.training_run], ["tag", (row) => row.tags]]) {
+    const values = [...new Set(rows.flatMap(read).filter(Boolean))].sort();
     document.getElementById(id).append(...values.map((value) => element("option", { value }, value)));
     document.getElementById(id).addEventListener("input", show);
   }
@@ -100,7 +109,7 @@ function table(heads, lines) {
 
 for (const head of document.querySelectorAll("#ranking th[data-key]")) {
   head.firstElementChild.addEventListener("click", () => {
-    isDescending = sortKey === head.dataset.key ? !isDescending : false;
+    isDescending = sortKey === head.dataset.key ? !isDescending : bestFirst.includes(head.dataset.key);
     sortKey = head.dataset.key;
     for (const other of document.querySelectorAll("#ranking th[data-key]")) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", isDescending ? "descending" : "ascending");
@@ -118,7 +127,7 @@ if (answer && answer.ranking) {
   rows = answer.candidates;
   fillFilters();
   document.addEventListener("identity", show);
-  about.textContent = `${rows.length} candidates by ${of.metric} on ${of.episodes} episodes, ${of.successes} of them successes; snapshot ${of.snapshot_id.slice(0, 12)}, made ${new Date(of.made_at).toLocaleString()}`;
+  about.textContent = `${rows.length} candidates by ${of.metric} on ${of.episodes} episodes, ${of.successes} of them successes; snapshot ${of.snapshot_id.slice(0, 12)}, made ${new Date(of.made_at).toLocaleString()}${answer.problem ? `; no tags: ${answer.problem}` : ""}`;
   show();
 } else if (answer) about.textContent = "There is no ranking yet; `opc score` makes one.";
 
@@ -146,3 +155,6 @@ function drawHistory(rankings) {
 
 const moved = await attempt(() => ask("/api/ranking/history"));
 if (moved && moved.rankings.length > 1) drawHistory(moved.rankings);
+
+const race = await ask("/api/race").catch(() => null);
+document.getElementById("reality").hidden = !race || !race.candidates.some((row) => row.real.trials) || !drawScatter(document.getElementById("scatter"), race);
