@@ -126,6 +126,7 @@ class Observation:
     stamp_ns: int
     image: np.ndarray  # (H, W, 3) uint8, RGB
     tool: ToolState
+    frame: Frame | None = None  # the bytes that a camera sent; None where there is no camera
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,4 +158,4 @@ class GraspStep:
 
     def observe(self) -> Observation:
         """Decode the frame into what the policy saw."""
-        return Observation(stamp_ns=self.frame.stamp_ns, image=self.frame.decode(), tool=self.tool)
+        return Observation(self.frame.stamp_ns, self.frame.decode(), self.tool, self.frame)

@@ -200,7 +200,7 @@ def _read_states(store_path: Path, candidate: Candidate) -> Any:
     import numpy as np
 
     from opc_ros.errors import EmptyValidationSet
-    from opc_ros.policies.q_function import Observations, resize_image
+    from opc_ros.policies.q_function import Observations
     from opc_ros.store import open_store
 
     with open_store(store_path) as store:
@@ -213,8 +213,8 @@ def _read_states(store_path: Path, candidate: Candidate) -> Any:
         raise EmptyValidationSet(
             f"{store_path}: holds {len(steps)} recorded frames, expected a few to try a candidate on"
         )
-    size = candidate.manifest.input.image_size
-    images = np.stack([resize_image(step.frame.decode(), size) for step in steps])
+    view = candidate.manifest.input.view
+    images = np.stack([view.show(step.frame) for step in steps])
     observations = Observations(images=images, tools=np.stack([step.state_vector() for step in steps]))
     return observations, np.stack([step.action_vector() for step in steps])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,11 @@ def _add_manifest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--image-size", type=whole_number(1), metavar="PIXELS", help="side of its images (default: 96, or as found)"
     )
+    parser.add_argument(
+        "--reduced-decoding",
+        action="store_true",
+        help="JPEG frames are decoded no larger than needed, 1/2, 1/4 or 1/8 of their size: quicker, other pixels",
+    )
     parser.add_argument("--family", default="", help="family it belongs to, for reports")
     parser.add_argument(
         "--think", type=number(0.001, 600), default=1.0, metavar="S", help="longest time for an action (default: 1)"
@@ -93,6 +99,8 @@ def _checked(kind: Any, *values: Any, **named: Any) -> Any:
 def _manifest(arguments: argparse.Namespace, artifact: str, artifact_format: str, spec: InputSpec) -> CandidateManifest:
     from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 
+    if arguments.reduced_decoding:
+        spec = dataclasses.replace(spec, image_decoding="reduced")
     made: CandidateManifest = _checked(
         CandidateManifest,
         FORMAT_VERSION,

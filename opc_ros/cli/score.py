@@ -60,6 +60,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--workers", type=whole_number(1), help="threads of the local engine (default: one for each core)"
     )
     work.add_argument("--ray-address", metavar="ADDRESS", help="the Ray cluster; default: Ray's own rules")
+    work.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="bfloat16: networks of named architectures computed less exactly; refused where that changes the order "
+        "on a part of the set, and never published (default: float32)",
+    )
     work.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
     parser.set_defaults(run=run)
 
@@ -100,19 +107,26 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from opc_ros.errors import ScoreError
     from opc_ros.scoring.engines import LocalEngine
 
     engine: Engine
+    is_coarse = arguments.precision == "bfloat16"
+    if arguments.engine == "ray" and is_coarse:
+        raise ScoreError("--precision bfloat16 with --engine ray: got both, expected the local engine with bfloat16")
     if arguments.engine == "ray":
         from opc_ros.scoring.ray_engine import RayEngine
 
         engine = RayEngine(address=arguments.ray_address, allow_code=arguments.allow_code)
     else:
-        engine = LocalEngine(workers=arguments.workers, allow_code=arguments.allow_code)
-    return run_with(engine, arguments, is_published=not arguments.no_publish)
+        engine = LocalEngine(workers=arguments.workers, allow_code=arguments.allow_code, is_coarse=is_coarse)
+    exact = LocalEngine(workers=arguments.workers, allow_code=arguments.allow_code) if is_coarse else None
+    return run_with(engine, arguments, exact=exact, is_published=not arguments.no_publish)
 
 
-def run_with(engine: Engine, arguments: argparse.Namespace, *, is_published: bool = False) -> int:
+def run_with(
+    engine: Engine, arguments: argparse.Namespace, *, exact: Engine | None = None, is_published: bool = False
+) -> int:
     """Score with this engine, print what came of it; 1 where something was left out."""
     from opc_ros.cli.progress_bar import progress_bar
 
@@ -121,7 +135,7 @@ def run_with(engine: Engine, arguments: argparse.Namespace, *, is_published: boo
 
         check_mlflow(arguments.mlflow)
     with progress_bar("scoring", is_shown=not arguments.json) as report:
-        result = _score(engine, arguments, is_published, report)
+        result = _score(engine, exact, arguments, is_published, report)
     print(_to_json(result) if arguments.json else _to_table(result))
     if arguments.mlflow:
         from opc_ros.workflows.mlflow_sink import log_to_mlflow
@@ -141,7 +155,9 @@ def _find_rules(name: str) -> Path:
     return find_config(name)
 
 
-def _score(engine: Engine, arguments: argparse.Namespace, is_published: bool, report: Report) -> ScoringRun:
+def _score(
+    engine: Engine, exact: Engine | None, arguments: argparse.Namespace, is_published: bool, report: Report
+) -> ScoringRun:
     import datetime
 
     from opc_ros.workflows.scoring_run import RankingOptions
@@ -172,6 +188,7 @@ def _score(engine: Engine, arguments: argparse.Namespace, is_published: bool, re
     return score_store(
         request,
         engine,
+        exact=exact,
         now=lambda: datetime.datetime.now(datetime.UTC),
         report_scoring=report,
         report_ranking=report,

@@ -13,8 +13,9 @@ import numpy as np
 from opc_ros.durable import replace_file
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.image_view import resize_image
 from opc_ros.policies.policy import load_policy, seed_of_recorded
-from opc_ros.policies.q_function import Observations, resize_image
+from opc_ros.policies.q_function import Observations
 from opc_ros.progress import Report, ignore_progress
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from opc_ros.camera import CameraSpec, Row
 from opc_ros.grasp import ActionBounds
 from opc_ros.policies.action_space import ActionChoices, ActionSpace
+from opc_ros.policies.image_view import ImageView
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class InputSpec:
     arguments: tuple[Literal["image", "tool", "action"], ...] = ("image", "tool", "action")  # in this order
     action_choices: tuple[tuple[float, ...], ...] | None = None  # the only actions there are; None: all within bounds
     normalisation: Normalisation = field(default_factory=Normalisation)  # for named architectures
+    image_decoding: Literal["reduced"] | None = None  # JPEG no larger than needed, by the codec's scales; None: whole
 
     def __post_init__(self) -> None:
         if not (1 <= self.image_height <= 4096 and 1 <= self.image_width <= 4096):
@@ -64,6 +66,10 @@ class InputSpec:
     @property
     def image_size(self) -> tuple[int, int]:
         return self.image_height, self.image_width
+
+    @property
+    def view(self) -> ImageView:
+        return ImageView(self.image_size, is_reduced=self.image_decoding == "reduced")
 
     @property
     def action_space(self) -> ActionSpace:

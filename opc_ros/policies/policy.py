@@ -109,7 +109,7 @@ class Policy:
 
     def decide(self, observation: Observation, *, seed: int, step: int) -> Choice:
         """The choice at one step of the episode with this seed."""
-        seen = Observations.from_sequence([observation], self._candidate.manifest.input.image_size)
+        seen = Observations.from_sequence([observation], self._candidate.manifest.input.view)
         actions, values = self._thinker.decide_on(seen, seed=seed, first_step=step)
         return Choice(actions[0], float(values[0]))
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import cv2
 import numpy as np
 
 from opc_ros.errors import CandidateError
 from opc_ros.grasp import Observation
+from opc_ros.policies.image_view import ImageView
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Observations:
         return Observations(images=self.images[start:stop], tools=self.tools[start:stop])
 
     @classmethod
-    def from_sequence(cls, observations: Sequence[Observation], size: tuple[int, int]) -> Observations:
-        """Resize and stack; `size` is (height, width)."""
+    def from_sequence(cls, observations: Sequence[Observation], view: ImageView) -> Observations:
+        """What a candidate with this view sees of each."""
         return cls(
-            images=np.stack([resize_image(observation.image, size) for observation in observations]),
+            images=np.stack([view.show_observation(observation) for observation in observations]),
             tools=np.stack([observation.tool.to_vector() for observation in observations]),
         )
 
@@ -76,13 +76,3 @@ class ScriptedQFunction:
 
     def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
         return np.asarray(self._function(observations.images, observations.tools, actions), dtype=np.float32)
-
-
-def resize_image(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """The image at (height, width); training, scoring and robots all shrink it this way."""
-    height, width = size
-    if image.shape[:2] == (height, width):
-        return image
-    is_shrunk = height <= image.shape[0] and width <= image.shape[1]
-    interpolation = cv2.INTER_AREA if is_shrunk else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image, (width, height), interpolation=interpolation), dtype=np.uint8)

@@ -76,7 +76,7 @@ def find_stacks(candidates: Sequence[Candidate], *, at_least: int = 1) -> list[t
     for candidate in candidates:
         manifest = candidate.manifest
         alone = (candidate.id,)
-        together = (manifest.task, manifest.input.image_size)
+        together = (manifest.task, manifest.input.view)
         kinds.setdefault(together if manifest.format == "safetensors" else alone, []).append(candidate)
     stacks = []
     for members in kinds.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,16 @@ class NetworkQFunction:
         (values,) = ask_together([self], observations, actions)
         return np.asarray(values)
 
+    def arithmetic(self) -> AbstractContextManager[object]:
+        """What it is computed within."""
+        return nullcontext()
+
     def encode(self, observations: Observations) -> Code:
-        with torch.inference_mode():
+        with torch.inference_mode(), self.arithmetic():
             return self._network.encode(self.move(observations.images), self.move(observations.tools))
 
     def head(self, code: Code, actions: np.ndarray) -> np.ndarray:
-        with torch.inference_mode():
+        with torch.inference_mode(), self.arithmetic():
             return np.asarray(self._network.head(code, self.move(actions)).cpu().numpy())
 
     def move(self, values: np.ndarray) -> Tensor:
@@ -51,7 +56,7 @@ class NetworkQFunction:
 def ask_together(asked: Sequence[NetworkQFunction], observations: Observations, actions: np.ndarray) -> np.ndarray:
     """Q of one action in each state under each of the networks, (M, B); each value as if its network were alone."""
     given = [asked[0].move(values) for values in (observations.images, observations.tools, actions)]
-    with torch.inference_mode():
+    with torch.inference_mode(), asked[0].arithmetic():
         return np.asarray(answer_each([one.network for one in asked], *given).cpu().numpy())
 
 

@@ -115,6 +115,7 @@ def build_report(
     known: Mapping[str, KnownSuccess],
     made_at: str,
     version: str,
+    scorer_version: str = SCORER_VERSION,
     seed: int,
     unreadable: Sequence[Failure] = (),
     outlook: Outlook | None = None,
@@ -127,7 +128,7 @@ def build_report(
     return ScoringReport(
         made_at=made_at,
         version=version,
-        scorer_version=SCORER_VERSION,
+        scorer_version=scorer_version,
         seed=seed,
         ranking=ranking,
         candidates=tuple(reports),

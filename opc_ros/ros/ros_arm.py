@@ -98,7 +98,7 @@ class RosArm:
             )
         self._looked_ns = frame.stamp_ns
         tool = self._locate(self._link.reading_at(frame.stamp_ns))
-        return Observation(stamp_ns=frame.stamp_ns, image=frame.decode(), tool=tool)
+        return Observation(stamp_ns=frame.stamp_ns, image=frame.decode(), tool=tool, frame=frame)
 
     def apply(self, action: GraspAction) -> Motion:
         self._refuse_if_closed()

@@ -10,6 +10,7 @@ import numpy as np
 from opc_ros.errors import CandidateError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.check import find_dependence
+from opc_ros.policies.image_view import ImageView
 from opc_ros.policies.loading import check_values
 from opc_ros.policies.policy import Policy
 from opc_ros.policies.q_function import Observations
@@ -30,7 +31,7 @@ class LoadedCandidate:
     id: str
     stack: Stack
     member: int  # which of the stack's
-    image_size: tuple[int, int]
+    view: ImageView
     task: str
     has_own_code: bool
 
@@ -76,7 +77,7 @@ def _members(stacked: Sequence[Candidate], stack: Stack) -> dict[str, LoadedCand
             id=candidate.id,
             stack=stack,
             member=number,
-            image_size=candidate.manifest.input.image_size,
+            view=candidate.manifest.input.view,
             task=candidate.manifest.task,
             has_own_code=candidate.manifest.format != "safetensors",
         )
@@ -130,7 +131,7 @@ def _ask_in_mixed_batches(
     """Q at the recorded action of every step, (N,), episodes one behind the other, and what is wrong with it."""
     first = candidates[0]
     everything = Observations(
-        images=np.concatenate([state.images[first.image_size] for state in states]),
+        images=np.concatenate([state.images[first.view] for state in states]),
         tools=np.concatenate([state.tools for state in states]),
     )
     actions = np.concatenate([state.actions for state in states])
@@ -144,7 +145,7 @@ def _ask_in_mixed_batches(
     mixed = mix_rows(
         [state.facts.steps for state in states],
         [state.facts.file_sha256 for state in states],
-        rows_of_a_batch(first.image_size, scoring_device(), has_own_code=first.has_own_code),
+        rows_of_a_batch(first.view.size, scoring_device(), has_own_code=first.has_own_code),
     )
     for rows in mixed:
         values[:, rows] = ask(rows)

@@ -43,7 +43,16 @@ class LocalEngine:
     chunks in work are in memory, however many there are.
     """
 
-    def __init__(self, *, workers: int | None = None, allow_code: bool = False, load: LoadPolicy | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        allow_code: bool = False,
+        is_coarse: bool = False,
+        load: LoadPolicy | None = None,
+    ) -> None:
+        """Coarse: networks of named architectures in bfloat16; see order_check.py."""
+        self._is_coarse = is_coarse
         self._workers = workers or available_cores()
         self._allow_code = allow_code
         self._load = load
@@ -51,7 +60,7 @@ class LocalEngine:
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
     ) -> Generator[ChunkResult, None, None]:
-        with PolicyLoader(allow_code=self._allow_code, niceness=NICENESS) as loader:
+        with PolicyLoader(allow_code=self._allow_code, niceness=NICENESS, is_coarse=self._is_coarse) as loader:
             if self._load is not None:
                 loaded = load_candidates(candidates, self._load)
             else:

@@ -1,16 +1,16 @@
-"""The steps of episodes, decoded once for all candidates at every image size they ask for."""
+"""The steps of episodes, decoded once for all candidates and shown in every way they ask for."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from opc_ros.episode import Episode
+from opc_ros.policies.image_view import ImageView, show_in_each
 from opc_ros.policies.policy import seed_of_recorded
-from opc_ros.policies.q_function import resize_image
 from opc_ros.scoring.failure import Failure, describe_failure
 from opc_ros.scoring.mixed_batches import COMPANY
 from opc_ros.scoring.q_cache import EpisodeFacts
@@ -24,24 +24,26 @@ class EpisodeStates:
     facts: EpisodeFacts
     task: str
     seed: int  # what is drawn when it is thought through again follows from it
-    images: Mapping[tuple[int, int], np.ndarray]  # (T, H, W, 3) for each image size
+    images: Mapping[ImageView, np.ndarray]  # (T, H, W, 3) for each view
     tools: np.ndarray  # (T, 5)
     actions: np.ndarray  # (T, 8)
 
 
 def read_states(
-    source: EpisodeSource, refs: Sequence[EpisodeRef], sizes: set[tuple[int, int]]
+    source: EpisodeSource, refs: Sequence[EpisodeRef], views: Collection[ImageView]
 ) -> tuple[list[EpisodeStates], tuple[Failure, ...]]:
     states, failures = [], []
     for ref in refs:
         try:
-            states.append(_decode(source.read(ref), ref, sizes))
+            states.append(_decode(source.read(ref), ref, views))
         except Exception as error:  # damaged bytes may raise anything, and the others are still to be scored
             failures.append(Failure(ref.id, describe_failure(error)))
     return states, tuple(failures)
 
 
-def read_company(source: EpisodeSource, refs: Sequence[EpisodeRef], sizes: set[tuple[int, int]]) -> list[EpisodeStates]:
+def read_company(
+    source: EpisodeSource, refs: Sequence[EpisodeRef], views: Collection[ImageView]
+) -> list[EpisodeStates]:
     """Other episodes of the set, where too few are to be scored for anybody to hide among."""
     missing = COMPANY - len(refs)
     if missing <= 0:
@@ -52,15 +54,14 @@ def read_company(source: EpisodeSource, refs: Sequence[EpisodeRef], sizes: set[t
         (ref for ref in source.refs if ref.id not in asked),
         key=lambda ref: hashlib.sha256(f"{refs[0].file_sha256} {ref.file_sha256}".encode()).digest(),
     )
-    return read_states(source, others[:missing], sizes)[0]
+    return read_states(source, others[:missing], views)[0]
 
 
-def _decode(episode: Episode, ref: EpisodeRef, sizes: set[tuple[int, int]]) -> EpisodeStates:
-    images = {size: np.empty((len(episode.steps), *size, 3), dtype=np.uint8) for size in sizes}
+def _decode(episode: Episode, ref: EpisodeRef, views: Collection[ImageView]) -> EpisodeStates:
+    images = {view: np.empty((len(episode.steps), *view.size, 3), dtype=np.uint8) for view in views}
     for index, step in enumerate(episode.steps):
-        image = step.frame.decode()
-        for size, stack in images.items():
-            stack[index] = resize_image(image, size)
+        for view, image in show_in_each(step.frame, views).items():
+            images[view][index] = image
     return EpisodeStates(
         task=episode.task,
         facts=EpisodeFacts(

@@ -54,9 +54,9 @@ def evaluate_chunk(
 ) -> ChunkResult:
     """Read, decode and evaluate one chunk; whatever fails is named, and the rest is still computed."""
     asked = [candidates[candidate_id] for candidate_id in chunk.candidate_ids if candidate_id in candidates]
-    sizes = {candidate.image_size for candidate in asked}
-    states, failed_episodes = read_states(source, chunk.refs, sizes)
-    company = read_company(source, chunk.refs, sizes) if states else []
+    views = {candidate.view for candidate in asked}
+    states, failed_episodes = read_states(source, chunk.refs, views)
+    company = read_company(source, chunk.refs, views) if states else []
     entries: list[QCacheEntry] = []
     failures: list[Failure] = []
     for together in _in_turn(group_by_stack(asked), chunk):
@@ -133,6 +133,6 @@ def _make_entries(
 
 def _think_again(candidate: LoadedCandidate, states: EpisodeStates) -> np.ndarray:
     """Q (T,) of what the policy would have chosen at each step, had it played this episode."""
-    seen = Observations(images=states.images[candidate.image_size], tools=states.tools)
+    seen = Observations(images=states.images[candidate.view], tools=states.tools)
     _, values = candidate.policy.decide_each(seen, seed=states.seed)
     return values

@@ -20,6 +20,7 @@ import numpy as np
 from opc_ros.errors import QCacheError
 
 SCORER_VERSION = "3"  # changes with anything that changes Q values: decoding, resizing, what a candidate is given
+COARSE_VERSION = f"{SCORER_VERSION}+bfloat16"  # Q values that no float32 score may be made of
 FORMAT_VERSION = 1
 LOGGED = "q"  # Q at the recorded action
 GREEDY = "greedy_q:seed_and_step"  # Q at the policy's own action, searched as its manifest says
@@ -99,6 +100,11 @@ class QCache:
     @property
     def path(self) -> Path:
         return self._path
+
+    @property
+    def scorer_version(self) -> str:
+        """Which of the file's Q values are seen here."""
+        return self._scorer_version
 
     def close(self) -> None:
         self._connection.close()

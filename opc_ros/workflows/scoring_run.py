@@ -129,6 +129,7 @@ def score_and_rank(
         known=known or {},
         made_at=made_at,
         version=_version(),
+        scorer_version=q_cache.scorer_version,
         seed=options.seed,
         unreadable=unreadable,
         outlook=found[0],

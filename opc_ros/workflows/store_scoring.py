@@ -21,7 +21,8 @@ from opc_ros.ranking.ranking import Ranking
 from opc_ros.reporting.outlook import Glimpse, Outlook
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.failure import Failure
-from opc_ros.scoring.q_cache import QCache
+from opc_ros.scoring.order_check import Arithmetic, refuse_other_order
+from opc_ros.scoring.q_cache import COARSE_VERSION, SCORER_VERSION, QCache
 from opc_ros.scoring.scorer import ScoredSet
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import Store, open_store
@@ -55,6 +56,7 @@ def score_store(
     request: StoreScoring,
     engine: Engine,
     *,
+    exact: Engine | None = None,
     now: Callable[[], datetime.datetime],
     is_cancelled: Callable[[], bool] = lambda: False,
     report_scoring: Report = ignore_progress,
@@ -63,17 +65,35 @@ def score_store(
     """Score and rank; a registered candidate that cannot be read is reported and left out.
 
     A ranking of some candidates, or by another metric or prior than the gate reads now, is kept and never published.
+    With `exact`, `engine` computes less exactly: refused where that changes the order on a part of the set, and never
+    published either, because arms think in float32.
     """
     archive = RankingArchive(request.scores)
     found, unreadable = CandidateRegistry(request.registry).find_each(request.candidates)
     known = read_known_success(request.known_success, found) if request.known_success else {}
     with (
         open_store(request.store) as store,
-        QCache(request.q_cache or archive.q_cache, seal_key=q_seal_key(request.keys)) as q_cache,
+        QCache(
+            request.q_cache or archive.q_cache,
+            scorer_version=SCORER_VERSION if exact is None else COARSE_VERSION,
+            seal_key=q_seal_key(request.keys),
+        ) as q_cache,
     ):
         snapshot = store.snapshot(request.snapshot) if request.snapshot else store.take_snapshot()
         unsigned = find_unsigned_labels(store, snapshot.entries, request.keys) if request.keys else []
         source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
+        trained_on = _find_training_episodes(store, found)
+        if exact is not None:
+            with QCache(q_cache.path, seal_key=q_seal_key(request.keys)) as exact_cache:
+                refuse_other_order(
+                    source,
+                    found,
+                    Arithmetic(exact, exact_cache),
+                    Arithmetic(engine, q_cache),
+                    metric=request.options.metric,
+                    prior=request.options.prior,
+                    trained_on=trained_on,
+                )
 
         def look(scored: ScoredSet, ranking: Ranking) -> tuple[Outlook | None, Sequence[Glimpse]]:
             return _look(request, store, source, archive, now, scored, ranking)
@@ -85,10 +105,10 @@ def score_store(
             engine,
             request.options,
             archive,
-            scope="selection" if request.candidates else "registry",
+            scope="selection" if request.candidates or exact is not None else "registry",
             has_greedy=request.has_baselines,
             known=known,
-            trained_on=_find_training_episodes(store, found),
+            trained_on=trained_on,
             hidden_secret=_derive(request.keys, b"opc_ros hidden part\n"),
             look=look,
             unreadable=[Failure(str(folder), str(error)) for folder, error in unreadable],
@@ -99,6 +119,8 @@ def score_store(
         )
     if not request.is_published:
         return run
+    if exact is not None:
+        return dataclasses.replace(run, why_not_published="it was not computed in float32, as arms think")
     if unsigned:
         why_not = (
             f"{len(unsigned)} labels of its snapshot were not signed by a labeller, as that of episode {unsigned[0]}: "

@@ -9,7 +9,8 @@ import numpy as np
 
 from opc_ros.episode import Episode
 from opc_ros.errors import TrainingError
-from opc_ros.policies.q_function import Observations, resize_image
+from opc_ros.policies.image_view import resize_image
+from opc_ros.policies.q_function import Observations
 from opc_ros.progress import Report, ignore_progress
 
 SMALLEST_DATA = 20  # episodes; fewer cannot be split into something to learn from and something to check on

@@ -11,6 +11,7 @@ import safetensors.numpy
 
 from opc_ros.cli.main import main
 from opc_ros.policies.candidate import read_candidate, write_candidate
+from opc_ros.policies.image_view import ImageView
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations
 from opc_ros.scoring import all_metrics
@@ -58,7 +59,9 @@ def test_the_score_in_the_report_is_that_of_direct_evaluation(lab: Path, capsys:
         candidate = next(c for f in lab.glob("raw*") if (c := read_candidate(f)).id == ranked["candidate_id"])
         q_function = load_q_function(candidate)
         means = [
-            q_function.q(Observations.from_sequence([s.observe() for s in e.steps], (32, 32)), e.actions()).mean()
+            q_function.q(
+                Observations.from_sequence([s.observe() for s in e.steps], ImageView((32, 32))), e.actions()
+            ).mean()
             for e in episodes
         ]
         won = [mean for mean, episode in zip(means, episodes, strict=True) if episode.label.is_success]
@@ -112,6 +115,22 @@ def test_rankings_are_listed_compared_and_published_on_purpose(lab: Path, capsys
         assert "ranking" in capsys.readouterr().out
     assert main(["ranking", "show", "nope"]) == 1
     assert "ranking 'nope': 0 of 2 rankings" in capsys.readouterr().err
+
+
+def test_bfloat16_is_ranked_apart_and_never_published(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_json(capsys, "candidate", "remove", "whole_image-1")  # one is in order under any arithmetic
+    code, coarse = run_json(capsys, "score", "--precision", "bfloat16")
+    assert (code, coarse["is_published"], coarse["ranking"]["scope"]) == (0, False, "selection")
+    assert json.loads(Path(coarse["report"]).read_text())["scorer_version"] == "3+bfloat16"
+    code, exact = run_json(capsys, "score")
+    assert (code, exact["is_published"]) == (0, True)
+    assert exact["pairs_cached"] == 10  # the whole small set was tried in float32
+    (one,), (other,) = coarse["ranking"]["candidates"], exact["ranking"]["candidates"]
+    assert 0 < abs(one["score"] - other["score"]) < 0.05
+    assert main(["score", "--precision", "bfloat16"]) == 0
+    assert "not published: it was not computed in float32" in capsys.readouterr().out
+    assert main(["score", "--precision", "bfloat16", "--engine", "ray"]) == 1
+    assert "expected the local engine with bfloat16" in capsys.readouterr().err
 
 
 def test_baselines_come_when_asked(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from opc_ros.experiments.grasping_page import to_markdown
 from opc_ros.experiments.page_section import write_section
 from opc_ros.experiments.validation_sets import Budget, Part, ValidationSet, plan_sets
 from opc_ros.policies.candidate import Candidate, read_candidate
+from opc_ros.policies.image_view import ImageView
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.manifest import Provenance
 from opc_ros.policies.q_function import Observations
@@ -101,7 +102,8 @@ def test_scores_are_those_of_direct_evaluation_on_the_episodes_of_each_set(
         means = np.array(
             [
                 q_function.q(
-                    Observations.from_sequence([step.observe() for step in episode.steps], (32, 32)), episode.actions()
+                    Observations.from_sequence([step.observe() for step in episode.steps], ImageView((32, 32))),
+                    episode.actions(),
                 ).mean()
                 for episode in episodes
             ]

@@ -13,6 +13,7 @@ from opc_ros.playing import record_episode
 from opc_ros.policies.action_search import CrossEntropySearch, search_seed
 from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.greedy import greedy_actions
+from opc_ros.policies.image_view import ImageView
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.policy import load_policy, seed_of_recorded
 from opc_ros.policies.q_function import Observations
@@ -29,7 +30,7 @@ def test_an_action_is_what_the_manifests_search_finds_from_seed_and_step(candida
     seen = ScriptedArm(image_size=64).begin(7)
     expected, values = greedy_actions(
         load_q_function(candidate),
-        Observations.from_sequence([seen], (48, 48)),
+        Observations.from_sequence([seen], ImageView((48, 48))),
         candidate.manifest.input.action_bounds,
         candidate.manifest.action_search,
         7003,  # 1000 times seed 7, plus step 3
@@ -52,7 +53,9 @@ def test_playing_an_episode_and_thinking_it_through_afterwards_give_the_same_act
     arm.observe = keep  # type: ignore[method-assign,assignment]
     episode = record_episode(arm, played, 11, episode_id="e", object_set="disc", max_steps=6)
     again = load_policy(candidate)
-    each, values = again.decide_each(Observations.from_sequence(seen[: len(episode.steps)], (48, 48)), seed=11)
+    each, values = again.decide_each(
+        Observations.from_sequence(seen[: len(episode.steps)], ImageView((48, 48))), seed=11
+    )
     for index, step in enumerate(episode.steps):
         choice = again.decide(seen[index], seed=11, step=index)
         assert choice.action == step.action

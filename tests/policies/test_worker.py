@@ -19,6 +19,7 @@ import pytest
 from opc_ros.arms.arm import ScriptedArm
 from opc_ros.errors import CandidateError, EpisodeStopped, ThoughtTooLong, WorkerLost
 from opc_ros.policies.candidate import read_candidate
+from opc_ros.policies.image_view import ImageView
 from opc_ros.policies.policy import load_policy
 from opc_ros.policies.q_function import Observations
 from opc_ros.policies.worker.confinement import Limits, describe_confinement
@@ -44,7 +45,7 @@ def test_it_thinks_the_same_as_in_this_process_bit_for_bit(tmp_path: Path, host:
         ours, theirs = (policy.decide(seen, seed=9, step=step) for policy in (here, there))
         np.testing.assert_array_equal(ours.vector, theirs.vector)
         assert ours.q == theirs.q
-    states = Observations.from_sequence([seen] * 4, (48, 48))
+    states = Observations.from_sequence([seen] * 4, ImageView((48, 48)))
     actions = np.random.default_rng(0).uniform(-0.05, 0.05, (4, 8)).astype(np.float32)
     np.testing.assert_array_equal(here.q(states, actions), there.q(states, actions))
     for ours, theirs in zip(here.decide_each(states, seed=3), there.decide_each(states, seed=3), strict=True):

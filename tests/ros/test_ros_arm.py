@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 from opc_interfaces.msg import RobotStatus, SafetyEvent
-from sensor_msgs.msg import CameraInfo
+from sensor_msgs.msg import CameraInfo, CompressedImage
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
@@ -27,7 +27,8 @@ from opc_ros.arms.trajectory import plan_hold
 from opc_ros.errors import ArmError, ArmLost, ArmStopped
 from opc_ros.grasp import GraspAction
 from opc_ros.playing import record_episode
-from opc_ros.ros import topics
+from opc_ros.policies.image_view import ImageView
+from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import trajectory_to_msg
 from opc_ros.ros.ros_arm import RosArm
 from sim_bridge.behaviour import BehaviourPolicy, find_behaviour
@@ -137,6 +138,22 @@ def test_an_image_shows_the_arm_after_its_motion(arm: RosArm):
     assert all(early.stamp_ns < late.stamp_ns for early, late in pairwise(looks))
     moved, still = (np.abs(look.image.astype(int) - looks[-1].image).mean() for look in (before, looks[0]))
     assert still < moved / 10
+
+
+def test_what_an_arm_sees_carries_the_bytes_that_others_record(arm: RosArm, watcher: Watcher):
+    """So a candidate that is shown reduced frames chooses on the very image that the scorer will make."""
+    heard: list[CompressedImage] = []
+    watcher.node.create_subscription(CompressedImage, SETTINGS.camera.topic, heard.append, topics.images())
+    watcher.wait_until(lambda: bool(heard))
+    seen = arm.begin(seed=3)
+    watcher.wait_until(lambda: convert.stamp_to_ns(heard[-1].header.stamp) >= seen.stamp_ns)
+    (recorded,) = [frame for frame in map(convert.frame_from_msg, heard) if frame.stamp_ns == seen.stamp_ns]
+    assert recorded.encoding == "jpeg"
+    assert seen.frame == recorded
+    np.testing.assert_array_equal(seen.image, recorded.decode())
+    reduced = ImageView((16, 16), is_reduced=True)
+    np.testing.assert_array_equal(reduced.show_observation(seen), reduced.show(recorded))
+    assert (reduced.show(recorded) != ImageView((16, 16)).show(recorded)).any()
 
 
 def test_what_is_outside_is_clamped_reported_and_never_reached(arm: RosArm, watcher: Watcher):

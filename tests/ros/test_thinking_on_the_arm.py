@@ -22,6 +22,7 @@ from opc_ros.deployment.keys import load_signer
 from opc_ros.deployment.permit import Permit, Revocations, Rung, sign_permit, sign_revocations
 from opc_ros.playing import record_episode
 from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.image_view import ImageView
 from opc_ros.policies.policy import load_policy
 from opc_ros.policies.q_function import Observations
 from opc_ros.scoring.engines import LocalEngine
@@ -140,7 +141,7 @@ def test_evaluator_runner_and_scorer_choose_the_same_actions_bit_for_bit(
     assert [step.action for step in recorded.steps] == [step.action for step in evaluated.steps]
 
     # The scorer sees what was recorded: the frames' bytes, the tool, the seed.
-    seen = Observations.from_sequence([step.observe() for step in recorded.steps], (48, 48))
+    seen = Observations.from_sequence([step.observe() for step in recorded.steps], ImageView((48, 48)))
     again, values = load_policy(candidate).decide_each(seen, seed=SEED)
     np.testing.assert_array_equal(again, evaluated.actions())
     # No candidate is judged by its own play, so the scorer is told that somebody else played this.

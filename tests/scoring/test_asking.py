@@ -10,6 +10,7 @@ import pytest
 
 from opc_ros.errors import WorkerLost
 from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.image_view import ImageView
 from opc_ros.policies.policy import Policy, load_policy
 from opc_ros.policies.q_function import Observations
 from opc_ros.policies.stack import LocalStack
@@ -18,6 +19,8 @@ from opc_ros.scoring.asking import LoadedCandidate, ask_stack, load_together
 from opc_ros.scoring.episode_states import EpisodeStates, read_states
 from opc_ros.scoring.source import MemorySource
 from tests.policies.making import make_candidate, make_episodes
+
+VIEW = ImageView((32, 32))
 
 
 class SpoiledStack:
@@ -41,13 +44,13 @@ class SpoiledStack:
 
 
 def load(stack: SpoiledStack | LocalStack, members: int) -> list[LoadedCandidate]:
-    return [LoadedCandidate(f"c{n}", stack, n, (32, 32), "grasping", False) for n in range(members)]  # type: ignore[arg-type]
+    return [LoadedCandidate(f"c{n}", stack, n, VIEW, "grasping", False) for n in range(members)]  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
 def states() -> list[EpisodeStates]:
     source = MemorySource(make_episodes(8, image_size=32))
-    found, failures = read_states(source, source.refs, {(32, 32)})
+    found, failures = read_states(source, source.refs, {VIEW})
     assert not failures
     return found
 

@@ -89,7 +89,7 @@ def test_values_equal_direct_evaluation(q_cache: QCache, candidates: list[Candid
         q_function = load_q_function(candidate)
         direct = [
             q_function.q(
-                Observations.from_sequence([s.observe() for s in episode.steps], candidate.manifest.input.image_size),
+                Observations.from_sequence([s.observe() for s in episode.steps], candidate.manifest.input.view),
                 episode.actions(),
             )
             for episode in EPISODES

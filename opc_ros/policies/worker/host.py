@@ -68,20 +68,32 @@ class WorkerHost:
         limits: Limits | None = None,
         deadline_s: float = PATIENCE_S,
         why_to_stop: WhyToStop = lambda: None,
+        is_coarse: bool = False,
     ) -> Policy:
         """The candidate's policy, thinking in a process of its own.
 
         A thought that is not done by the deadline is `ThoughtTooLong`; whoever waits for one is asked all the while
         why to stop, and is gone within LOOK_UP_S of a reason. Either way the process is killed.
         """
-        process = CandidateProcess(self, [candidate], limits or Limits(), deadline_s, why_to_stop)
+        process = CandidateProcess(self, [candidate], limits or Limits(), deadline_s, why_to_stop, is_coarse)
         return process.load_first().policies[0]
 
-    def load_stack(self, candidates: Sequence[Candidate], *, limits: Limits | None = None) -> CandidateProcess:
+    def load_stack(
+        self, candidates: Sequence[Candidate], *, limits: Limits | None = None, is_coarse: bool = False
+    ) -> CandidateProcess:
         """Candidates that share a process, because none of them brings code of its own."""
-        return CandidateProcess(self, candidates, limits or Limits(), PATIENCE_S, lambda: None).load_first()
+        process = CandidateProcess(self, candidates, limits or Limits(), PATIENCE_S, lambda: None, is_coarse)
+        return process.load_first()
 
-    def fork(self, candidates: Sequence[Candidate], limits: Limits, link: socket.socket, arena_file: int) -> int:
+    def fork(
+        self,
+        candidates: Sequence[Candidate],
+        limits: Limits,
+        link: socket.socket,
+        arena_file: int,
+        *,
+        is_coarse: bool = False,
+    ) -> int:
         """A fresh process with the candidates' bytes; a descriptor by which it can be killed and nobody else."""
         data = join_parts([(candidate.manifest_bytes, candidate.artifact_bytes) for candidate in candidates])
         layout = Layout.of(candidates[0].manifest)
@@ -94,6 +106,7 @@ class WorkerHost:
             cpu_s=limits.cpu_s,
             niceness=limits.niceness,
             allow_code=self._allow_code,
+            is_coarse=is_coarse,
         )
         bytes_file = os.memfd_create("opc-candidate", os.MFD_CLOEXEC)
         try:
@@ -133,9 +146,11 @@ class CandidateProcess:
         limits: Limits,
         deadline_s: float,
         why_to_stop: WhyToStop,
+        is_coarse: bool = False,
     ) -> None:
         self._host = host
         self._limits = limits
+        self._is_coarse = is_coarse
         self._candidates = tuple(candidates)
         self._name = ", ".join(candidate.name for candidate in candidates)
         self.policies = tuple(Policy(candidate, _Member(self, n)) for n, candidate in enumerate(candidates))
@@ -163,7 +178,9 @@ class CandidateProcess:
         arena_file = make_arena_file(self._layout)
         try:
             with theirs:
-                self._process = self._host.fork(self._candidates, self._limits, theirs, arena_file)
+                self._process = self._host.fork(
+                    self._candidates, self._limits, theirs, arena_file, is_coarse=self._is_coarse
+                )
             self._arena = Arena(arena_file, self._layout)
         finally:
             os.close(arena_file)

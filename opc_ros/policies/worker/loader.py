@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from opc_ros.errors import SetupError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.policy import Policy, load_policy
 from opc_ros.policies.stack import SingleStack, Stack
@@ -47,8 +48,12 @@ def shared_host(*, allow_code: bool = False) -> WorkerHost:
 class PolicyLoader:
     """Loads policies, and ends what they think in with itself."""
 
-    def __init__(self, *, allow_code: bool = False, niceness: int = 0) -> None:
+    def __init__(self, *, allow_code: bool = False, niceness: int = 0, is_coarse: bool = False) -> None:
+        """Coarse: networks of named architectures in bfloat16, for scoring alone."""
+        if is_coarse and (reason := why_in_process()):
+            raise SetupError(f"bfloat16: {reason}; score in float32")
         self._allow_code = allow_code
+        self._is_coarse = is_coarse
         self._limits = Limits(niceness=niceness)
         self._loaded: list[Policy | Stack] = []
 
@@ -63,7 +68,9 @@ class PolicyLoader:
     def __call__(self, candidate: Candidate) -> Policy:
         if why_in_process():
             return load_policy(candidate, allow_code=self._allow_code)
-        policy = shared_host(allow_code=self._allow_code).load_policy(candidate, limits=self._limits)
+        policy = shared_host(allow_code=self._allow_code).load_policy(
+            candidate, limits=self._limits, is_coarse=self._is_coarse
+        )
         self._loaded.append(policy)
         return policy
 
@@ -71,7 +78,9 @@ class PolicyLoader:
         """Several candidates in one process, or one by itself."""
         if len(candidates) == 1:
             return SingleStack(self(candidates[0]))
-        stack = shared_host(allow_code=self._allow_code).load_stack(candidates, limits=self._limits)
+        stack = shared_host(allow_code=self._allow_code).load_stack(
+            candidates, limits=self._limits, is_coarse=self._is_coarse
+        )
         self._loaded.append(stack)
         return stack
 

@@ -12,7 +12,7 @@ MAX_ANSWER_BYTES = 4 * MAX_TEXT + 1
 
 _REQUEST = struct.Struct("<BIQIQ")
 _LENGTHS = struct.Struct("<QQ")
-_SPAWN = struct.Struct("<IIIIIQIi?")
+_SPAWN = struct.Struct("<IIIIIQIi??")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Spawn:
     cpu_s: int
     niceness: int
     allow_code: bool
+    is_coarse: bool = False  # networks of named architectures in bfloat16, for scoring alone
 
     def pack(self) -> bytes:
         return _SPAWN.pack(
@@ -38,6 +39,7 @@ class Spawn:
             self.cpu_s,
             self.niceness,
             self.allow_code,
+            self.is_coarse,
         )
 
     @classmethod

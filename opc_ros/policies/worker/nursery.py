@@ -94,7 +94,7 @@ def _live(spawn: Spawn, link: int, bytes_file: int, arena_file: int) -> None:
         parts = _read_parts(bytes_file, spawn.candidates)
         arena = Arena(arena_file, Layout(spawn.image_size, spawn.state_size, spawn.action_size, spawn.candidates))
         confine((link,), Limits(spawn.memory_bytes, spawn.cpu_s, spawn.niceness))
-        _answer_until_told(asked, arena, parts, allow_code=spawn.allow_code)
+        _answer_until_told(asked, arena, parts, spawn)
     except BaseException as error:  # a process that could not be confined must not run a candidate
         asked.send(Answer(False, f"its process cannot be set up: {type(error).__name__}: {error}").pack())
     finally:
@@ -110,15 +110,13 @@ def _read_parts(descriptor: int, candidates: int) -> list[tuple[bytes, bytes]]:
     return split_parts(data, candidates)
 
 
-def _answer_until_told(
-    link: socket.socket, arena: Arena, parts: Sequence[tuple[bytes, bytes]], *, allow_code: bool
-) -> None:
+def _answer_until_told(link: socket.socket, arena: Arena, parts: Sequence[tuple[bytes, bytes]], spawn: Spawn) -> None:
     stack: LocalStack | None = None
     while data := link.recv(64):
         request = Request.unpack(data)
         try:
             if request.kind == LOAD:
-                stack = _load(parts, allow_code=allow_code)
+                stack = _load(parts, allow_code=spawn.allow_code, is_coarse=spawn.is_coarse)
             else:
                 _think(stack, request, arena)
             answer = Answer(True)
@@ -131,13 +129,17 @@ def _answer_until_told(
         link.send(answer.pack())
 
 
-def _load(parts: Sequence[tuple[bytes, bytes]], *, allow_code: bool) -> LocalStack:
+def _load(parts: Sequence[tuple[bytes, bytes]], *, allow_code: bool, is_coarse: bool = False) -> LocalStack:
+    from opc_ros.policies.coarse_q import coarsen  # imported before any process is confined
+
     loaded = []
     for manifest_bytes, artifact in parts:
         manifest = parse_manifest(manifest_bytes, where="candidate.yaml")
         identity = candidate_id(canonical_manifest(manifest_bytes, where="candidate.yaml"), artifact)
         candidate = Candidate(identity, manifest, manifest_bytes, artifact, Path())
         q_function = load_q_function(candidate, allow_code=allow_code, device="cpu")
+        if is_coarse:
+            q_function = coarsen(q_function)
         probe(q_function, manifest)
         loaded.append((manifest, q_function))
     return LocalStack(loaded)
