@@ -35,6 +35,33 @@ class CameraSpec:
         depth = np.where(seen[:, 2] > 0, seen[:, 2], np.nan)
         return np.asarray((seen[:, :2] / depth[:, None] + 0.5) / (self.width, self.height))
 
+    def find_lens(self) -> np.ndarray | None:  # (3, 3)
+        """Its focal lengths and centre in pixels from the corner; None for a matrix that is no pinhole camera's."""
+        turned = np.array(self.projection)[:, :3]
+        if np.linalg.matrix_rank(turned) < 3:
+            return None
+        # An upper triangle times a rotation: numpy has it the other way round.
+        triangle = np.linalg.qr(turned[::-1].T)[1].T[::-1, ::-1]
+        lens = triangle * np.sign(np.diag(triangle))
+        return np.asarray(lens / lens[2, 2])
+
+
+def find_lens_difference(camera: CameraSpec, lens: np.ndarray, width: int, height: int) -> float:
+    """How far a lens (3, 3) of images so large is off a camera's own, as a share of focal length or image width.
+
+    The lens is as ROS has it, its centre counted from the middle of the first pixel. Images may be scaled;
+    infinite where they are cropped, or where the camera's matrix is no pinhole camera's.
+    """
+    own = camera.find_lens()
+    if own is None or not width or camera.width * height != camera.height * width:
+        return math.inf
+    scale = camera.width / width
+    focal = np.array((lens[0, 0], lens[1, 1])) * scale
+    centre = (np.array((lens[0, 2], lens[1, 2])) + 0.5) * scale
+    off_focal = np.abs(focal / (own[0, 0], own[1, 1]) - 1).max()
+    off_centre = np.abs(centre - (own[0, 2], own[1, 2])).max() / camera.width
+    return float(max(off_focal, off_centre))
+
 
 def find_offset(one: CameraSpec, other: CameraSpec, low_m: Point, high_m: Point) -> float:
     """How far apart two cameras see the corners and the middle of a box, on average, as a share of the image's width.

@@ -47,14 +47,21 @@ class Hold:
         """The arm was told this just now."""
         self._told = (self._now(), trajectory)
 
+    def forget(self) -> None:
+        """Somebody else may have told the arm something since."""
+        self._told = None
+
+    def is_fresh(self, measured_s: float) -> bool:
+        """Whether what was measured at this time of the steady clock says where the arm is."""
+        return self._now() - measured_s <= self._fresh_s
+
     def plan(
         self, positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, measured_s: float
     ) -> Trajectory | None:
         """The hold to send, by joints that were measured at this time of the steady clock; None: send nothing."""
-        age_s = self._now() - measured_s
         here_rad = (
-            reckon(positions_rad, velocities_rad_s, age_s, self._limits)
-            if age_s <= self._fresh_s
+            reckon(positions_rad, velocities_rad_s, self._now() - measured_s, self._limits)
+            if self.is_fresh(measured_s)
             else self._reckon_unseen(positions_rad, measured_s)
         )
         if here_rad is None or self._is_held(here_rad):

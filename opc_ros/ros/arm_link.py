@@ -6,7 +6,6 @@ import atexit
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,6 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from opc_ros.arms.frozen_camera import FrozenCamera
-from opc_ros.arms.hold import Hold
-from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.safety import StopSwitch, Watchdog
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory
@@ -32,6 +29,7 @@ from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_measurements import ArmMeasurements
 from opc_ros.ros.arm_way import ArmWay, DirectWay
 from opc_ros.ros.guard_word import GuardWord
+from opc_ros.ros.hold_sender import WORD_S, HoldSender
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
 from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 from opc_ros.ros.steady import create_steady_timer
@@ -62,12 +60,11 @@ class ArmLink:
         settings = self.settings = settings.with_full_names()
         self.switch = StopSwitch(settings.robot)
         self._limits = settings.joint_limits()
-        self.measured = ArmMeasurements()
+        self.measured = ArmMeasurements(use_sim_time=use_sim_time)
         self._changed = self.measured.changed
         self._watchdog = Watchdog("joint states", settings.measurement_timeout_s, time.monotonic)
         self._why_to_stop = why_to_stop or (lambda: None)
         self._eye, self._kinematics = FrozenCamera(), settings.kinematics()
-        self._hold = Hold(JointLimits(settings.load_model()), settings, time.monotonic)
         self._stale_count = 0
         self._lost = ""
         self._fault = ""
@@ -94,8 +91,9 @@ class ArmLink:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         # Not spin(): shutting an executor down while another thread spins it is a race in rclpy.
-        spin = partial(spin_until_closed, self._executor, NodeHealth(self._node), self._is_closing)
-        self._thread = threading.Thread(target=spin, name=f"{settings.robot} arm link", daemon=True)
+        spins = (self._executor, NodeHealth(self._node), self._is_closing)
+        name = f"{settings.robot} arm link"
+        self._thread = threading.Thread(target=spin_until_closed, args=spins, name=name, daemon=True)
         self._thread.start()
         # A program that ends without closing would be aborted by the threads of ROS.
         atexit.register(self.close)
@@ -122,6 +120,8 @@ class ArmLink:
     def rest(self) -> None:
         """No episode runs: hold, and give the leave back."""
         self.hold()
+        with self._changed:  # a goodbye would be heard before what the guard says of the arm by now
+            self._changed.wait_for(lambda: not self._holds.owes_hold, WORD_S)
         self._way.rest()
 
     def connect(self) -> None:
@@ -193,11 +193,10 @@ class ArmLink:
                 self.report(SafetyEvent.REFUSED, line)
                 raise OutOfReach(f"arm {self.settings.robot}: {line}")
         with self._changed:
-            # Under the lock, so that no trajectory follows the hold of a stop.
-            self.refuse_if_unfit()
+            self.refuse_if_unfit()  # under the lock, so that no trajectory follows the hold of a stop
             self._way.beat()
-            self._way.send(trajectory_to_msg(trajectory, self.settings.joint_names))
-            self._hold.note(trajectory)
+            self._command(trajectory)
+            self._holds.note(trajectory)
 
     def grip(self, aperture_m: float) -> None:
         """Send the fingers to an opening, without waiting."""
@@ -207,13 +206,11 @@ class ArmLink:
     def hold(self) -> None:
         """Stay where the arm is; where nobody can tell, or where it rests already, nothing is sent."""
         with self._changed:
-            if self.measured.has_joints:
-                measured_s, reading = self.measured.newest()
-                hold = self._hold.plan(reading.positions_rad, reading.velocities_rad_s, measured_s)
-                if hold is not None:
-                    self._way.send(trajectory_to_msg(hold, self.settings.joint_names))
-                    self._hold.note(hold)
+            self._holds.hold()
             self._changed.notify_all()
+
+    def _command(self, trajectory: Trajectory) -> None:
+        self._way.send(trajectory_to_msg(trajectory, self.settings.joint_names))
 
     def report(self, kind: int, detail: str) -> None:
         self.safety.report(kind, detail)
@@ -239,7 +236,8 @@ class ArmLink:
         image_class = CompressedImage if settings.camera.is_compressed else Image
         quality = topics.images(is_reliable=settings.camera.is_reliable)
         node.create_subscription(image_class, settings.camera.topic, self._on_frame, quality)
-        self._guard = GuardWord(node, settings.guard, settings.guard_timeout_s, self._wake)
+        self._guard = GuardWord(node, settings.guard, settings.guard_timeout_s, self._on_guard)
+        self._holds = HoldSender(settings, self._guard, self.measured.newest, self._command)
         create_steady_timer(node, 1.0 / settings.heartbeat_hz, self._on_timer)
 
     def _find_missing(self) -> list[str]:
@@ -253,8 +251,9 @@ class ArmLink:
         )
         return [*(line for is_there, line in wanted if not is_there), *self._way.find_missing()]
 
-    def _wake(self) -> None:
+    def _on_guard(self) -> None:
         with self._changed:
+            self._holds.hear_guard()
             self._changed.notify_all()
 
     def _on_joints(self, msg: JointState) -> None:
@@ -317,6 +316,7 @@ class ArmLink:
         return f"stamped {age_s:.2f} s ago, allowed {allowed_s:.2f}" if abs(age_s) > allowed_s else ""
 
     def _on_timer(self) -> None:
+        self._holds.stay_awake()
         self._way.beat()
         self._look_after_driver()
 

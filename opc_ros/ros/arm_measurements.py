@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from opc_ros.arms.measured_time import MeasuredTime
 from opc_ros.episode import Frame
 from opc_ros.ros.joint_messages import JointReading
 
@@ -31,7 +32,9 @@ class Received:
 class ArmMeasurements:
     """Written by the subscription thread, read by the commanding one; `changed` wakes waiting threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, use_sim_time: bool = False) -> None:
+        """Simulated time passes at another speed, so its stamps do not tell how long something waited."""
+        self._times = None if use_sim_time else MeasuredTime()
         self.changed = threading.Condition()
         self._readings: deque[tuple[float, JointReading]] = deque(maxlen=HISTORY)
         self._apertures: deque[tuple[float, float]] = deque(maxlen=HISTORY)
@@ -50,7 +53,8 @@ class ArmMeasurements:
         return self._newest is not None
 
     def keep_joints(self, reading: JointReading) -> None:
-        self._readings.append((time.monotonic(), reading))
+        now_s = time.monotonic()
+        self._readings.append((self._times.tell(now_s, reading.stamp_ns) if self._times else now_s, reading))
 
     def keep_aperture(self, aperture_m: float) -> None:
         self._apertures.append((time.monotonic(), aperture_m))
@@ -62,9 +66,9 @@ class ArmMeasurements:
         """Joints as measured last."""
         return self._readings[-1][1]
 
-    def newest(self) -> tuple[float, JointReading]:
-        """Joints as measured last, with the monotonic time at which they came in."""
-        return self._readings[-1]
+    def newest(self) -> tuple[float, JointReading] | None:
+        """Joints as measured last, and when (monotonic)."""
+        return self._readings[-1] if self._readings else None
 
     def reading_at(self, stamp_ns: int) -> JointReading:
         """Joints as measured nearest to a time."""

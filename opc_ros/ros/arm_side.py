@@ -20,8 +20,8 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from opc_ros.arms.hold import Hold
 from opc_ros.arms.limits import JointLimits
+from opc_ros.arms.measured_time import MeasuredTime
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory
 from opc_ros.bringup.lab_names import in_lab
@@ -30,6 +30,7 @@ from opc_ros.deployment.arm_lease import ArmLease
 from opc_ros.errors import ArmError, ArmLost, OpcError, OutOfReach
 from opc_ros.ros.arm_way import DirectWay
 from opc_ros.ros.guard_word import GuardWord
+from opc_ros.ros.hold_sender import HoldSender
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_from_msg, trajectory_to_msg
 from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 
@@ -55,9 +56,9 @@ class ArmSide:
         """`why_not_now` is asked before every trajectory; `complain` is called for goals that a controller rejects."""
         self._settings, self._why_not_now = settings, why_not_now
         self._limits = settings.joint_limits()
-        self._hold = Hold(JointLimits(settings.load_model()), settings, time.monotonic)
         self._reading: JointReading | None = None
-        self._read_s = 0.0
+        self._read_s = self._measured_s = 0.0
+        self._times = MeasuredTime()
         self._start_slack = StartSlack(len(settings.joint_names))
         self._context = Context()
         with _discovery_range(discovery):
@@ -71,7 +72,8 @@ class ArmSide:
             start_parameter_services=False,
         )
         self._way = DirectWay(self.node, settings, complain)
-        self._guard = GuardWord(self.node, settings.guard, settings.guard_timeout_s, lambda: None)
+        self._guard = GuardWord(self.node, settings.guard, settings.guard_timeout_s, lambda: self._holds.hear_guard())
+        self._holds = HoldSender(settings, self._guard, self._newest, self._command)
         self.node.create_subscription(JointState, settings.joint_states, self._on_joints, qos_profile_sensor_data)
         self._is_closing = threading.Event()
         self._executor = SingleThreadedExecutor(context=self._context)
@@ -114,8 +116,8 @@ class ArmSide:
             # Staying is always allowed: where the gateway sees the arm, so that nobody moves it by many small stays.
             self.hold()
             return
-        self._way.send(trajectory_to_msg(trajectory, self._settings.joint_names))
-        self._hold.note(trajectory)
+        self._command(trajectory)
+        self._holds.note(trajectory)
 
     def _refuse(self, trajectory: Trajectory, here_rad: np.ndarray, lease: ArmLease) -> None:
         """Raise where it must not pass now."""
@@ -135,6 +137,7 @@ class ArmSide:
         self._way.grip(aperture_m)
 
     def beat(self) -> None:
+        self._holds.stay_awake()
         self._way.begin()
         self._way.beat()
 
@@ -148,12 +151,13 @@ class ArmSide:
 
     def hold(self) -> None:
         """Stay where the arm is; where nobody can tell, it is the guard's."""
-        if self._reading is None:
-            return
-        hold = self._hold.plan(self._reading.positions_rad, self._reading.velocities_rad_s, self._read_s)
-        if hold is not None:
-            self._way.send(trajectory_to_msg(hold, self._settings.joint_names))
-            self._hold.note(hold)
+        self._holds.hold()
+
+    def _command(self, trajectory: Trajectory) -> None:
+        self._way.send(trajectory_to_msg(trajectory, self._settings.joint_names))
+
+    def _newest(self) -> tuple[float, JointReading] | None:
+        return None if self._reading is None else (self._measured_s, self._reading)
 
     def count_rivals(self) -> int:
         """How many tell joint states in the arm's own domain."""
@@ -172,6 +176,7 @@ class ArmSide:
             return  # the guard says what is wrong with it
         if reading is not None:
             self._reading, self._read_s = reading, time.monotonic()
+            self._measured_s = self._times.tell(self._read_s, reading.stamp_ns)
 
 
 class StartSlack:

@@ -11,6 +11,8 @@ from rclpy.node import Node
 from opc_ros.arms.safety import Watchdog
 from opc_ros.ros import topics
 
+JUST_S = 0.03  # a guard that held the arm says so at once
+
 STATES = {
     RobotStatus.OFFLINE: "offline",
     RobotStatus.IDLE: "idle",
@@ -29,6 +31,7 @@ class GuardWord:
         self._watchdog = Watchdog("word of the arm's guard", timeout_s, time.monotonic)
         self._on_news = on_news
         self._said: RobotStatus | None = None
+        self._said_s = 0.0
         if topic:
             node.create_subscription(RobotStatus, topic, self._hear, topics.LATEST)
 
@@ -39,6 +42,11 @@ class GuardWord:
             return True
         is_fresh = self._watchdog.is_awake and not self._watchdog.is_expired
         return is_fresh and self._said is not None and self._said.state == RobotStatus.RUNNING
+
+    @property
+    def has_just_allowed(self) -> bool:
+        """Whether it has said so this very moment, and so has not held the arm meanwhile."""
+        return self.allows_motion and (not self._topic or time.monotonic() - self._said_s < JUST_S)
 
     @property
     def reason(self) -> str:
@@ -53,5 +61,5 @@ class GuardWord:
 
     def _hear(self, status: RobotStatus) -> None:
         self._watchdog.feed()
-        self._said = status
+        self._said, self._said_s = status, time.monotonic()
         self._on_news()

@@ -13,12 +13,14 @@ import numpy as np
 from opc_interfaces.msg import RobotStatus
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import CompressedImage, Image, JointState
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.checks import SystemCheck
 from opc_ros.bringup.lab_names import in_lab
+from opc_ros.camera import find_lens_difference
 from opc_ros.errors import ArmError
+from opc_ros.recording.settings import RecorderSettings
 from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_survey import looking_node
 from opc_ros.ros.console_node import STATES
@@ -26,6 +28,7 @@ from opc_ros.ros.joint_messages import reading_from_msg
 
 FEWEST_HZ = 20.0  # of joint states: below, a guard sees a silent driver late
 LARGEST_SKEW_S = 0.5
+LARGEST_LENS_DIFFERENCE = 0.01  # of focal length or image width: two calibrations of one camera agree better
 
 
 @dataclass(slots=True)
@@ -60,13 +63,15 @@ def check_robot(
     def full(name: str) -> str:
         return name if name.startswith("/") else in_lab(f"/{robot}/{name}")
 
-    joints, camera, gripper, guard, relayed = Heard(), Heard(), Heard(), Heard(), Heard()
+    joints, camera, lens, gripper, guard, relayed = Heard(), Heard(), Heard(), Heard(), Heard(), Heard()
     with looking_node(arm_domain) as at_arm, looking_node(lab_domain) as in_the_lab:
         node = at_arm.node
         image = CompressedImage if arm.camera.is_compressed else Image
         node.create_subscription(JointState, full(named.joint_states), joints.take, qos_profile_sensor_data)
         node.create_subscription(JointState, full(named.gripper.state), gripper.take, qos_profile_sensor_data)
         node.create_subscription(image, full(named.camera.topic), camera.take, qos_profile_sensor_data)
+        infos = RecorderSettings(image_topic=full(named.camera.topic)).find_camera_info_topic()
+        node.create_subscription(CameraInfo, infos, lens.take, qos_profile_sensor_data)
         node.create_subscription(RobotStatus, full(arm.guard or "arm_guard/status"), guard.take, topics.LATEST)
         in_the_lab.node.create_subscription(JointState, full(named.joint_states), relayed.take, qos_profile_sensor_data)
         ends = time.monotonic() + wait_s
@@ -81,6 +86,7 @@ def check_robot(
     yield _check_listeners("controller", full(named.controller), listeners, arm.controller_by)
     yield _check_gripper(arm, full(named.gripper.command), gripper, grippers)
     yield _check_camera(full(named.camera.topic), camera, arm)
+    yield from _check_calibration(infos, lens, arm)
     yield _check_clock({"joint states": joints, "images": camera})
     yield _check_guard(guard)
     yield _check_gateway(relayed, is_private=arm_domain != lab_domain)
@@ -166,6 +172,37 @@ def _check_camera(topic: str, camera: Heard, arm: ArmSettings) -> SystemCheck:
     if image is None:
         return SystemCheck("camera", "missing", f"{seen}, but they cannot be decoded", "send JPEG or PNG")
     return SystemCheck("camera", "ok", f"{seen}, {image.shape[1]}x{image.shape[0]}")
+
+
+def _check_calibration(topic: str, lens: Heard, arm: ArmSettings) -> Iterator[SystemCheck]:
+    """A camera that was changed, or whose images were scaled or cropped, no longer sees what the file says."""
+    camera = arm.camera.calibration
+    if camera is None:
+        return
+    if lens.latest is None:
+        line = f"no CameraInfo on {topic} to compare the arm file's calibration with"
+        yield SystemCheck("calibration", "optional", line, "let the camera publish it beside its images")
+        return
+    told = np.array(lens.latest.k).reshape(3, 3)
+    seen = f"the camera says {_describe_lens(told, lens.latest.width, lens.latest.height)}"
+    difference = find_lens_difference(camera, told, lens.latest.width, lens.latest.height)
+    if difference <= LARGEST_LENS_DIFFERENCE:
+        yield SystemCheck("calibration", "ok", f"{seen}, as the arm file")
+        return
+    own = camera.find_lens()
+    expected = "no pinhole camera" if own is None else _describe_lens(own, camera.width, camera.height)
+    off = f"{difference:.1%} off" if math.isfinite(difference) else "which cannot be scaled to it"
+    yield SystemCheck(
+        "calibration",
+        "missing",
+        f"{seen}, the arm file's calibration {expected}: {off}, allowed {LARGEST_LENS_DIFFERENCE:.0%}",
+        "set the camera as it was, or calibrate it anew in the arm file",
+    )
+
+
+def _describe_lens(lens: np.ndarray, width: int, height: int) -> str:
+    focal, centre = f"{lens[0, 0]:.1f} x {lens[1, 1]:.1f}", f"({lens[0, 2]:.1f}, {lens[1, 2]:.1f})"
+    return f"focal length {focal} and centre {centre} at {width}x{height}"
 
 
 def _check_clock(streams: dict[str, Heard]) -> SystemCheck:

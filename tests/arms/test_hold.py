@@ -58,6 +58,13 @@ def test_an_unseen_arm_that_followed_its_motion_stays_where_that_has_got_to(benc
     np.testing.assert_allclose(bench.goal(HOME + 0.06, SPEED, 0.3), np.full(7, 0.15))
 
 
+def test_an_unseen_arm_that_somebody_else_may_have_held_is_told_nothing(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.seconds += 0.5
+    bench.hold.forget()
+    assert bench.goal(HOME + 0.06, SPEED, 0.3) is None
+
+
 def test_an_unseen_arm_that_did_not_follow_is_told_nothing(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5

@@ -30,6 +30,7 @@ from tests.faults.arm_rig import ArmRig
 
 EXAMPLES = """examples:
   python -m tests.faults --runs 1000 --seed 7 --load 2 --results faults.jsonl   # again after Ctrl-C: it goes on
+  python -m tests.faults --runs 42 --only "killed guard" "killed runner" "killed driver" --seed 1
   python -m tests.faults --runs 20 --only stop --load 0 --json"""
 
 
@@ -46,12 +47,12 @@ def main() -> int:
         default=GOAL_REST_MS,
         help=f"allowed at the 99th percentile (default: {GOAL_REST_MS:g})",
     )
-    parser.add_argument("--only", choices=KINDS, metavar="KIND", help=f"one of {', '.join(KINDS)}")
+    parser.add_argument("--only", nargs="+", choices=KINDS, metavar="KIND", help=f"some of {', '.join(KINDS)}")
     parser.add_argument("--results", type=Path, help="JSON lines; runs that are in it already are not repeated")
     parser.add_argument("--json", action="store_true", help="for machines")
     arguments = parser.parse_args()
     heed_signals()
-    kinds = [arguments.only] * arguments.runs if arguments.only else choose_kinds(arguments.runs, arguments.seed)
+    kinds = choose_kinds(arguments.runs, arguments.seed, arguments.only or KINDS)
     outcomes = read_outcomes(arguments.results) if arguments.results else []
     outcomes = [each for each in outcomes if each.run < len(kinds) and kinds[each.run] == each.kind]
     with tempfile.TemporaryDirectory(prefix="faults_") as name, contextlib.ExitStack() as stack:

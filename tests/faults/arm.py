@@ -55,9 +55,9 @@ class Outcome:
         return [f"run {self.run}, {self.kind}: {line}" for line in lines]
 
 
-def choose_kinds(runs: int, seed: int) -> list[str]:
+def choose_kinds(runs: int, seed: int, kinds: Iterable[str] = KINDS) -> list[str]:
     """Every kind as often as the others, in random order."""
-    names = list(KINDS)
+    names = list(kinds)
     rng = np.random.default_rng(seed)
     chosen = [names[index % len(names)] for index in range(runs)]
     rng.shuffle(chosen)

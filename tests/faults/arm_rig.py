@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 import rclpy
 from opc_interfaces.action import RunEpisodes
-from opc_interfaces.msg import RobotStatus, SafetyEvent
+from opc_interfaces.msg import EpisodeEvent, RobotStatus, SafetyEvent
 from rclpy.action import ActionClient
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -86,6 +86,7 @@ class ArmRig:
         self.events: deque[tuple[float, SafetyEvent]] = deque(maxlen=KEPT)
         self.statuses: dict[str, RobotStatus] = {}
         self._stop_ids: set[int] = set()
+        self._answer, self._told = "", list[int]()  # how this lease ended, and what was told of its episodes
         self._image: CompressedImage | None = None
         self._rng = np.random.default_rng(0)
         self.mend_relay()
@@ -187,7 +188,7 @@ class ArmRig:
         return "; ".join([*said, f"stops {sorted(self._stop_ids)}", *(line for log in logs for line in log)])
 
     def move(self, candidate: Candidate) -> None:
-        """Lend the arm for long, and wait until it moves in an episode."""
+        """Lend the arm for long, and wait until an episode has begun: the arm is about to leave its start."""
         self.wait_until(lambda: bool(self._client.server_is_ready()), "no runner")
         now_ns = time.time_ns()
         permit = Permit(
@@ -209,11 +210,11 @@ class ArmRig:
             lease_id=permit.lease_id,
         )
         self._answer = ""
+        self._told.clear()
         sent = self.act(lambda: self._client.send_goal_async(goal))
         self.wait_until(sent.done, "the goal is not answered")
         self.act(lambda: sent.result().get_result_async().add_done_callback(self._on_result))
-        has_begun = lambda: bool(self._answer) or self.statuses[RUNNER].step >= 1  # noqa: E731
-        self.wait_until(has_begun, "no episode gets going")
+        self.wait_until(lambda: bool(self._answer) or EpisodeEvent.BEGIN in self._told, "no episode gets going")
         if self._answer:
             raise LeaseEnded(self._answer)
 
@@ -251,8 +252,8 @@ class ArmRig:
         guard, runner = self.statuses.get(GUARD), self.statuses.get(RUNNER)
         # It holds until the next commander is heard.
         well = (RobotStatus.IDLE, RobotStatus.RUNNING, RobotStatus.HOLDING)
-        is_guard_well = guard is not None and guard.state in well
-        return is_guard_well and runner is not None and runner.state == RobotStatus.IDLE
+        is_well = guard is not None and guard.state in well
+        return is_well and runner is not None and runner.state == RobotStatus.IDLE
 
     def _on_stop_id(self, msg: String) -> None:
         if (said := ObeyedStop.from_msg(msg)) is not None and said.stop_ns:
@@ -291,9 +292,9 @@ class ArmRig:
         hear(RobotStatus, "arm_guard/status", self._on_guard, topics.LATEST)
         hear(RobotStatus, "robot/status", lambda msg: self.statuses.update({RUNNER: msg}), topics.LATEST)
         hear(SafetyEvent, "safety/event", lambda msg: self.events.append((time.monotonic(), msg)), topics.RECORDED)
+        hear(EpisodeEvent, "episode/event", lambda msg: self._told.append(msg.kind), topics.RECORDED)
         hear(String, "stop_id", self._on_stop_id, topics.STOPS)
         self._client = ActionClient(self.node, RunEpisodes, "run_episodes")
-        self._answer = ""
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
         self._is_closing = threading.Event()
@@ -315,8 +316,7 @@ class ArmRig:
 
     def _on_joints(self, msg: JointState) -> None:
         reading = reading_from_msg(msg, self.settings.joint_names)
-        assert reading is not None
-        assert reading.velocities_rad_s is not None
+        assert reading is not None and reading.velocities_rad_s is not None  # noqa: PT018
         self.joints.append((time.monotonic(), reading.positions_rad, float(np.abs(reading.velocities_rad_s).max())))
         if self.is_silent:
             return

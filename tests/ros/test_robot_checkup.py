@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Callable
 
@@ -13,6 +14,8 @@ pytest.importorskip("rclpy")
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.checks import SystemCheck
 from opc_ros.ros.robot_checkup import check_robot
+from sim_bridge.training.run import camera_spec
+from sim_bridge.worlds import find_world
 from tests.domains import own_domain
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, SETTINGS, TwinProcess
 
@@ -51,6 +54,14 @@ def test_a_running_arm_is_described_part_by_part_and_wrong_names_are_found() -> 
             }
             assert "64x64" in found["camera"].detail
             assert "mm open" in found["gripper"].detail
+            own = camera_spec(find_world("train").camera.calibrate(64))
+            zoomed = camera_spec(dataclasses.replace(find_world("train").camera, view_angle_rad=0.7).calibrate(64))
+            for calibration, status in ((own, "ok"), (zoomed, "missing")):
+                camera = dataclasses.replace(SETTINGS.camera, calibration=calibration)
+                arm = dataclasses.replace(SETTINGS, camera=camera)
+                seen = look_until(arm, domain, lambda seen: seen["calibration"].status != "optional")
+                assert seen["calibration"].status == status, seen["calibration"].detail
+            assert re.search(r"at 64x64, the arm file's .* at 64x64: 2\d\.\d% off", seen["calibration"].detail)
             wrong = dataclasses.replace(SETTINGS, joint_names=tuple(f"J{number}" for number in range(1, 8)))
             seen = look_until(wrong, domain, lambda seen: "joints" in seen)
             assert "the driver names A1" in seen["joints"].detail
