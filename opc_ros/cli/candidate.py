@@ -40,7 +40,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = verbs.add_parser(
         "candidate",
         help="add, list, tag, check, migrate and average candidates",
-        description="Manage candidate Q functions, and try them before scoring.",
+        description="Manage candidates, Q functions and policies, and try them before scoring.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -112,13 +112,14 @@ def _list(arguments: argparse.Namespace) -> int:
             (
                 one.id[:12],
                 one.name,
+                one.manifest.kind,
                 one.manifest.architecture or one.manifest.format,
                 one.manifest.provenance.family,
                 ", ".join(tags.get(one.id, ())),
             )
             for one in found
         ]
-        print(format_table(("id", "name", "network", "family", "tags"), rows))
+        print(format_table(("id", "name", "kind", "network", "family", "tags"), rows))
     for folder, error in unreadable:
         print(f"opc: {folder} cannot be read: {error}", file=sys.stderr)
     return 1 if unreadable else 0
@@ -140,13 +141,16 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from opc_ros.policies.check import check_q_function
+    from opc_ros.policies.policy_check import check_policy
     from opc_ros.policies.registry import CandidateRegistry
     from opc_ros.policies.worker.loader import PolicyLoader
 
     candidate = CandidateRegistry(arguments.candidates).find(arguments.candidate)
     states, actions = _read_states(arguments.store, candidate)
     with PolicyLoader(allow_code=arguments.allow_code) as load:
-        findings = check_q_function(load(candidate), states, actions)
+        policy = load(candidate)
+        is_policy = candidate.manifest.is_policy
+        findings = check_policy(policy, states) if is_policy else check_q_function(policy, states, actions)
     is_usable = not any(finding.is_fatal for finding in findings)
     if arguments.json:
         print(json.dumps({**_describe(candidate), "usable": is_usable, "findings": _plain(findings)}))

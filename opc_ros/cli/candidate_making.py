@@ -20,10 +20,13 @@ EXPORT_EXAMPLES = """examples:
   opc candidate export my_policy.py:build --name mine
   opc candidate export my_policy.py:build --name mine --format torch_export --image-size 472
   opc candidate export my_policy.py:build --name mine --arguments image,action
+  opc candidate export my_policy.py:build --name cloned --kind policy
+  opc candidate export my_policy.py:build --name diffusion --kind policy --samples 16
 
 FILE.py is run, and FUNCTION must return a torch.nn.Module that takes images (rows, 3, size, size)
 from 0 to 1, tools (rows, 5: x, y, z, yaw, aperture) and actions (rows, 8: dx, dy, dz, sin, cos,
-open, close, terminate), and returns Q (rows,)."""
+open, close, terminate), and returns Q (rows,). With --kind policy it takes images and tools, and returns
+actions (rows, 8), or with --samples N (rows, N, 8): metres, and flags that are up above 0.5."""
 
 
 def add_tasks(tasks: Any, add_task: Any) -> None:
@@ -34,7 +37,7 @@ def add_tasks(tasks: Any, add_task: Any) -> None:
     export.add_argument("--format", choices=("onnx", "torch_export"), default="onnx", help="default: onnx")
     _add_manifest(export)
     export.add_argument(
-        "--arguments", default="image,tool,action", help="what it is called with (default: image,tool,action)"
+        "--arguments", help="what it is called with (default: image,tool,action; for a policy image,tool)"
     )
     new = add_task(tasks, "new", "write a manifest for an exported file from its inputs", _new)
     new.add_argument("artifact", type=Path, metavar="FILE", help=".onnx or .pt2")
@@ -52,6 +55,15 @@ def add_tasks(tasks: Any, add_task: Any) -> None:
 
 def _add_manifest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", required=True, help="name of the new candidate")
+    parser.add_argument(
+        "--kind",
+        choices=("q", "policy"),
+        default="q",
+        help="whether it answers how good an action is, or the action itself (default: q)",
+    )
+    parser.add_argument(
+        "--samples", type=whole_number(1), metavar="N", help="actions that a policy answers in each state (default: 1)"
+    )
     parser.add_argument(
         "--image-size", type=whole_number(1), metavar="PIXELS", help="side of its images (default: 96, or as found)"
     )
@@ -71,7 +83,8 @@ def _export(arguments: argparse.Namespace) -> int:
     from opc_ros.policies.input_spec import InputSpec
 
     size = 96 if arguments.image_size is None else arguments.image_size
-    spec = _checked(InputSpec, size, size, arguments=tuple(arguments.arguments.split(",")))
+    given = arguments.arguments or ("image,tool" if arguments.kind == "policy" else "image,tool,action")
+    spec = _checked(InputSpec, size, size, arguments=tuple(given.split(",")))
     manifest = _manifest(arguments, SUFFIX[arguments.format], arguments.format, spec)
     return _register(arguments, lambda folder: export_candidate(build_module(arguments.module), folder, manifest), True)
 
@@ -86,21 +99,26 @@ def _new(arguments: argparse.Namespace) -> int:
     return _register(arguments, lambda folder: write_candidate(folder, manifest, data), arguments.allow_code)
 
 
-def _checked(kind: Any, *values: Any, **named: Any) -> Any:
+def _checked(make: Any, *values: Any, **named: Any) -> Any:
     """Turn a ValueError into an ordinary refusal."""
     from opc_ros.errors import CandidateError
 
     try:
-        return kind(*values, **named)
+        return make(*values, **named)
     except ValueError as error:
         raise CandidateError(str(error)) from error
 
 
 def _manifest(arguments: argparse.Namespace, artifact: str, artifact_format: str, spec: InputSpec) -> CandidateManifest:
+    from opc_ros.errors import CandidateError
+    from opc_ros.policies.action_search import AnswerDraw, CrossEntropySearch
     from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 
     if arguments.reduced_decoding:
         spec = dataclasses.replace(spec, image_decoding="reduced")
+    if arguments.kind != "policy" and arguments.samples is not None:
+        raise CandidateError("--samples is given, but only a policy answers actions: add --kind policy")
+    search = _checked(AnswerDraw, samples=arguments.samples or 1) if arguments.kind == "policy" else None
     made: CandidateManifest = _checked(
         CandidateManifest,
         FORMAT_VERSION,
@@ -108,6 +126,8 @@ def _manifest(arguments: argparse.Namespace, artifact: str, artifact_format: str
         artifact,
         artifact_format,
         spec,
+        action_search=search or CrossEntropySearch(),
+        kind=arguments.kind,
         think_s=arguments.think,
         provenance=Provenance(family=arguments.family),
     )
@@ -117,12 +137,12 @@ def _manifest(arguments: argparse.Namespace, artifact: str, artifact_format: str
 def _register(arguments: argparse.Namespace, make: Any, allow_code: bool) -> int:
     import tempfile
 
-    from opc_ros.policies.loading import load_q_function, probe
+    from opc_ros.policies.policy import load_thinker
     from opc_ros.policies.registry import CandidateRegistry
 
     with tempfile.TemporaryDirectory() as folder:
         made = make(Path(folder))
-        probe(load_q_function(made, allow_code=allow_code), made.manifest)
+        load_thinker(made, allow_code=allow_code).close()
         kept = CandidateRegistry(arguments.candidates).add(made)
     if arguments.json:
         print(json.dumps({"id": kept.id, "name": kept.name, "folder": str(kept.folder)}))

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 UNSIGNED_RULE = "signed"  # the queue says what nobody has signed; no approval helps against that
 # Findings that episodes at reduced speed can settle.
-UNPROVEN = frozenset({"within", "floor", "top_k"})
+UNPROVEN = frozenset({"within", "floor", "top_k", "shown"})
 
 
 class Verdict(StrEnum):

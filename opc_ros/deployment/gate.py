@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
 from opc_ros.deployment.gate_rules import AgreementRules, GateRules, HiddenRules, SnapshotRules, TopKRules
 from opc_ros.ranking import Ranking
-from opc_ros.ranking.forecast import Forecast, forecast_ranking
+from opc_ros.ranking.forecast import Forecast, forecast_ranking, is_of_q
 
 DAY_NS = 86_400 * 1_000_000_000
 AHEAD_DAYS = 1 / 1440  # a robot's clock may be a minute ahead; more is no fresh episode but a wrong stamp
@@ -56,6 +56,8 @@ def decide(
         findings.append(Finding("ranked", Verdict.FAIL, sentence))
     else:
         findings += _check_success(candidate_id, forecast, rules)
+        if not is_of_q(ranking):
+            findings.append(_check_shown(candidate_id, ranking, rules, real or {}))
         findings.append(_check_hidden(candidate_id, ranking, rules.hidden))
         if rules.top_k is not None:
             findings.append(_check_top_k(candidate_id, ranking, rules.top_k))
@@ -130,6 +132,16 @@ def _check_success(candidate_id: str, forecast: Forecast, rules: GateRules) -> I
     above = forecast.chance_above(candidate_id, floor.success)
     sentence = f"succeeds in {floor.success:.0%} or more with probability {above:.2f}"
     yield _probable("floor", above, floor.confidence, floor.doubt, sentence)
+
+
+def _check_shown(candidate_id: str, ranking: Ranking, rules: GateRules, real: Mapping[str, RealResult]) -> Finding:
+    """That nobody passes by a judge's word alone."""
+    trials = real[candidate_id].trials if candidate_id in real else 0
+    found = f"is scored by a judge of its actions ({ranking.metric}) and has {trials} real episodes of its own"
+    if trials >= rules.judged_episodes:
+        return Finding("shown", Verdict.PASS, found)
+    sentence = f"{found}; the rules ask for {rules.judged_episodes}"
+    return Finding("shown", Verdict.INCONCLUSIVE, sentence)
 
 
 def _check_top_k(candidate_id: str, ranking: Ranking, rules: TopKRules) -> Finding:

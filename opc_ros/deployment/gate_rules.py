@@ -104,5 +104,6 @@ class GateRules:
     seed: int = 0  # of the ranking's bootstrap
     candidates: int = 1  # fewest that a ranking must hold
     top_k: TopKRules | None = None
+    judged_episodes: int = 10  # real ones of its own that a candidate needs where no Q is scored, but its actions are
     hidden: HiddenRules = field(default_factory=HiddenRules)
     approval: tuple[ApprovalCase, ...] = field(default=())  # cases in which a person must approve

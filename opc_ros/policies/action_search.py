@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 STEPS_PER_SEED = 1000  # more than an episode has, so that no two steps draw the same numbers
+MOST_SAMPLES = 1024  # answers of one network in one state
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,26 @@ class ChoiceSearch:
         return "every choice is asked about"
 
 
-ActionSearch = CrossEntropySearch | ChoiceSearch
+@dataclass(frozen=True, slots=True)
+class AnswerDraw:
+    """A network that answers actions itself: its one answer acts, or one of several samples, each as likely."""
+
+    method: Literal["answer"] = "answer"
+    samples: int = 1
+    # Each step draws from a generator of its own, seeded with 1000 times the episode's seed plus the step.
+    randomness: Literal["seed_and_step"] = "seed_and_step"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.samples <= MOST_SAMPLES:
+            raise ValueError(f"samples is {self.samples}, expected 1 to {MOST_SAMPLES}")
+
+    def describe(self) -> str:
+        if self.samples == 1:
+            return "the network's own answer"
+        return f"one of the network's {self.samples} answers, drawn by {self.randomness}"
+
+
+ActionSearch = CrossEntropySearch | ChoiceSearch | AnswerDraw
 
 
 def search_seed(episode_seed: int, step: int) -> int:

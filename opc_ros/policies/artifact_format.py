@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from opc_ros.policies.action_function import ActionFunction
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.q_function import QFunction
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactFormat:
-    """One file format, and how its bytes become a Q function."""
+    """One file format, and how its bytes become a Q function or a policy."""
 
     name: str  # what candidate.yaml calls it
     load: Callable[[Candidate, str, str], QFunction]  # candidate, where (for errors), device
+    load_actions: Callable[[Candidate, str, str], ActionFunction]  # the same of a candidate of kind policy
     can_run_code: bool = False  # loaded only if the caller allows code

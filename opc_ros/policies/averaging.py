@@ -77,6 +77,8 @@ def _check_alike(members: Sequence[Candidate]) -> None:
     first = members[0].manifest
     for member in members:
         manifest = member.manifest
+        if manifest.is_policy:
+            raise CandidateError(f"candidate {member.name}: is a policy, which has no Q to average")
         if manifest.format != "safetensors" or manifest.architecture == "average":
             kind = manifest.architecture or manifest.format
             raise CandidateError(f"candidate {member.name}: is {kind}, expected safetensors weights of one network")

@@ -7,15 +7,18 @@ import logging
 import runpy
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from opc_ros.errors import CandidateError, SetupError
+from opc_ros.policies.action_function import check_answers
+from opc_ros.policies.action_search import AnswerDraw
 from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.exported import network_arguments
-from opc_ros.policies.loading import check_values, load_q_function
+from opc_ros.policies.loading import check_values, load_action_function, load_q_function
 from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations
 from opc_ros.task import find_task
@@ -56,7 +59,7 @@ def export_candidate(module: torch.nn.Module, folder: Path, manifest: CandidateM
         )
         reason = " ".join(str(error).split())[:300]
         raise CandidateError(f"the module cannot be called with {shapes}: {reason}") from error
-    check_values(wanted.detach().numpy(), 3)
+    _check(manifest, wanted.detach().numpy(), 3)
     data = _export_onnx(module, example) if manifest.format == "onnx" else _export_program(module, example)
     candidate = write_candidate(folder, manifest, data)
     _compare(module, candidate)
@@ -109,7 +112,7 @@ def _fixed_batch(error: Exception) -> CandidateError:
 
 def _compare(module: torch.nn.Module, candidate: Candidate) -> None:
     try:
-        q_function = load_q_function(candidate, allow_code=True, device="cpu")
+        answer = _load(candidate)
     except CandidateError as error:  # torch has fixed the number of rows to the example's without a word
         raise _fixed_batch(error) from error
     manifest = candidate.manifest
@@ -117,13 +120,28 @@ def _compare(module: torch.nn.Module, candidate: Candidate) -> None:
         observations, actions = _states(manifest, rows, seed=rows)
         with torch.inference_mode():
             wanted = module(*map(torch.from_numpy, network_arguments(manifest.input, observations, actions))).numpy()
-        found = check_values(q_function.q(observations, actions), rows)
-        worst = float(np.abs(found - check_values(wanted, rows)).max())
+        found = _check(manifest, answer(observations, actions), rows)
+        worst = float(np.abs(found - _check(manifest, wanted, rows)).max())
         if worst > _SAME * max(1.0, float(np.abs(wanted).max())):
             raise CandidateError(
                 f"candidate {candidate.name}: exported, it differs from the module by {worst:.3g} for {rows} rows, "
                 "expected the same: is dropout on, or does a branch depend on values?"
             )
+
+
+def _load(candidate: Candidate) -> Callable[[Observations, np.ndarray], np.ndarray]:
+    """What it answers about states, and about actions in them where it judges actions."""
+    if candidate.manifest.is_policy:
+        function = load_action_function(candidate, allow_code=True, device="cpu")
+        return lambda observations, actions: function.act(observations)
+    return load_q_function(candidate, allow_code=True, device="cpu").q
+
+
+def _check(manifest: CandidateManifest, answers: np.ndarray, rows: int) -> np.ndarray:
+    """Answers of the shape that the manifest promises."""
+    if isinstance(manifest.action_search, AnswerDraw):
+        return check_answers(answers, rows, manifest.action_search.samples)
+    return check_values(answers, rows)
 
 
 def _states(manifest: CandidateManifest, rows: int, seed: int) -> tuple[Observations, np.ndarray]:

@@ -56,10 +56,8 @@ class InputSpec:
             raise ValueError(f"action_bounds: rotation_rad is {self.action_bounds.rotation_rad}, expected 0 to pi")
         if self.action_scale is not None and not all(math.isfinite(v) and v != 0 for v in self.action_scale):
             raise ValueError(f"action_scale is {list(self.action_scale)}, expected finite numbers other than 0")
-        if len(set(self.arguments)) != len(self.arguments) or not {"image", "action"} <= set(self.arguments):
-            raise ValueError(
-                f"arguments are {list(self.arguments)}, expected image and action, tool if used, once each"
-            )
+        if len(set(self.arguments)) != len(self.arguments) or "image" not in self.arguments:
+            raise ValueError(f"arguments are {list(self.arguments)}, expected image, and others, once each")
         if self.action_choices is not None:
             ActionChoices(self.action_choices)
 

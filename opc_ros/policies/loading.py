@@ -8,6 +8,9 @@ import zipfile
 import numpy as np
 
 from opc_ros.errors import CandidateError, OpcError
+from opc_ros.policies.action_function import ActionFunction
+from opc_ros.policies.answering import why_no_q
+from opc_ros.policies.artifact_format import ArtifactFormat
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import choose_device
 from opc_ros.policies.formats import all_formats
@@ -24,6 +27,22 @@ def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: s
 
     A `.pt2` file can hold pickles, and TorchScript is a program: both run only where the caller allows code.
     """
+    if candidate.manifest.is_policy:
+        raise CandidateError(why_no_q(candidate.name))
+    artifact_format, where = _trusted_format(candidate, allow_code=allow_code)
+    return artifact_format.load(candidate, where, device or choose_device())
+
+
+def load_action_function(
+    candidate: Candidate, *, allow_code: bool = False, device: str | None = None
+) -> ActionFunction:
+    """The same for a candidate of kind policy."""
+    artifact_format, where = _trusted_format(candidate, allow_code=allow_code)
+    return artifact_format.load_actions(candidate, where, device or choose_device())
+
+
+def _trusted_format(candidate: Candidate, *, allow_code: bool) -> tuple[ArtifactFormat, str]:
+    """The format whose loader may see these bytes, and how its errors begin."""
     manifest = candidate.manifest
     where = f"candidate {candidate.name}: {manifest.artifact}"
     _refuse_pickle(candidate.artifact_bytes, manifest.format, where)
@@ -32,7 +51,7 @@ def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: s
             f"{where}: format {manifest.format} can run code of its own; allow code if you trust its maker, "
             "or export it as onnx or safetensors"
         )
-    return FORMATS[manifest.format].load(candidate, where, device or choose_device())
+    return FORMATS[manifest.format], where
 
 
 def try_candidate(candidate: Candidate) -> None:

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from opc_ros.config import parse_config
 from opc_ros.documents import canonical_json, parse_yaml
 from opc_ros.errors import CandidateError
-from opc_ros.policies.action_search import ActionSearch, ChoiceSearch, CrossEntropySearch
+from opc_ros.policies.action_search import ActionSearch, AnswerDraw, ChoiceSearch, CrossEntropySearch
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.task import GRASPING, Task, find_task
 
@@ -51,6 +51,7 @@ class CandidateManifest:
     task: str = GRASPING.name  # what its images, states and actions are
     action_search: ActionSearch = field(default_factory=CrossEntropySearch)
     think_s: float = 1.0  # the longest it may take to choose an action on an arm
+    kind: Literal["q", "policy"] = "q"  # it answers how good an action is, or the action itself
     provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:
@@ -69,6 +70,7 @@ class CandidateManifest:
         self._check_fits(find_task(self.task, where="task"))
         if self.hyper_parameters and not self.architecture:
             raise ValueError("hyper_parameters without an architecture that reads them")
+        self._check_kind()
         if isinstance(self.action_search, ChoiceSearch) != (self.input.action_choices is not None):
             raise ValueError(
                 f"action_search is {self.action_search.method}, expected choices where input: action_choices "
@@ -76,6 +78,26 @@ class CandidateManifest:
             )
         if not (math.isfinite(self.think_s) and 0 < self.think_s <= _LONGEST_THINK_S):
             raise ValueError(f"think_s is {self.think_s:g}, expected above 0, at most {_LONGEST_THINK_S:g}")
+
+    @property
+    def is_policy(self) -> bool:
+        """Whether it answers actions instead of how good they are."""
+        return self.kind == "policy"
+
+    def _check_kind(self) -> None:
+        """Refuse a search, inputs or scales that only the other kind has."""
+        given = list(self.input.arguments)
+        if self.is_policy != isinstance(self.action_search, AnswerDraw):
+            raise ValueError(
+                f"kind is {self.kind}, action_search is {self.action_search.method}, "
+                "expected answer for a policy, cem or choices for q"
+            )
+        if self.is_policy and "action" in given:
+            raise ValueError(f"arguments are {given}, expected image, tool if used, once each, for a policy")
+        if not self.is_policy and "action" not in given:
+            raise ValueError(f"arguments are {given}, expected image and action, tool if used, once each")
+        if self.is_policy and self.input.action_scale is not None:
+            raise ValueError("action_scale is given, but a policy is shown no action and answers in metres and radians")
 
     def _check_format(self) -> None:
         from opc_ros.policies.formats import all_formats  # each reads candidates, so each knows manifests
@@ -105,6 +127,8 @@ class CandidateManifest:
         """What stands in the file: tuples as lists, and nothing that is not given."""
         plain = _to_plain(asdict(self))
         assert isinstance(plain, dict)
+        if not self.is_policy:
+            del plain["kind"]  # manifests did not always say, and what they say makes the id
         return plain
 
 

@@ -1,4 +1,4 @@
-"""Q functions in ONNX: a graph of standard operators, no code of its own."""
+"""Networks in ONNX: graphs of standard operators, no code of their own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.q_function import Observations
 
 
-class OnnxQFunction:
-    """An ONNX graph run by onnxruntime on the calling thread."""
+class OnnxGraph:
+    """An ONNX graph run by onnxruntime on the calling thread, arrays in, array out."""
 
     def __init__(self, artifact: bytes, spec: InputSpec, *, where: str) -> None:
         try:
@@ -26,7 +26,6 @@ class OnnxQFunction:
             reason = " ".join(str(error).split())
             raise CandidateError(f"{where}: onnxruntime cannot load it: {reason}") from error
         self._names = [argument.name for argument in self._session.get_inputs()]
-        self._spec = spec
         for argument in self._session.get_inputs():
             if argument.shape and isinstance(argument.shape[0], int):
                 raise CandidateError(fixed_batch(f"{where}: input {argument.name}", argument.shape[0]))
@@ -36,9 +35,20 @@ class OnnxQFunction:
                 f"the manifest gives {len(spec.arguments)} ({', '.join(spec.arguments)})"
             )
 
-    def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
-        arguments = network_arguments(self._spec, observations, actions)
+    def run(self, arguments: list[np.ndarray]) -> np.ndarray:
+        """The first output, given inputs in the order the manifest names."""
         return np.asarray(self._session.run(None, dict(zip(self._names, arguments, strict=True)))[0])
+
+
+class OnnxQFunction:
+    """A graph that judges actions."""
+
+    def __init__(self, artifact: bytes, spec: InputSpec, *, where: str) -> None:
+        self._graph = OnnxGraph(artifact, spec, where=where)
+        self._spec = spec
+
+    def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
+        return self._graph.run(network_arguments(self._spec, observations, actions))
 
 
 def warm_up() -> None:

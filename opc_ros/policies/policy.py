@@ -9,11 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from opc_ros.grasp import GraspAction, Observation
-from opc_ros.policies.action_search import ChoiceSearch, search_seed
+from opc_ros.policies.action_search import AnswerDraw, ChoiceSearch, search_seed
+from opc_ros.policies.answering import AnsweringThinker, probe_answers
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import limit_threads_here
 from opc_ros.policies.greedy import greedy_actions
-from opc_ros.policies.loading import check_values, load_q_function, probe
+from opc_ros.policies.loading import check_values, load_action_function, load_q_function, probe
 from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations, QFunction
 
@@ -23,7 +24,7 @@ class Choice:
     """What a policy chose in one state, and what it thinks of it."""
 
     vector: np.ndarray  # (A,) float32, as the search found it
-    q: float
+    q: float | None  # None: it answers actions and does not say
 
     @property
     def action(self) -> GraspAction:
@@ -48,9 +49,14 @@ class LocalThinker:
     """Thinks in this process: for candidates one has made oneself, and inside a candidate's own process."""
 
     def __init__(self, manifest: CandidateManifest, q_function: QFunction) -> None:
+        assert not isinstance(manifest.action_search, AnswerDraw), "a policy has nothing to search"
         self._space = manifest.input.action_space
         self._search = manifest.action_search
         self._q_function = q_function
+
+    @property
+    def q_function(self) -> QFunction:
+        return self._q_function
 
     def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
         return check_values(self._q_function.q(seen, actions), len(actions))
@@ -72,7 +78,7 @@ class LocalThinker:
 
 
 class Policy:
-    """The action that the manifest's search finds best under the candidate's Q.
+    """The action that the manifest's search finds best under the candidate's Q, or the one that the candidate answers.
 
     A choice follows from image, tool, the episode's seed and the step alone: states are searched one at a time, so the
     same step of the same episode gives the same action to the last bit, whoever asks.
@@ -111,7 +117,7 @@ class Policy:
         """The choice at one step of the episode with this seed."""
         seen = Observations.from_sequence([observation], self._candidate.manifest.input.view)
         actions, values = self._thinker.decide_on(seen, seed=seed, first_step=step)
-        return Choice(actions[0], float(values[0]))
+        return Choice(actions[0], None if self._candidate.manifest.is_policy else float(values[0]))
 
     def decide_each(self, seen: Observations, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The actions (T, A) and their Q (T,) at all steps of one episode, images at the size it looks at."""
@@ -127,14 +133,30 @@ class Policy:
 
 
 def load_policy(candidate: Candidate, *, allow_code: bool = False, device: str | None = None) -> Policy:
-    """Load the Q function from the candidate's bytes into this process, and try it once.
+    """Load the candidate's bytes into this process, and try it once.
 
     It thinks on one core: sums that are split among cores round differently, and an action must not depend on that.
     """
     limit_threads_here(1)
+    return Policy(candidate, load_thinker(candidate, allow_code=allow_code, device=device))
+
+
+def load_thinker(
+    candidate: Candidate, *, allow_code: bool = False, device: str | None = None, is_coarse: bool = False
+) -> Thinker:
+    """What thinks for a candidate of either kind, tried once; `is_coarse`: Q in bfloat16, for a first look."""
+    manifest = candidate.manifest
+    if manifest.is_policy:
+        function = load_action_function(candidate, allow_code=allow_code, device=device)
+        probe_answers(function, manifest)
+        return AnsweringThinker(manifest, function)
     q_function = load_q_function(candidate, allow_code=allow_code, device=device)
-    probe(q_function, candidate.manifest)
-    return Policy(candidate, LocalThinker(candidate.manifest, q_function))
+    if is_coarse:
+        from opc_ros.policies.coarse_q import coarsen
+
+        q_function = coarsen(q_function)
+    probe(q_function, manifest)
+    return LocalThinker(manifest, q_function)
 
 
 def seed_of_recorded(episode_id: str, recorded_seed: int | None = None) -> int:

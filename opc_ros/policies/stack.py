@@ -8,9 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.manifest import CandidateManifest
-from opc_ros.policies.policy import LocalThinker, Policy
-from opc_ros.policies.q_function import Observations, QFunction
+from opc_ros.policies.policy import LocalThinker, Policy, Thinker
+from opc_ros.policies.q_function import Observations
 
 MOST_MEMBERS = 16
 
@@ -45,20 +44,20 @@ class SingleStack:
 class LocalStack:
     """Candidates that think in this process; networks of named architectures share what they look at."""
 
-    def __init__(self, loaded: Sequence[tuple[CandidateManifest, QFunction]]) -> None:
-        self._q_functions = [q_function for _, q_function in loaded]
-        self._thinkers = [LocalThinker(manifest, q_function) for manifest, q_function in loaded]
+    def __init__(self, thinkers: Sequence[Thinker]) -> None:
+        self._thinkers = thinkers
 
     def q(self, members: Sequence[int], seen: Observations, actions: np.ndarray) -> np.ndarray:
         if len(members) == 1:
             return self._thinkers[members[0]].q(seen, actions)[None]
         from opc_ros.policies.torch_q import NetworkQFunction, ask_together
 
-        asked = [self._q_functions[member] for member in members]
-        networks = [q_function for q_function in asked if isinstance(q_function, NetworkQFunction)]
+        asked = [self._thinkers[member] for member in members]
+        q_functions = [thinker.q_function for thinker in asked if isinstance(thinker, LocalThinker)]
+        networks = [q_function for q_function in q_functions if isinstance(q_function, NetworkQFunction)]
         if len(networks) == len(asked):
             return ask_together(networks, seen, actions)
-        return np.stack([q_function.q(seen, actions) for q_function in asked])
+        return np.stack([thinker.q(seen, actions) for thinker in asked])
 
     def decide_on(
         self, member: int, seen: Observations, *, seed: int, first_step: int
@@ -76,7 +75,7 @@ def find_stacks(candidates: Sequence[Candidate], *, at_least: int = 1) -> list[t
     for candidate in candidates:
         manifest = candidate.manifest
         alone = (candidate.id,)
-        together = (manifest.task, manifest.input.view)
+        together = (manifest.task, manifest.input.view, manifest.kind)
         kinds.setdefault(together if manifest.format == "safetensors" else alone, []).append(candidate)
     stacks = []
     for members in kinds.values():

@@ -63,16 +63,12 @@ def ask_together(asked: Sequence[NetworkQFunction], observations: Observations, 
 class ProgramQFunction:
     """An exported torch program: images, tools and actions in, one number for each row out."""
 
-    def __init__(self, program: Callable[..., Any], spec: InputSpec, device: str) -> None:
+    def __init__(self, program: Callable[[list[np.ndarray]], np.ndarray], spec: InputSpec) -> None:
         self._program = program
         self._spec = spec
-        self._device = device
 
     def q(self, observations: Observations, actions: np.ndarray) -> np.ndarray:
-        arguments = network_arguments(self._spec, observations, actions)
-        with torch.inference_mode():
-            values = self._program(*(torch.from_numpy(argument).to(self._device) for argument in arguments))
-        return np.asarray(values.detach().cpu().numpy())
+        return self._program(network_arguments(self._spec, observations, actions))
 
 
 def fuse_normalisation(network: nn.Module) -> None:
@@ -87,11 +83,19 @@ def fuse_normalisation(network: nn.Module) -> None:
                 block[index + 1] = nn.Identity()
 
 
-def load_program(candidate: Candidate, read: Callable[[io.BytesIO], Any], where: str, device: str) -> ProgramQFunction:
-    """A program in the candidate's bytes; `read` is torch's reader of its format."""
+def load_program(
+    candidate: Candidate, read: Callable[[io.BytesIO], Any], where: str, device: str
+) -> Callable[[list[np.ndarray]], np.ndarray]:
+    """A program in the candidate's bytes, arrays in, array out; `read` is torch's reader of its format."""
     try:
         program = read(io.BytesIO(candidate.artifact_bytes))
     except Exception as error:  # torch raises whatever its reader met
         reason = " ".join(str(error).split())[:300]
         raise CandidateError(f"{where}: torch cannot load it as {candidate.manifest.format}: {reason}") from error
-    return ProgramQFunction(program, candidate.manifest.input, device)
+
+    def run(arguments: list[np.ndarray]) -> np.ndarray:
+        with torch.inference_mode():
+            found = program(*(torch.from_numpy(argument).to(device) for argument in arguments))
+        return np.asarray(found.detach().cpu().numpy())
+
+    return run

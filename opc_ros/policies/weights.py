@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import safetensors
 import safetensors.torch
+from torch import nn
 
 from opc_ros.errors import CandidateError
 from opc_ros.policies.architectures import QNetwork, build_network, state_hyper_parameters
+from opc_ros.policies.architectures.policies import build_policy_network, state_policy_parameters
+from opc_ros.policies.architectures.policy_network import PolicyNetwork
 from opc_ros.policies.manifest import CandidateManifest, find_unstated
 
 
-def save_weights(network: QNetwork) -> bytes:
+def save_weights(network: nn.Module) -> bytes:
     """The artifact of a safetensors candidate."""
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     return safetensors.torch.save(state)
@@ -20,9 +25,30 @@ def load_network(manifest: CandidateManifest, artifact: bytes) -> QNetwork:
     """The manifest's architecture with these weights, ready to judge."""
     where = f"candidate {manifest.name}"
     stated = state_hyper_parameters(manifest.architecture, manifest.hyper_parameters, where=where)
-    if unstated := find_unstated(stated, manifest.hyper_parameters):
-        raise CandidateError(f"{where}: hyper_parameters: {unstated} is missing; a manifest states every one")
+    _refuse_unstated(manifest, stated)
     network = build_network(manifest.architecture, manifest.input, manifest.hyper_parameters, where=where)
+    _put_weights(network, manifest, artifact)
+    return network.eval()
+
+
+def load_policy_network(manifest: CandidateManifest, artifact: bytes) -> PolicyNetwork:
+    """The same of a policy, ready to act."""
+    where = f"candidate {manifest.name}"
+    _refuse_unstated(manifest, state_policy_parameters(manifest.architecture, manifest.hyper_parameters, where=where))
+    network = build_policy_network(manifest.architecture, manifest.input, manifest.hyper_parameters, where=where)
+    _put_weights(network, manifest, artifact)
+    return network.eval()
+
+
+def _refuse_unstated(manifest: CandidateManifest, stated: dict[str, Any]) -> None:
+    if unstated := find_unstated(stated, manifest.hyper_parameters):
+        raise CandidateError(
+            f"candidate {manifest.name}: hyper_parameters: {unstated} is missing; a manifest states every one"
+        )
+
+
+def _put_weights(network: nn.Module, manifest: CandidateManifest, artifact: bytes) -> None:
+    where = f"candidate {manifest.name}"
     try:
         state = safetensors.torch.load(artifact)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
@@ -37,4 +63,3 @@ def load_network(manifest: CandidateManifest, artifact: bytes) -> QNetwork:
                 f"{manifest.architecture} with these hyper-parameters has {expected.get(name, 'none')}"
             )
     network.load_state_dict(state)
-    return network.eval()

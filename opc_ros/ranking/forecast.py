@@ -10,9 +10,15 @@ import numpy as np
 from opc_ros.errors import RankingError
 from opc_ros.ranking.predicted_success import Field, PredictedSuccess, predict_success
 from opc_ros.ranking.ranking import Ranking
+from opc_ros.ranking.success_model import Prior
+from opc_ros.scoring import find_ranking_metric
+from opc_ros.scoring.metric import find_asked
 
 CONFIDENCE = 0.95  # of the intervals that people are shown
 _DRAWS = 2000
+# A judge of actions has been seen to order candidates far less well than their own Q does: until results say more, its
+# scores are hardly believed, and intervals stay wide.
+JUDGED = Prior(slope=0.2, slope_sd=0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +102,25 @@ def forecast_ranking(ranking: Ranking, results: Mapping[str, tuple[int, int]]) -
     ids = tuple(candidate.candidate_id for candidate in placed)
     counts = [results.get(candidate_id, (0, 0)) for candidate_id in ids]
     families = [candidate.family or candidate.candidate_id for candidate in placed]
-    return forecast(ids, [candidate.score for candidate in placed], counts, families)
+    prior = Prior() if is_of_q(ranking) else JUDGED
+    return forecast(ids, [candidate.score for candidate in placed], counts, families, prior)
+
+
+def is_of_q(ranking: Ranking) -> bool:
+    """Whether candidates were ranked by their own Q, and not by what a judge thinks of their actions."""
+    return find_asked(find_ranking_metric(ranking.metric)) == "q"
 
 
 def forecast(
-    ids: Sequence[str], scores: Sequence[float], counts: Sequence[tuple[int, int]], families: Sequence[str]
+    ids: Sequence[str],
+    scores: Sequence[float],
+    counts: Sequence[tuple[int, int]],
+    families: Sequence[str],
+    prior: Prior | None = None,
 ) -> Forecast:
     """Predict a field that is given piece by piece."""
     field = Field.of(scores, [count[0] for count in counts], [count[1] for count in counts], families)
-    return Forecast(tuple(ids), field.scores, predict_success(field))
+    return Forecast(tuple(ids), field.scores, predict_success(field, prior))
 
 
 def _rank_correlations(scores: np.ndarray, rates: np.ndarray) -> np.ndarray:

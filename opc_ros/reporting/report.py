@@ -22,6 +22,7 @@ from opc_ros.scoring import (
     split_scores,
 )
 from opc_ros.scoring.failure import Failure
+from opc_ros.scoring.metric import find_asked
 from opc_ros.scoring.q_cache import SCORER_VERSION, EpisodeFacts
 from opc_ros.scoring.scorer import ScoredSet
 
@@ -204,7 +205,7 @@ def _report_candidate(scored: ScoredSet, row: int, prior: float, known: Mapping[
 
 
 def compute_all_metrics(scored: ScoredSet, row: int, prior: float) -> dict[str, float]:
-    """Every metric by name; those that need Q at greedy actions only where it was computed."""
+    """Every metric of what was asked for, by name; those that need Q at greedy actions only where it was computed."""
     answers = Answers(
         scored.q[row], scored.lengths, scored.success, None if scored.q_greedy is None else scored.q_greedy[row]
     )
@@ -212,7 +213,7 @@ def compute_all_metrics(scored: ScoredSet, row: int, prior: float) -> dict[str, 
     return {
         name: score_without(name, answers, own, prior=prior)
         for name, metric in all_metrics().items()
-        if answers.q_greedy is not None or not metric.needs_greedy
+        if find_asked(metric) == scored.asks and (answers.q_greedy is not None or not metric.needs_greedy)
     }
 
 

@@ -11,7 +11,7 @@ from opc_ros.policies.q_function import Observations
 from opc_ros.scoring.asking import LoadedCandidate, ask_stack, group_by_stack
 from opc_ros.scoring.episode_states import EpisodeStates, read_company, read_states
 from opc_ros.scoring.failure import Failure, describe_failure
-from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCacheEntry
+from opc_ros.scoring.q_cache import ACTED, GREEDY, LOGGED, EpisodeFacts, QCacheEntry
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 
@@ -25,12 +25,15 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """What to compute in each state, beyond Q at the recorded action."""
+    """What to compute in each state: Q at the recorded action, and more or something else."""
 
     has_greedy: bool = False  # also Q at the action that the policy itself would have chosen
+    has_only_actions: bool = False  # no Q at all, but that action itself
 
     @property
     def quantities(self) -> tuple[str, ...]:
+        if self.has_only_actions:
+            return (ACTED,)
         return (LOGGED, GREEDY) if self.has_greedy else (LOGGED,)
 
 
@@ -56,7 +59,8 @@ def evaluate_chunk(
     asked = [candidates[candidate_id] for candidate_id in chunk.candidate_ids if candidate_id in candidates]
     views = {candidate.view for candidate in asked}
     states, failed_episodes = read_states(source, chunk.refs, views)
-    company = read_company(source, chunk.refs, views) if states else []
+    # Actions are chosen on one state at a time, so nobody can look at neighbours there.
+    company = read_company(source, chunk.refs, views) if states and not plan.has_only_actions else []
     entries: list[QCacheEntry] = []
     failures: list[Failure] = []
     for together in _in_turn(group_by_stack(asked), chunk):
@@ -92,14 +96,19 @@ def _evaluate_stack(
     fitting = [candidate for candidate in together if not wrong[candidate.id]]
     if not fitting or not states:
         return [], failures
-    answers, failed = ask_stack(fitting, everything)
-    failures += failed
+    answers: dict[str, np.ndarray] = {}
+    if not plan.has_only_actions:
+        answers, failed = ask_stack(fitting, everything)
+        failures += failed
     entries: list[QCacheEntry] = []
     for candidate in fitting:
-        if candidate.id not in answers:
+        if not plan.has_only_actions and candidate.id not in answers:
             continue
         try:
-            entries += _make_entries(candidate, answers[candidate.id], states, plan)
+            if plan.has_only_actions:
+                entries += _keep_actions(candidate, states)
+            else:
+                entries += _make_entries(candidate, answers[candidate.id], states, plan)
         except Exception as error:  # a candidate may raise anything, and the others are still to be scored
             failures.append(Failure(candidate.id, describe_failure(error)))
     return entries, failures
@@ -125,14 +134,20 @@ def _make_entries(
         start += state.facts.steps
         if plan.has_greedy:
             # The recorded action is one more the policy could take, so greedy is never below it.
-            found[GREEDY] = np.maximum(_think_again(candidate, state), found[LOGGED])
+            found[GREEDY] = np.maximum(_think_again(candidate, state)[1], found[LOGGED])
         key = (state.facts.id, state.facts.file_sha256)
         entries += [QCacheEntry(candidate.id, key, values, quantity) for quantity, values in found.items()]
     return entries
 
 
-def _think_again(candidate: LoadedCandidate, states: EpisodeStates) -> np.ndarray:
-    """Q (T,) of what the policy would have chosen at each step, had it played this episode."""
+def _keep_actions(candidate: LoadedCandidate, states: Sequence[EpisodeStates]) -> list[QCacheEntry]:
+    return [
+        QCacheEntry(candidate.id, (one.facts.id, one.facts.file_sha256), _think_again(candidate, one)[0], ACTED)
+        for one in states
+    ]
+
+
+def _think_again(candidate: LoadedCandidate, states: EpisodeStates) -> tuple[np.ndarray, np.ndarray]:
+    """What the policy would have chosen at each step, had it played this episode, (T, A), and its Q, (T,)."""
     seen = Observations(images=states.images[candidate.view], tools=states.tools)
-    _, values = candidate.policy.decide_each(seen, seed=states.seed)
-    return values
+    return candidate.policy.decide_each(seen, seed=states.seed)

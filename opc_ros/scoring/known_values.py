@@ -9,7 +9,7 @@ import numpy as np
 
 from opc_ros.policies.candidate import Candidate
 from opc_ros.scoring.evaluation import ChunkResult, EvaluationPlan
-from opc_ros.scoring.q_cache import EpisodeFacts, EpisodeKey, QCache
+from opc_ros.scoring.q_cache import ACTED, EpisodeFacts, EpisodeKey, QCache
 from opc_ros.scoring.source import EpisodeRef
 
 LARGE_SET = 2000  # episodes from which on a candidate's values are kept in one piece as well
@@ -71,8 +71,16 @@ class KnownValues:
                 self._q_cache.keep_joined(candidate.id, quantity, self._episodes, row)
         return joined
 
+    def join_actions(self, candidates: Sequence[Candidate], facts: Sequence[EpisodeFacts]) -> np.ndarray:
+        """Each candidate's own action at every step, (C, N, A) float32, the episodes one behind the other."""
+        keys = [(fact.id, fact.file_sha256) for fact in facts]
+        return np.stack([np.concatenate([self._rows[one.id, ACTED][key] for key in keys]) for one in candidates])
+
     def _read(self, candidate_id: str, quantity: str) -> None:
         name = (candidate_id, quantity)
+        if quantity == ACTED:  # kept by episode alone
+            self._rows[name] = self._q_cache.read(candidate_id, quantity)
+            return
         if self._is_large and self._lengths is not None:
             total = int(self._lengths.sum())
             whole = self._q_cache.read_joined(candidate_id, quantity, self._episodes, total)

@@ -14,13 +14,16 @@ from opc_ros.scoring.transitions import Episodes
 Direction = Literal["higher is better", "lower is better"]
 ScoreWeightings = Callable[[np.ndarray], np.ndarray]  # weights (R, E), successes first -> scores (R, C)
 UNBOUNDED = (-np.inf, np.inf)
+# Of each recorded state: Q at the recorded action; how near the candidate's own action lies to it; what a critic thinks
+# of the candidate's own action.
+Asks = Literal["q", "agreement", "critic"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
     """What one candidate answered on one validation set."""
 
-    q: ArrayLike  # (N,), at the recorded actions, episodes one behind the other
+    q: ArrayLike  # (N,), Q at the recorded actions, or what else the metric asks for; episodes one behind the other
     lengths: ArrayLike  # (E,), transitions of each episode
     success: ArrayLike  # (E,) bool
     q_greedy: ArrayLike | None = None  # (N,), at the policy's own actions, where they were asked for
@@ -83,3 +86,9 @@ class RankingMetric(Metric, Protocol):
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
         """Prepare candidates once, so that scores under thousands of weightings of the episodes are cheap."""
         ...
+
+
+def find_asked(metric: Metric) -> Asks:
+    """Which numbers it makes a score of: Q, unless the metric has an attribute `asks` that says otherwise."""
+    asked: Asks = getattr(metric, "asks", "q")
+    return asked

@@ -24,6 +24,7 @@ COARSE_VERSION = f"{SCORER_VERSION}+bfloat16"  # Q values that no float32 score 
 FORMAT_VERSION = 1
 LOGGED = "q"  # Q at the recorded action
 GREEDY = "greedy_q:seed_and_step"  # Q at the policy's own action, searched as its manifest says
+ACTED = "acted:seed_and_step"  # that action itself: as many numbers for each step as the task's actions have
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS candidates (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
@@ -65,7 +66,7 @@ class QCacheEntry:
 
     candidate_id: str
     episode: EpisodeKey
-    values: np.ndarray  # (T,) float32
+    values: np.ndarray  # (T,) float32; (T, A) for ACTED
     quantity: str = LOGGED
 
 
@@ -147,10 +148,12 @@ class QCache:
             " AND q.quantity = ? AND q.scorer_version = ?",
             (candidate_id, quantity, self._scorer_version),
         )
+        shape = (-1,) if quantity != ACTED else None
         return {
-            (episode_id, file_sha256): np.frombuffer(data, dtype="<f4")
+            (episode_id, file_sha256): np.frombuffer(data, dtype="<f4").reshape(shape or (steps, -1))
             for episode_id, file_sha256, steps, data, crc in rows
-            if len(data) == 4 * steps and self._check(candidate_id, (episode_id, file_sha256), quantity, data) == crc
+            if _fits(data, steps, quantity)
+            and self._check(candidate_id, (episode_id, file_sha256), quantity, data) == crc
         }
 
     def read_joined(self, candidate_id: str, quantity: str, episodes: str, transitions: int) -> np.ndarray | None:
@@ -228,3 +231,10 @@ class QCache:
 
     def _problem(self, error: Exception) -> QCacheError:
         return QCacheError(f"Q cache {self._path}: {error}; move the file away and its values are computed again")
+
+
+def _fits(data: bytes, steps: int, quantity: str) -> bool:
+    """One number for each step, or the same few of them where actions are kept."""
+    if quantity != ACTED:
+        return len(data) == 4 * steps
+    return bool(data) and len(data) % (4 * steps) == 0

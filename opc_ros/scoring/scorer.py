@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from opc_ros.errors import EmptyValidationSet, ScoreError
+from opc_ros.policies.answering import why_no_q
 from opc_ros.policies.candidate import Candidate, find_change
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan
 from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.known_values import KnownValues
+from opc_ros.scoring.metric import Asks
 from opc_ros.scoring.own_episodes import find_own_episodes, find_too_few
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
@@ -35,8 +37,10 @@ class ScoredSet:
     facts: tuple[EpisodeFacts, ...]  # one for each ref
     lengths: np.ndarray  # (E,)
     success: np.ndarray  # (E,) bool
-    q: np.ndarray  # (C, N) float32, episodes one behind the other
+    q: np.ndarray  # (C, N) float32, Q or what else was asked for, episodes one behind the other
     q_greedy: np.ndarray | None  # (C, N) float32, where asked for
+    actions: np.ndarray | None = None  # (C, N, A) float32, each candidate's own, where asked for instead of Q
+    asks: Asks = "q"  # what `q` holds
     own: np.ndarray | None = None  # (C, E) bool: played by the candidate or trained on, so not counted for it
     failed_candidates: tuple[Failure, ...] = ()
     failed_episodes: tuple[Failure, ...] = ()
@@ -56,22 +60,30 @@ def score_candidates(
     engine: Engine,
     *,
     has_greedy: bool = False,
+    has_only_actions: bool = False,
     trained_on: Mapping[str, Collection[str]] | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
     report: Report = ignore_progress,
 ) -> ScoredSet:
     """Fill the Q cache's gaps, then collect; `trained_on` names episodes that do not count, by candidate id.
 
+    With `has_only_actions` candidates are asked for their own actions instead of Q, which then is 0 throughout.
     An interrupted call has kept what it computed; the next one resumes.
     """
     _refuse_twins(candidates)
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
-    plan = EvaluationPlan(has_greedy=has_greedy)
+    plan = EvaluationPlan(has_greedy=has_greedy, has_only_actions=has_only_actions)
+    without_q = {c.id: why_no_q(c.name) for c in candidates if c.manifest.is_policy and not has_only_actions}
     values = KnownValues(q_cache, candidates, plan, source.refs)
     present = np.array([values.find_present(candidate.id) for candidate in candidates])  # (C, E) bool
-    lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
+    lacking = [
+        candidate
+        for candidate, row in zip(candidates, present, strict=True)
+        if not row.all() and candidate.id not in without_q
+    ]
     run = _Run(source.refs, candidates, present, report)
+    run.failed_candidates |= without_q
     if lacking:
         # Closing ends the engine's workers at once where an interruption leaves the loop.
         with closing(engine.run(source, lacking, run.chunks(is_cancelled), plan)) as results:
@@ -182,14 +194,19 @@ def _collect(
         lengths=np.array([fact.steps for fact in facts], dtype=np.int64),
         success=success,
         own=own[is_kept],
-        q=values.join(kept, LOGGED, facts),
+        q=_nothing(kept, facts) if plan.has_only_actions else values.join(kept, LOGGED, facts),
         q_greedy=values.join(kept, GREEDY, facts) if plan.has_greedy else None,
+        actions=values.join_actions(kept, facts) if plan.has_only_actions and kept else None,
         failed_candidates=_named(run.failed_candidates),
         failed_episodes=_named(run.failed_episodes),
         frames_decoded=run.frames,
         pairs_cached=run.cached,
         pairs_evaluated=run.evaluated,
     )
+
+
+def _nothing(candidates: Sequence[Candidate], facts: Sequence[EpisodeFacts]) -> np.ndarray:
+    return np.zeros((len(candidates), sum(fact.steps for fact in facts)), dtype=np.float32)
 
 
 def _named(failures: Mapping[str, str]) -> tuple[Failure, ...]:

@@ -7,6 +7,7 @@ import datetime
 import importlib.metadata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from opc_ros.deployment.signed_ranking import ENVELOPE_NAME
@@ -19,9 +20,12 @@ from opc_ros.ranking.ranking import LeftOutCandidate, Ranking, Scope
 from opc_ros.reporting.outlook import Glimpse, Outlook
 from opc_ros.reporting.page import render_page
 from opc_ros.reporting.report import KnownSuccess, ScoringReport, build_report
+from opc_ros.scoring import find_ranking_metric
 from opc_ros.scoring.engines import Engine
 from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.hidden_part import find_hidden
+from opc_ros.scoring.judging import score_by_judge
+from opc_ros.scoring.metric import find_asked
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import ScoredSet, score_candidates
 from opc_ros.scoring.source import EpisodeSource
@@ -101,12 +105,15 @@ def score_and_rank(
 
     The secret says which episodes are hidden; `look` adds what the lab expects and shows.
     """
-    scored = score_candidates(
+    asks = find_asked(find_ranking_metric(options.metric))
+    if asks != "q" and has_greedy:
+        raise ScoreError(f"baselines ask for Q, {options.metric} for actions: leave the baselines out")
+    ask = partial(score_candidates, has_greedy=has_greedy) if asks == "q" else partial(score_by_judge, asks=asks)
+    scored = ask(
         source,
         candidates,
         q_cache,
         engine,
-        has_greedy=has_greedy,
         trained_on=trained_on,
         is_cancelled=is_cancelled,
         report=report_scoring,

@@ -48,6 +48,15 @@ def test_the_page_works_as_printed(folder: Path, capsys: pytest.CaptureFixture[s
     assert "published: the gate reads ranking" in printed
 
 
+def test_the_page_works_as_printed_for_a_policy_that_answers_actions(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "cloned.py").write_text(blocks("python")[1])
+    for line in blocks("sh")[1].splitlines():
+        assert main(shlex.split(line)[1:]) == 0, (line, capsys.readouterr())
+    assert "critic on 10 episodes" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("artifact_format", ["onnx", "torch_export"])
 def test_a_manifest_is_written_by_asking_the_file(
     folder: Path, capsys: pytest.CaptureFixture[str], artifact_format: str

@@ -3,12 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from opc_ros.bringup.lab import load_scheduler_rules
 from opc_ros.config import load_config
 from opc_ros.deployment.decision import Decision, RealResult, Verdict
-from opc_ros.deployment.gate import DAY_NS, SnapshotFacts, decide
+from opc_ros.deployment.gate import DAY_NS, SnapshotFacts, decide, predict_field
 from opc_ros.deployment.gate_rules import (
     AgreementRules,
     FloorRules,
@@ -285,3 +286,27 @@ def test_a_score_that_hidden_episodes_do_not_confirm_goes_to_a_person_or_fails(
     assert finding.verdict is verdict
     assert words in finding.sentence
     assert f"the 100 of {ranking.episodes} episodes that are kept secret" in finding.sentence
+
+
+def test_nobody_passes_by_a_judges_word_but_may_show_itself_and_then_passes() -> None:
+    judged, rules = replace(RANKING, metric="critic"), replace(RULES, metric="critic")
+    others = {name: result for name, result in TRIED.items() if name != "a"}
+    untried = decide("a", judged, FACTS, rules, now_ns=NOW_NS, champion_id="b", real=others)
+    assert verdict_of(untried, "shown") is Verdict.INCONCLUSIVE
+    assert sentence_of(untried, "shown") == (
+        "is scored by a judge of its actions (critic) and has 0 real episodes of its own; the rules ask for 10"
+    )
+    assert untried.verdict is not Verdict.PASS
+    assert untried.is_explorable
+    tried = decide("a", judged, FACTS, rules, now_ns=NOW_NS, champion_id="b", real=TRIED)
+    assert tried.verdict is Verdict.PASS
+    assert "shown" not in {finding.rule for finding in decide("a", RANKING, FACTS, RULES, now_ns=NOW_NS).findings}
+
+
+def test_a_judges_score_alone_leaves_success_wider_open_than_a_score_of_q() -> None:
+    by_q = predict_field(RANKING, {}).predicted.interval()
+    by_judge = predict_field(replace(RANKING, metric="critic"), {}).predicted
+    means = by_judge.mean()
+    assert np.ptp(means) < 0.5 * np.ptp(predict_field(RANKING, {}).predicted.mean())
+    assert np.ptp(by_judge.interval(), axis=1).min() > 0.9
+    assert by_q.shape == (15, 2)

@@ -55,6 +55,7 @@ def test_a_metric_bears_the_name_of_its_file_and_says_what_it_is() -> None:
     assert set(ranking_metric_names()) == {
         *("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread"),
         *("soft_opc_on_ranks", "opc_by_episode", "weighted_auc", "episode_auc", "auc_by_step"),
+        *("agreement", "critic"),
     }
     assert [find_metric(name).direction for name in ("opc", "td_error")] == ["higher is better", "lower is better"]
 

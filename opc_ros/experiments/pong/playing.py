@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from opc_ros.experiments.pong.emulator import ACTIONS, PongGame
+from opc_ros.policies.action_search import AnswerDraw
 from opc_ros.policies.action_space import ActionChoices
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.greedy import greedy_actions
@@ -34,11 +35,12 @@ class Point:
 def make_policy(candidate: Candidate) -> Policy:
     """The greedy policy of a candidate, found as scoring finds it."""
     q_function, manifest = load_q_function(candidate, device="cpu"), candidate.manifest
-    vectors = CHOICES.to_array()
+    vectors, search = CHOICES.to_array(), manifest.action_search
+    assert not isinstance(search, AnswerDraw), "a Q function is searched"
 
     def choose(images: np.ndarray) -> np.ndarray:
         observations = Observations(images=images, tools=np.zeros((len(images), len(PONG.state)), dtype=np.float32))
-        chosen, _ = greedy_actions(q_function, observations, manifest.input.action_space, manifest.action_search)
+        chosen, _ = greedy_actions(q_function, observations, manifest.input.action_space, search)
         return np.asarray((chosen[:, None] == vectors).all(axis=2).argmax(axis=1))
 
     return choose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opc_ros.policies.action_function import ActionFunction, ExportedActionFunction
 from opc_ros.policies.artifact_format import ArtifactFormat
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.q_function import QFunction
@@ -13,4 +14,11 @@ def _load(candidate: Candidate, where: str, device: str) -> QFunction:
     return OnnxQFunction(candidate.artifact_bytes, candidate.manifest.input, where=where)
 
 
-FORMAT = ArtifactFormat("onnx", _load)
+def _load_actions(candidate: Candidate, where: str, device: str) -> ActionFunction:
+    from opc_ros.policies.onnx_q import OnnxGraph
+
+    spec = candidate.manifest.input
+    return ExportedActionFunction(OnnxGraph(candidate.artifact_bytes, spec, where=where).run, spec)
+
+
+FORMAT = ArtifactFormat("onnx", _load, _load_actions)

@@ -17,6 +17,7 @@ from types import TracebackType
 import numpy as np
 
 from opc_ros.errors import CandidateError, EpisodeStopped, ThoughtTooLong, WorkerLost
+from opc_ros.policies.action_function import find_outside
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.loading import check_values
 from opc_ros.policies.policy import Policy
@@ -207,7 +208,10 @@ class CandidateProcess:
                 arena = self._write(rows)
                 request = Request(DECIDE, len(rows), seed, first_step + start, 1 << member)
                 self._exchange(request, self._deadline_s)
-                actions.append(arena.chosen(len(rows)).copy())
+                chosen = arena.chosen(len(rows)).copy()
+                if complaint := find_outside(chosen, self._candidates[member].manifest.input.action_space):
+                    raise CandidateError(f"candidate {self._candidates[member].name}: its action {complaint}")
+                actions.append(chosen)
                 values.append(check_values(arena.values(len(rows))[0].copy(), len(rows)))
         return np.concatenate(actions), np.concatenate(values)
 

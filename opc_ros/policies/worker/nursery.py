@@ -14,12 +14,13 @@ import yaml
 
 from opc_ros.camera import CameraSpec
 from opc_ros.errors import OpcError
-from opc_ros.policies.action_search import CrossEntropySearch
+from opc_ros.policies.action_search import AnswerDraw, CrossEntropySearch
 from opc_ros.policies.candidate import Candidate, candidate_id
 from opc_ros.policies.freed_memory import keep_freed_memory
 from opc_ros.policies.input_spec import InputSpec
-from opc_ros.policies.loading import load_q_function, probe, warm_up_programs
+from opc_ros.policies.loading import warm_up_programs
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, canonical_manifest, parse_manifest
+from opc_ros.policies.policy import load_thinker
 from opc_ros.policies.q_function import Observations
 from opc_ros.policies.stack import LocalStack
 from opc_ros.policies.worker.arena import Arena, Layout
@@ -80,11 +81,33 @@ def _warm_up(*, allow_code: bool) -> None:
         )
         network = build_network(architecture, manifest.input, manifest.hyper_parameters)
         document = yaml.safe_dump(manifest.to_document()).encode()
-        stack = _load([(document, save_weights(network))], allow_code=False)
-        stack.decide_on(0, seen, seed=0, first_step=0)
+        parts = [(document, save_weights(network))]
+        _load(parts, allow_code=False, is_coarse=True)  # a confined process can import nothing any more
+        _load(parts, allow_code=False).decide_on(0, seen, seed=0, first_step=0)
+    _warm_up_policy(camera, seen)
     onnx_q.warm_up()
     if allow_code:
         warm_up_programs()
+
+
+def _warm_up_policy(camera: CameraSpec, seen: Observations) -> None:
+    from opc_ros.policies.architectures.policies import build_policy_network, state_policy_parameters
+    from opc_ros.policies.weights import save_weights
+
+    manifest = CandidateManifest(
+        format_version=FORMAT_VERSION,
+        name="warm-up",
+        artifact="weights.safetensors",
+        format="safetensors",
+        input=InputSpec(32, 32, camera=camera, arguments=("image", "tool")),
+        architecture="keypoints",
+        hyper_parameters=state_policy_parameters("keypoints"),
+        action_search=AnswerDraw(),
+        kind="policy",
+    )
+    network = build_policy_network("keypoints", manifest.input, manifest.hyper_parameters)
+    document = yaml.safe_dump(manifest.to_document()).encode()
+    _load([(document, save_weights(network))], allow_code=False).decide_on(0, seen, seed=0, first_step=0)
 
 
 def _live(spawn: Spawn, link: int, bytes_file: int, arena_file: int) -> None:
@@ -130,18 +153,12 @@ def _answer_until_told(link: socket.socket, arena: Arena, parts: Sequence[tuple[
 
 
 def _load(parts: Sequence[tuple[bytes, bytes]], *, allow_code: bool, is_coarse: bool = False) -> LocalStack:
-    from opc_ros.policies.coarse_q import coarsen  # imported before any process is confined
-
     loaded = []
     for manifest_bytes, artifact in parts:
         manifest = parse_manifest(manifest_bytes, where="candidate.yaml")
         identity = candidate_id(canonical_manifest(manifest_bytes, where="candidate.yaml"), artifact)
         candidate = Candidate(identity, manifest, manifest_bytes, artifact, Path())
-        q_function = load_q_function(candidate, allow_code=allow_code, device="cpu")
-        if is_coarse:
-            q_function = coarsen(q_function)
-        probe(q_function, manifest)
-        loaded.append((manifest, q_function))
+        loaded.append(load_thinker(candidate, allow_code=allow_code, device="cpu", is_coarse=is_coarse))
     return LocalStack(loaded)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opc_ros.scoring.metric import UNBOUNDED, Answers, CandidatesOnEpisodes, Direction, ScoreWeightings
+from opc_ros.scoring.metric import UNBOUNDED, Answers, Asks, CandidatesOnEpisodes, Direction, ScoreWeightings
 from opc_ros.scoring.metrics.soft_opc import SoftOpc, soft_opc
 
 
@@ -20,6 +20,7 @@ class SoftOpcOverSpread:
     direction: Direction = "higher is better"
     bounds: tuple[float, float] = UNBOUNDED
     needs_greedy: bool = False
+    asks: Asks = "q"
 
     def score(self, answers: Answers, *, prior: float) -> float:
         return soft_opc_over_spread(answers.q, answers.lengths, answers.success, prior=prior)

@@ -1,0 +1,170 @@
+"""Candidates whose Q is hidden, scores against true success: `python -m opc_ros.experiments.without_q --help`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from opc_ros.errors import ScoreError
+from opc_ros.experiments.clustered_figures import ClusteredFigure, measure, training_runs_of
+from opc_ros.experiments.greedy_choices import RecordedStates, find_greedy, gather_states
+from opc_ros.experiments.score_choice import to_markdown
+from opc_ros.experiments.validation_sets import store_folder
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.critic import fit_critic
+from opc_ros.policies.registry import CandidateRegistry
+from opc_ros.scoring import compute_metric
+from opc_ros.scoring.agreement import AgreementJudge
+from opc_ros.scoring.recorded_set import RecordedSet, read_recorded
+from opc_ros.scoring.source import SnapshotSource
+from opc_ros.store import open_store
+from sim_bridge.training.evaluation import TrialPlan, read_outcomes
+
+_LEAST_TRIALS = 200
+VARIANTS = (
+    "agreement",
+    "agreement_with_successes",
+    "agreement_at_decisions",
+    "critic",
+    "critic_in_failures",
+    "critic_at_decisions",
+    "critic_and_agreement",
+)
+
+
+def score_variants(
+    agreed: np.ndarray, rated: np.ndarray, decisive: np.ndarray, lengths: np.ndarray, success: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Every score of decision 17, (C,) each.
+
+    Args:
+        agreed: agreement of each candidate's own actions with the recorded ones, (C, N).
+        rated: what the critic thinks of them, less what it thinks of the recorded ones, (C, N).
+        decisive: where the own or the recorded action closes or terminates, (C, N) bool.
+        lengths: steps of each episode, (E,).
+        success: whether each succeeded, (E,).
+    """
+    over_spread = [compute_metric("soft_opc_over_spread", row, lengths, success) for row in agreed]
+    at_decisions = [
+        compute_metric("soft_opc_over_spread", np.where(at, row, row[at].mean() if at.any() else 0.0), lengths, success)
+        for row, at in zip(agreed, decisive, strict=True)
+    ]
+    episodes = np.stack([np.add.reduceat(row, np.cumsum(lengths) - lengths) / lengths for row in rated])
+    steps = np.repeat(success, lengths)
+    scores = {
+        "agreement": np.array(over_spread),
+        "agreement_with_successes": agreed[:, steps].mean(axis=1),
+        "agreement_at_decisions": np.array(at_decisions),
+        "critic": episodes.mean(axis=1),
+        "critic_in_failures": episodes[:, ~success].mean(axis=1),
+        "critic_at_decisions": np.array(
+            [row[at].mean() if at.any() else 0.0 for row, at in zip(rated, decisive, strict=True)]
+        ),
+    }
+    scores["critic_and_agreement"] = (_standardise(scores["critic"]) + _standardise(scores["agreement"])) / 2
+    return scores
+
+
+def run_world(
+    world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, *, episodes: int
+) -> tuple[str, dict[str, np.ndarray], dict[str, ClusteredFigure], list[str]]:
+    """Judge own actions in evenly chosen episodes of the world's store; the critic is fitted on all of them."""
+    known = read_outcomes(candidates, TrialPlan(worlds=(world,)), outcomes)
+    chosen = [c for c in candidates if (c.id, world) in known and known[c.id, world].episodes >= _LEAST_TRIALS]
+    if len(chosen) < 4:
+        raise ScoreError(f"{world}: {len(chosen)} candidates have {_LEAST_TRIALS} trials, expected 4 or more")
+    with open_store(store_folder(data, world)) as store:
+        snapshot = store.take_snapshot()
+        source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
+        refs = source.refs
+        everything = read_recorded(source, refs)
+        asked = np.unique(np.linspace(0, len(refs) - 1, min(episodes, len(refs))).round().astype(int))
+        states = gather_states([source.read(refs[index]) for index in asked], chosen[0].manifest.input.image_size)
+    own = find_greedy(chosen, states, data / "greedy", report=_tell).actions
+    agreed, rated = judge_own(everything, asked, states, own, chosen)
+    # The last two flags close the gripper and terminate.
+    decisive = np.asarray((own[:, :, -2:] > 0.5).any(axis=2) | (states.actions[:, -2:] > 0.5).any(axis=1))
+    success = everything.success[asked]
+    scores = score_variants(agreed, rated, decisive, states.lengths, success)
+    true = np.array([known[c.id, world].share for c in chosen])
+    rng, runs = np.random.default_rng(0), training_runs_of(chosen)
+    figures = {name: measure(scores[name], scores[VARIANTS[0]], true, runs, rng) for name in VARIANTS}
+    head = (
+        f"{world}: {len(chosen)} candidates, their Q hidden; {len(refs)} episodes, "
+        f"{int(everything.success.sum())} successes; own actions in {len(asked)} of them, "
+        f"{int(success.sum())} successes, {len(states.actions)} states; snapshot {snapshot.id[:12]}"
+    )
+    return head, scores, figures, [candidate.name for candidate in chosen]
+
+
+def judge_own(
+    everything: RecordedSet,
+    asked: np.ndarray,
+    states: RecordedStates,
+    own: np.ndarray,
+    candidates: Sequence[Candidate],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Agreement and the critic's opinion of own actions (C, M, A) in the asked episodes, (C, M) each."""
+    camera = next((c.manifest.input.camera for c in candidates if c.manifest.input.camera is not None), None)
+    critic = fit_critic(
+        everything.images,
+        everything.states,
+        everything.actions,
+        everything.lengths,
+        everything.success,
+        everything.keys,
+        camera,
+    )
+    agreement = AgreementJudge(everything)
+    rows = np.repeat(np.isin(np.arange(everything.lengths.size), asked), everything.lengths)
+    agreed, rated = [], []
+    for actions in own:
+        filled = everything.actions.copy()
+        filled[rows] = actions
+        agreed.append(agreement.rate(filled)[rows])
+        rated.append(critic.rate(filled)[rows])
+    return np.stack(agreed).astype(np.float64), np.stack(rated).astype(np.float64)
+
+
+def _tell(done: int, total: int, note: str = "") -> None:
+    print(f"{done} of {total}: {note}", file=sys.stderr, flush=True)
+
+
+def _standardise(values: np.ndarray) -> np.ndarray:
+    spread = values.std()
+    return np.asarray((values - values.mean()) / spread if spread > 0 else np.zeros_like(values))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--world", required=True, help="whose store in DATA is judged on")
+    parser.add_argument("--data", type=Path, default=Path("reproduced/grasping"), help="stores and own actions")
+    parser.add_argument("--candidates", type=Path, default=Path("sim_bridge/zoo/candidates"))
+    parser.add_argument("--outcomes", type=Path, default=Path("sim_bridge/zoo/outcomes.parquet"))
+    parser.add_argument("--episodes", type=int, default=1000, help="in which own actions are searched, at most")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write scores and figures")
+    arguments = parser.parse_args(argv)
+    found = sorted(CandidateRegistry(arguments.candidates).find_each(())[0], key=lambda candidate: candidate.name)
+    head, scores, figures, names = run_world(
+        arguments.world, arguments.data, found, arguments.outcomes, episodes=arguments.episodes
+    )
+    print(f"{head}\n\n{to_markdown(figures)}")
+    if arguments.json:
+        document = {
+            "candidates": names,
+            "scores": {name: values.tolist() for name, values in scores.items()},
+            "figures": {name: asdict(figure) for name, figure in figures.items()},
+        }
+        arguments.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

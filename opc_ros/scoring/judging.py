@@ -1,0 +1,121 @@
+"""Score candidates by what they would have done: ask each for its own actions, and let a judge rate these."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from opc_ros.camera import CameraSpec
+from opc_ros.errors import ScoreError
+from opc_ros.policies.candidate import Candidate
+from opc_ros.policies.critic import VERSION as CRITIC_VERSION
+from opc_ros.policies.critic import fit_critic
+from opc_ros.progress import Report, ignore_progress
+from opc_ros.scoring.agreement import VERSION as AGREEMENT_VERSION
+from opc_ros.scoring.agreement import AgreementJudge
+from opc_ros.scoring.engines import Engine
+from opc_ros.scoring.metric import Asks
+from opc_ros.scoring.q_cache import QCache, QCacheEntry
+from opc_ros.scoring.recorded_set import RecordedSet, read_recorded
+from opc_ros.scoring.scorer import ScoredSet, score_candidates
+from opc_ros.scoring.source import EpisodeRef, EpisodeSource
+
+
+class Judge(Protocol):
+    """Rates what a candidate would have done in the recorded states."""
+
+    def rate(self, actions: np.ndarray) -> np.ndarray:
+        """One number for each own action (N, A), (N,) float32; higher is better."""
+        ...
+
+
+MakeJudge = Callable[[RecordedSet, CameraSpec | None], Judge]
+_JUDGES: dict[Asks, tuple[str, MakeJudge]] = {
+    "agreement": (AGREEMENT_VERSION, lambda recorded, camera: AgreementJudge(recorded)),
+    "critic": (
+        CRITIC_VERSION,
+        lambda recorded, camera: fit_critic(
+            recorded.images,
+            recorded.states,
+            recorded.actions,
+            recorded.lengths,
+            recorded.success,
+            recorded.keys,
+            camera,
+        ),
+    ),
+}
+
+
+def score_by_judge(
+    source: EpisodeSource,
+    candidates: Sequence[Candidate],
+    q_cache: QCache,
+    engine: Engine,
+    *,
+    asks: Asks,
+    trained_on: Mapping[str, Collection[str]] | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+    report: Report = ignore_progress,
+) -> ScoredSet:
+    """As `score_candidates`, with a judge's numbers in place of Q.
+
+    They depend on the whole set of episodes, so the Q cache keeps them under that set's digest; the candidates' own
+    actions do not, and are asked for once.
+    """
+    acted = score_candidates(
+        source,
+        candidates,
+        q_cache,
+        engine,
+        has_only_actions=True,
+        trained_on=trained_on,
+        is_cancelled=is_cancelled,
+        report=report,
+    )
+    if not acted.candidates:
+        return dataclasses.replace(acted, asks=asks)
+    assert acted.actions is not None
+    camera = _find_camera(acted.candidates)
+    quantity = f"{asks}:{_digest(asks, acted.refs, camera)}"
+    judge: Judge | None = None
+    rows = []
+    for candidate, own_actions in zip(acted.candidates, acted.actions, strict=True):
+        known = q_cache.read(candidate.id, quantity)
+        if not all(ref.key in known for ref in acted.refs):
+            judge = judge or _JUDGES[asks][1](read_recorded(source, acted.refs), camera)
+            known = _rate(judge, candidate, own_actions, acted, quantity)
+            q_cache.append(QCacheEntry(candidate.id, episode, values, quantity) for episode, values in known.items())
+        rows.append(np.concatenate([known[ref.key] for ref in acted.refs]))
+    return dataclasses.replace(acted, q=np.stack(rows).astype(np.float32), asks=asks)
+
+
+def _rate(
+    judge: Judge, candidate: Candidate, own_actions: np.ndarray, acted: ScoredSet, quantity: str
+) -> dict[tuple[str, str], np.ndarray]:
+    values = judge.rate(own_actions)
+    if not np.isfinite(values).all():
+        raise ScoreError(f"candidate {candidate.name}: its {quantity.partition(':')[0]} is not finite")
+    parts = np.split(values.astype(np.float32), np.cumsum(acted.lengths)[:-1])
+    return {ref.key: part for ref, part in zip(acted.refs, parts, strict=True)}
+
+
+def _digest(asks: Asks, refs: Sequence[EpisodeRef], camera: CameraSpec | None) -> str:
+    """What a judge's numbers follow from, beside the candidate: its version, the episodes with outcomes, the camera."""
+    lines = [f"opc judge 1 {asks} {_JUDGES[asks][0]}", repr(camera)]
+    lines += [f"{ref.id} {ref.file_sha256} {ref.is_success}" for ref in refs]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def _find_camera(candidates: Sequence[Candidate]) -> CameraSpec | None:
+    """The camera that candidates state, which lets the critic look where actions lead; they may not disagree."""
+    stated = {candidate.manifest.input.camera: candidate.name for candidate in candidates}
+    stated.pop(None, None)
+    if len(stated) > 1:
+        first, second = list(stated.values())[:2]
+        raise ScoreError(f"candidates {first} and {second} state different cameras: score them in stores of their own")
+    return next(iter(stated), None)
