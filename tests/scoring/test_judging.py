@@ -11,9 +11,10 @@ from opc_ros.episode import Episode
 from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.critic import FOLDS, IMAGE_SIDE, fit_critic
+from opc_ros.policies.image_view import resize_image
 from opc_ros.policies.landing_view import LandingView
 from opc_ros.policies.policy import load_policy, seed_of_recorded
-from opc_ros.policies.q_function import Observations, resize_image
+from opc_ros.policies.q_function import Observations
 from opc_ros.scoring import Answers, Reweighter, compute_metric, find_metric
 from opc_ros.scoring.agreement import AgreementJudge, find_flags
 from opc_ros.scoring.engines import LocalEngine, NoEngine
