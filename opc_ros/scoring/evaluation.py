@@ -11,7 +11,8 @@ from opc_ros.policies.q_function import Observations
 from opc_ros.scoring.asking import LoadedCandidate, ask_stack, group_by_stack
 from opc_ros.scoring.episode_states import EpisodeStates, read_company, read_states
 from opc_ros.scoring.failure import Failure, describe_failure
-from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCacheEntry
+from opc_ros.scoring.own_search import SEARCH, is_standard, measure_shortfall
+from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, EpisodeKey, QCacheEntry
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 
@@ -28,6 +29,7 @@ class EvaluationPlan:
     """What to compute in each state, beyond Q at the recorded action."""
 
     has_greedy: bool = False  # also Q at the action that the policy itself would have chosen
+    searched: frozenset[EpisodeKey] = frozenset()  # episodes in which the policy's own action search is looked at
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -127,6 +129,8 @@ def _make_entries(
             # The recorded action is one more the policy could take, so greedy is never below it.
             found[GREEDY] = np.maximum(_think_again(candidate, state), found[LOGGED])
         key = (state.facts.id, state.facts.file_sha256)
+        if key in plan.searched and not is_standard(candidate.policy.candidate.manifest):
+            found[SEARCH] = measure_shortfall(candidate.policy, state, state.images[candidate.image_size])
         entries += [QCacheEntry(candidate.id, key, values, quantity) for quantity, values in found.items()]
     return entries
 

@@ -17,7 +17,9 @@ from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan
 from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.known_values import KnownValues
 from opc_ros.scoring.own_episodes import find_own_episodes, find_too_few
+from opc_ros.scoring.own_search import choose_searched
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
+from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 _EPISODES_PER_CHUNK = 32  # so that filling up the last batch costs little
@@ -37,6 +39,7 @@ class ScoredSet:
     success: np.ndarray  # (E,) bool
     q: np.ndarray  # (C, N) float32, episodes one behind the other
     q_greedy: np.ndarray | None  # (C, N) float32, where asked for
+    searches: tuple[SearchLook, ...] = ()  # one for each candidate
     own: np.ndarray | None = None  # (C, E) bool: played by the candidate or trained on, so not counted for it
     failed_candidates: tuple[Failure, ...] = ()
     failed_episodes: tuple[Failure, ...] = ()
@@ -67,7 +70,7 @@ def score_candidates(
     _refuse_twins(candidates)
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
-    plan = EvaluationPlan(has_greedy=has_greedy)
+    plan = EvaluationPlan(has_greedy=has_greedy, searched=choose_searched(source.refs))
     values = KnownValues(q_cache, candidates, plan, source.refs)
     present = np.array([values.find_present(candidate.id) for candidate in candidates])  # (C, E) bool
     lacking = [candidate for candidate, row in zip(candidates, present, strict=True) if not row.all()]
@@ -184,6 +187,7 @@ def _collect(
         own=own[is_kept],
         q=values.join(kept, LOGGED, facts),
         q_greedy=values.join(kept, GREEDY, facts) if plan.has_greedy else None,
+        searches=tuple(values.look_at_search(candidate, facts) for candidate in kept),
         failed_candidates=_named(run.failed_candidates),
         failed_episodes=_named(run.failed_episodes),
         frames_decoded=run.frames,

@@ -200,6 +200,7 @@ def _rank(
             [fact.started_ns for fact in scored.facts],
             [fact.steps for fact in scored.facts],
         ),
+        searches={each.id: look for each, look in zip(scored.candidates, scored.searches, strict=True)},
         report=report,
     )
 
