@@ -14,8 +14,11 @@ from opc_ros.cli.gate import add_evidence
 from opc_ros.cli.halt import add_parsers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opc_ros.deployment.seen import Seen
     from opc_ros.deployment.statement import Body, Kind
-    from opc_ros.workflows.statements import Outcome
+    from opc_ros.workflows.statements import Outcome, StatementHandler
 
 EXAMPLES = """examples:
   opc deploy request candidates/rcan-5k --store store
@@ -67,7 +70,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     ):
         decide = actions.add_parser(word, help=what)
         decide.add_argument("request")
-        _add_reason(decide, is_reason_required=word != "approve")
+        _add_reason(decide, is_reason_required=word != "approve", has_state=word != "approve")
+        if word == "approve":  # what the gate finds is shown, and signed with the word
+            add_evidence(decide)
         _add_key(decide)
         decide.set_defaults(run=run_decide, word=word)
     halting, resuming = add_parsers(actions)
@@ -117,12 +122,13 @@ def _login() -> str:
         return ""
 
 
-def _add_reason(parser: argparse.ArgumentParser, *, is_reason_required: bool) -> None:
+def _add_reason(parser: argparse.ArgumentParser, *, is_reason_required: bool, has_state: bool = True) -> None:
     kind = some_text if is_reason_required else str
     parser.add_argument(
         "--reason", type=kind, default="", required=is_reason_required, help="why; kept in the audit log"
     )
-    parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
+    if has_state:
+        parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
@@ -248,8 +254,31 @@ def run_request(arguments: argparse.Namespace) -> int:
 def run_decide(arguments: argparse.Namespace) -> int:
     from opc_ros.deployment.statement import DecisionBody
 
-    print(_say(arguments, arguments.word, DecisionBody(arguments.request, arguments.reason)).message)
+    request_id, reason = arguments.request, arguments.reason
+    if arguments.word != "approve":
+        print(_say(arguments, arguments.word, DecisionBody(request_id, reason)).message)
+        return 0
+
+    def approve(handler: StatementHandler) -> DecisionBody:
+        return DecisionBody(request_id, reason, _show_findings(request_id, handler))
+
+    print(_say(arguments, "approve", approve).message)
     return 0
+
+
+def _show_findings(request_id: str, handler: StatementHandler) -> Seen:
+    """Print what is open; the approval that follows is for no more than this."""
+    from opc_ros.deployment.decision import Verdict
+    from opc_ros.deployment.seen import Seen
+    from opc_ros.errors import DeploymentError
+
+    findings = handler.explain(request_id).findings
+    for finding in findings:
+        if finding.rule == "evidence":
+            raise DeploymentError(f"{finding.sentence}; give --ranking, --store and --gate: you approve what they show")
+        if finding.verdict is not Verdict.PASS:
+            print(f"  {'NO' if finding.verdict is Verdict.FAIL else '?':>3}  {finding.rule:<16} {finding.sentence}")
+    return Seen.of(request_id, findings)
 
 
 def run_resume(arguments: argparse.Namespace) -> int:
@@ -279,7 +308,12 @@ def run_accept_clock(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _say(arguments: argparse.Namespace, kind: Kind, body: Body, candidates: Path | None = None) -> Outcome:
+def _say(
+    arguments: argparse.Namespace,
+    kind: Kind,
+    body: Body | Callable[[StatementHandler], Body],
+    candidates: Path | None = None,
+) -> Outcome:
     """Sign a statement as the current user and act on it as the scheduler would."""
     import time
 
@@ -302,4 +336,5 @@ def _say(arguments: argparse.Namespace, kind: Kind, body: Body, candidates: Path
             getattr(arguments, "store", Path("store")),
             time.time_ns,
         )
-        return handler.act_on(sign_statement(kind, signs.person, body, signs.signer, time.time_ns()))
+        said = body(handler) if callable(body) else body
+        return handler.act_on(sign_statement(kind, signs.person, said, signs.signer, time.time_ns()))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 UNSIGNED_RULE = "signed"  # the queue says what nobody has signed; no approval helps against that
+STALE_RULE = "since_approval"  # the gate finds worse than its approver was shown
 # Findings that episodes at reduced speed can settle.
 UNPROVEN = frozenset({"within", "floor", "top_k", "shown"})
 
@@ -52,6 +53,19 @@ class Decision:
     def is_signed(self) -> bool:
         """Whether people really signed what the queue attributes to them."""
         return all(finding.rule != UNSIGNED_RULE for finding in self.findings if finding.verdict is Verdict.FAIL)
+
+    @property
+    def is_approval_stale(self) -> bool:
+        """Whether somebody approved of less than what the gate finds now."""
+        return any(finding.rule == STALE_RULE for finding in self.findings)
+
+    def goes_unasked(self, *, is_exploration: bool) -> bool:
+        """Nobody need approve: it passes, or only episodes can tell.
+
+        Results may cast doubt on a candidate that once passed; the race, not a person, finds out.
+        """
+        is_in_doubt = self.verdict is Verdict.INCONCLUSIVE or is_exploration
+        return self.verdict is Verdict.PASS or (is_in_doubt and self.is_explorable)
 
     @property
     def is_explorable(self) -> bool:

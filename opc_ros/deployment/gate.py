@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
-from opc_ros.deployment.gate_rules import AgreementRules, GateRules, HiddenRules, SnapshotRules, TopKRules
+from opc_ros.deployment.gate_rules import AgreementRules, GateRules, HiddenRules, SearchRules, SnapshotRules, TopKRules
 from opc_ros.ranking import Ranking
 from opc_ros.ranking.forecast import Forecast, forecast_ranking, is_of_q
 
@@ -56,7 +56,9 @@ def decide(
         findings.append(Finding("ranked", Verdict.FAIL, sentence))
     else:
         findings += _check_success(candidate_id, forecast, rules)
-        if not is_of_q(ranking):
+        if is_of_q(ranking):
+            findings.append(_check_search(candidate_id, ranking, rules.search))
+        else:
             findings.append(_check_shown(candidate_id, ranking, rules, real or {}))
         findings.append(_check_hidden(candidate_id, ranking, rules.hidden))
         if rules.top_k is not None:
@@ -173,6 +175,33 @@ def _check_hidden(candidate_id: str, ranking: Ranking, rules: HiddenRules) -> Fi
     if chance < rules.fail:
         return Finding("hidden", Verdict.FAIL, f"{sentence} Below {rules.fail:g} the rules say no")
     return Finding("hidden", Verdict.INCONCLUSIVE, f"{sentence} Below {rules.person:g} a person decides")
+
+
+def _check_search(candidate_id: str, ranking: Ranking, rules: SearchRules) -> Finding:
+    look = ranking.find(candidate_id).search
+    if look is None:
+        sentence = "the ranking does not say what its own action search is worth: score it again with this version"
+        return Finding("search", Verdict.FAIL, sentence)
+    if look.is_standard:
+        return Finding("search", Verdict.PASS, "looks for its actions as is standard, among all that the task allows")
+    if look.states < rules.states:
+        sentence = f"its own action search was looked at in {look.states} states; the rules ask for {rules.states}"
+        return Finding("search", Verdict.INCONCLUSIVE, sentence)
+    sentence = (
+        f"in {look.states} recorded states its own action search misses {look.shortfall:.0%} of what a thorough one "
+        "gains over actions drawn by lot"
+    )
+    if look.shortfall > rules.fail:
+        sentence = f"{sentence}: what would run is not what was scored; above {rules.fail:.0%} the rules say no"
+        return Finding("search", Verdict.FAIL, sentence)
+    if look.shortfall > rules.person:
+        return Finding("search", Verdict.INCONCLUSIVE, f"{sentence}; above {rules.person:.0%} a person decides")
+    if look.reach < rules.reach:
+        sentence = (
+            f"its actions go {look.reach:.0%} as far as the task allows; below {rules.reach:.0%} a person decides"
+        )
+        return Finding("search", Verdict.INCONCLUSIVE, sentence)
+    return Finding("search", Verdict.PASS, sentence)
 
 
 def _check_champion(candidate_id: str, forecast: Forecast, rules: GateRules, champion_id: str) -> Finding:

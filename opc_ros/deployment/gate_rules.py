@@ -91,6 +91,24 @@ class HiddenRules:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchRules:
+    """How much of what its Q promises a candidate's own action search may miss."""
+
+    states: int = 8  # fewest in which the search must have been looked at; with fewer a person decides
+    person: float = 0.2  # above this a person decides
+    fail: float = 0.4  # above, the gate says no
+    reach: float = 0.25  # how far its actions must be able to go, of what the task allows; below a person decides
+
+    def __post_init__(self) -> None:
+        if self.states < 1:
+            raise ValueError(f"search: states is {self.states}, expected at least 1")
+        if not 0.0 <= self.reach <= 1.0:
+            raise ValueError(f"search: reach is {self.reach}, expected from 0 to 1")
+        if not 0.0 <= self.person <= self.fail <= 1.0:
+            raise ValueError(f"search: person {self.person} and fail {self.fail}, expected 0 to 1, in order")
+
+
+@dataclass(frozen=True, slots=True)
 class GateRules:
     """Everything in config/gate.yaml."""
 
@@ -106,4 +124,5 @@ class GateRules:
     top_k: TopKRules | None = None
     judged_episodes: int = 10  # real ones of its own that a candidate needs where no Q is scored, but its actions are
     hidden: HiddenRules = field(default_factory=HiddenRules)
+    search: SearchRules = field(default_factory=SearchRules)
     approval: tuple[ApprovalCase, ...] = field(default=())  # cases in which a person must approve

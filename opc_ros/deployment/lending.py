@@ -187,10 +187,7 @@ class Lending:
 def _is_allowed(request: Request, decision: Decision) -> bool:
     if not decision.is_signed:
         return False
-    if decision.verdict is Verdict.PASS or request.approval == "override":
+    if request.approval == "override" or decision.goes_unasked(is_exploration=request.is_exploration):
         return True
-    if decision.verdict is Verdict.INCONCLUSIVE and request.approval == "approve":
-        return True
-    # Results may cast doubt on a candidate that once passed; the race, not a person, finds out.
-    is_in_doubt = decision.verdict is Verdict.INCONCLUSIVE or request.is_exploration
-    return is_in_doubt and decision.is_explorable
+    is_approved = request.approval == "approve" and not decision.is_approval_stale
+    return is_approved and decision.verdict is Verdict.INCONCLUSIVE

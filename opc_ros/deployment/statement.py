@@ -11,6 +11,7 @@ from opc_ros.config import parse_config
 from opc_ros.deployment.dsse import Signed, from_text, is_authentic, payload_type, sign_payload, to_text
 from opc_ros.deployment.keys import BoundSigner, TextSigner
 from opc_ros.deployment.people import People, Role
+from opc_ros.deployment.seen import Seen
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import StatementRefused
 
@@ -41,6 +42,7 @@ class DecisionBody:
 
     request_id: str
     reason: str = ""
+    seen: Seen | None = None  # of an approval: what the gate had found; None: said by a version that did not ask
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opc_ros.grasp import ActionBounds
+from opc_ros.task import GRASPING
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +39,19 @@ class ActionChoices:
 
 
 ActionSpace = ActionBounds | ActionChoices
+
+
+def find_whole_space(task: str) -> ActionBounds | None:
+    """All actions of a task, whatever a candidate restricts itself to; None: they cannot be searched within bounds."""
+    return ActionBounds() if task == GRASPING.name else None
+
+
+def measure_reach(task: str, space: ActionSpace) -> float:
+    """How far one action may go, of what its task allows, from 0 to 1."""
+    whole = find_whole_space(task)
+    if whole is None:
+        return 1.0
+    furthest_m = (
+        space.displacement_m if isinstance(space, ActionBounds) else float(np.abs(space.to_array()[:, :3]).max())
+    )
+    return min(1.0, furthest_m / whole.displacement_m)

@@ -32,6 +32,9 @@ class AnsweringThinker:
         actions = np.concatenate(chosen) if chosen else np.zeros((0, ACTION_SIZE), dtype=np.float32)
         return actions, np.zeros(len(seen), dtype=np.float32)
 
+    def q_in_one_state(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        raise CandidateError(why_no_q(self._name))
+
     def close(self) -> None: ...
 
     def _answer(self, seen: Observations, seed: int, step: int) -> np.ndarray:

@@ -46,6 +46,19 @@ def greedy_actions(
     return np.concatenate([actions for actions, _ in parts]), np.concatenate([values for _, values in parts])
 
 
+def draw_actions(bounds: ActionBounds, count: int, seed: int) -> np.ndarray:
+    """Actions (count, A) spread evenly over all within bounds, as every search begins."""
+    drawn = _Proposal.at_the_start(1, bounds).draw(np.random.default_rng(seed), count)
+    return np.asarray(drawn.to_vectors()[0])
+
+
+def q_in_one_state(q_function: QFunction, observation: Observations, actions: np.ndarray) -> np.ndarray:
+    """Q (K,) of several actions (K, A) in the one state given, whose image is looked at once where that can be."""
+    rows = len(actions) if isinstance(q_function, FactoredQFunction) else _states_at_once(q_function, observation, 1)
+    pieces = [actions[start : start + rows] for start in range(0, len(actions), rows)]
+    return np.concatenate([_judge_of(q_function, observation, len(piece))(piece) for piece in pieces])
+
+
 def _cem(search: CrossEntropySearch | ChoiceSearch) -> CrossEntropySearch:
     assert isinstance(search, CrossEntropySearch)
     return search

@@ -13,7 +13,7 @@ from opc_ros.policies.action_search import AnswerDraw, ChoiceSearch, search_seed
 from opc_ros.policies.answering import AnsweringThinker, probe_answers
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import limit_threads_here
-from opc_ros.policies.greedy import greedy_actions
+from opc_ros.policies.greedy import greedy_actions, q_in_one_state
 from opc_ros.policies.loading import check_values, load_action_function, load_q_function, probe
 from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations, QFunction
@@ -40,6 +40,10 @@ class Thinker(Protocol):
 
     def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Actions (T, A) and their Q (T,) at consecutive steps of the episode with this seed."""
+        ...
+
+    def q_in_one_state(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        """Q (K,) of several actions in the one state that is given."""
         ...
 
     def close(self) -> None: ...
@@ -70,6 +74,9 @@ class LocalThinker:
             return self._find(seen, 0)
         found = [self._find(seen.rows(row, row + 1), search_seed(seed, first_step + row)) for row in range(len(seen))]
         return np.concatenate([actions for actions, _ in found]), np.concatenate([values for _, values in found])
+
+    def q_in_one_state(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        return q_in_one_state(self._q_function, seen, actions)
 
     def close(self) -> None: ...
 
@@ -119,13 +126,17 @@ class Policy:
         actions, values = self._thinker.decide_on(seen, seed=seed, first_step=step)
         return Choice(actions[0], None if self._candidate.manifest.is_policy else float(values[0]))
 
-    def decide_each(self, seen: Observations, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The actions (T, A) and their Q (T,) at all steps of one episode, images at the size it looks at."""
-        return self._thinker.decide_on(seen, seed=seed)
+    def decide_each(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """The actions (T, A) and their Q (T,) at consecutive steps of one episode, images at the size it looks at."""
+        return self._thinker.decide_on(seen, seed=seed, first_step=first_step)
 
     def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
         """What it thinks of other actions, (B,); images at the size it looks at."""
         return self._thinker.q(seen, actions)
+
+    def q_in_one_state(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        """What it thinks of several actions in one state, (K,); the image at the size it looks at."""
+        return self._thinker.q_in_one_state(seen, actions)
 
     def close(self) -> None:
         """Let go of whatever it thinks in."""

@@ -64,6 +64,9 @@ class LocalStack:
     ) -> tuple[np.ndarray, np.ndarray]:
         return self._thinkers[member].decide_on(seen, seed=seed, first_step=first_step)
 
+    def q_in_one_state(self, member: int, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        return self._thinkers[member].q_in_one_state(seen, actions)
+
 
 def find_stacks(candidates: Sequence[Candidate], *, at_least: int = 1) -> list[tuple[Candidate, ...]]:
     """Which candidates may share a process: numbers for code that ships here, looking at images of one size.

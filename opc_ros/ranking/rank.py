@@ -15,6 +15,7 @@ from opc_ros.ranking.ranking import LeftOutCandidate, RankedCandidate, Ranking, 
 from opc_ros.ranking.uncertainty import beat_probabilities, rank_intervals, top_k_probabilities
 from opc_ros.scoring import Answers, bootstrap_scores, find_ranking_metric, score_bias, score_intervals, score_without
 from opc_ros.scoring.hidden_part import compare_with_hidden
+from opc_ros.scoring.search_look import SearchLook
 
 
 def rank_candidates(
@@ -36,6 +37,7 @@ def rank_candidates(
     own: Mapping[str, np.ndarray] | None = None,
     probes: Sequence[Probe] = (),
     hidden: np.ndarray | None = None,
+    searches: Mapping[str, SearchLook] | None = None,
     report: Report = ignore_progress,
 ) -> Ranking:
     """Candidates from best to worst; equal scores are ordered by candidate id.
@@ -58,6 +60,7 @@ def rank_candidates(
         families: which family each candidate id belongs to, where it has one.
         probes: states whose answers are kept, so that a policy is known again.
         hidden: which episodes nobody is told of, (E,) bool; scores on them are compared with those on the others.
+        searches: by candidate id, what was seen of its own action search.
         report: told how many resamples are done.
     """
     if not q_by_candidate:
@@ -120,6 +123,7 @@ def rank_candidates(
             family=(families or {}).get(candidate_id, ""),
             own_episodes=int(masks[candidate_id].sum()),
             hidden_chance=lucks[candidate_id],
+            search=(searches or {}).get(candidate_id),
             bias=bias,
             answers=tuple(float(np.asarray(q_by_candidate[candidate_id])[probe.index]) for probe in probes),
         )

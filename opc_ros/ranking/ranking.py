@@ -12,8 +12,10 @@ from opc_ros.config import parse_config
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import RankingError
 from opc_ros.scoring import ranking_metric_names
+from opc_ros.scoring.search_look import SearchLook
 
-FORMAT = "opc-ranking/2"
+FORMAT = "opc-ranking/3"
+WITHOUT_SEARCHES = "opc-ranking/2"  # still read and written as it was, so that its id and its signature stay valid
 Scope = Literal["registry", "selection"]  # everything that was registered, or those asked for
 
 
@@ -38,6 +40,7 @@ class RankedCandidate:
         return self.score - self.bias
 
     answers: tuple[float, ...] = ()  # its Q at the ranking's probes
+    search: SearchLook | None = None  # what its own action search misses; None: by a version that did not look
     hidden_chance: float = 1.0  # that its lead on shown episodes over hidden ones is luck; 1 where they agree
 
 
@@ -105,13 +108,17 @@ class Ranking:
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no blanks, shortest exact numbers; equal rankings give equal text."""
         content = {"format": FORMAT, **asdict(self)}
+        if all(candidate.search is None for candidate in self.candidates):
+            content["format"] = WITHOUT_SEARCHES
+            for candidate in content["candidates"]:
+                del candidate["search"]
         return canonical_json(content)
 
     @classmethod
     def from_json(cls, text: str) -> Ranking:
         """Read what `to_json` wrote; anything missing, unknown or of another version is an error."""
         content = parse_json(text, where="ranking", error=RankingError)
-        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        if not isinstance(content, dict) or content.pop("format", None) not in (FORMAT, WITHOUT_SEARCHES):
             raise RankingError(f"ranking has another format, expected {FORMAT}: rank again with this version")
         return parse_config(content, cls, where="ranking", error=RankingError)
 

@@ -11,7 +11,8 @@ from opc_ros.policies.q_function import Observations
 from opc_ros.scoring.asking import LoadedCandidate, ask_stack, group_by_stack
 from opc_ros.scoring.episode_states import EpisodeStates, read_company, read_states
 from opc_ros.scoring.failure import Failure, describe_failure
-from opc_ros.scoring.q_cache import ACTED, GREEDY, LOGGED, EpisodeFacts, QCacheEntry
+from opc_ros.scoring.own_search import SEARCH, is_standard, measure_shortfall
+from opc_ros.scoring.q_cache import ACTED, GREEDY, LOGGED, EpisodeFacts, EpisodeKey, QCacheEntry
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 
@@ -29,6 +30,7 @@ class EvaluationPlan:
 
     has_greedy: bool = False  # also Q at the action that the policy itself would have chosen
     has_only_actions: bool = False  # no Q at all, but that action itself
+    searched: frozenset[EpisodeKey] = frozenset()  # episodes in which the policy's own action search is looked at
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -136,6 +138,8 @@ def _make_entries(
             # The recorded action is one more the policy could take, so greedy is never below it.
             found[GREEDY] = np.maximum(_think_again(candidate, state)[1], found[LOGGED])
         key = (state.facts.id, state.facts.file_sha256)
+        if key in plan.searched and not is_standard(candidate.policy.candidate.manifest):
+            found[SEARCH] = measure_shortfall(candidate.policy, state, state.images[candidate.view])
         entries += [QCacheEntry(candidate.id, key, values, quantity) for quantity, values in found.items()]
     return entries
 

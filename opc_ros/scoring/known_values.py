@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from opc_ros.policies.action_space import measure_reach
 from opc_ros.policies.candidate import Candidate
 from opc_ros.scoring.evaluation import ChunkResult, EvaluationPlan
+from opc_ros.scoring.own_search import SEARCH, is_standard
 from opc_ros.scoring.q_cache import ACTED, EpisodeFacts, EpisodeKey, QCache
+from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef
 
 LARGE_SET = 2000  # episodes from which on a candidate's values are kept in one piece as well
@@ -32,6 +35,12 @@ class KnownValues:
             self._lengths = np.array([self._facts[key].steps for key in self._keys], dtype=np.int64)
         self._rows: dict[tuple[str, str], dict[EpisodeKey, np.ndarray]] = {}
         self._joined: dict[tuple[str, str], np.ndarray] = {}  # (N,)
+        self._searched = plan.searched
+        self._searches = {
+            each.id: q_cache.read(each.id, SEARCH)
+            for each in candidates
+            if plan.searched and not is_standard(each.manifest)
+        }
         for candidate in candidates:
             for quantity in plan.quantities:
                 self._read(candidate.id, quantity)
@@ -43,11 +52,16 @@ class KnownValues:
             rows = self._rows.get((candidate_id, quantity))
             if rows is not None:
                 present &= np.fromiter((key in rows for key in self._keys), np.bool_, len(self._keys))
+        if candidate_id in self._searches:
+            lacking = self._searched - self._searches[candidate_id].keys()
+            present &= np.fromiter((key not in lacking for key in self._keys), np.bool_, len(self._keys))
         return present
 
     def add(self, result: ChunkResult) -> None:
         self._facts |= {(facts.id, facts.file_sha256): facts for facts in result.facts}
         for entry in result.entries:
+            if entry.quantity == SEARCH:
+                self._searches[entry.candidate_id][entry.episode] = entry.values
             rows = self._rows.get((entry.candidate_id, entry.quantity))
             if rows is not None:
                 rows[entry.episode] = entry.values
@@ -75,6 +89,17 @@ class KnownValues:
         """Each candidate's own action at every step, (C, N, A) float32, the episodes one behind the other."""
         keys = [(fact.id, fact.file_sha256) for fact in facts]
         return np.stack([np.concatenate([self._rows[one.id, ACTED][key] for key in keys]) for one in candidates])
+
+    def look_at_search(self, candidate: Candidate, facts: Sequence[EpisodeFacts]) -> SearchLook:
+        """What was seen of a candidate's own action search in these episodes."""
+        if candidate.id not in self._searches:
+            return SearchLook(is_standard=True)
+        found = self._searches[candidate.id]
+        keys = [(fact.id, fact.file_sha256) for fact in facts]
+        shortfalls = [float(np.nanmax(found[key])) for key in keys if key in self._searched]
+        mean = float(np.mean(shortfalls)) if shortfalls else 0.0
+        reach = measure_reach(candidate.manifest.task, candidate.manifest.input.action_space)
+        return SearchLook(False, len(shortfalls), mean, reach)
 
     def _read(self, candidate_id: str, quantity: str) -> None:
         name = (candidate_id, quantity)

@@ -19,7 +19,9 @@ from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.known_values import KnownValues
 from opc_ros.scoring.metric import Asks
 from opc_ros.scoring.own_episodes import find_own_episodes, find_too_few
+from opc_ros.scoring.own_search import choose_searched
 from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
+from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 _EPISODES_PER_CHUNK = 32  # so that filling up the last batch costs little
@@ -41,6 +43,7 @@ class ScoredSet:
     q_greedy: np.ndarray | None  # (C, N) float32, where asked for
     actions: np.ndarray | None = None  # (C, N, A) float32, each candidate's own, where asked for instead of Q
     asks: Asks = "q"  # what `q` holds
+    searches: tuple[SearchLook, ...] = ()  # one for each candidate
     own: np.ndarray | None = None  # (C, E) bool: played by the candidate or trained on, so not counted for it
     failed_candidates: tuple[Failure, ...] = ()
     failed_episodes: tuple[Failure, ...] = ()
@@ -73,7 +76,8 @@ def score_candidates(
     _refuse_twins(candidates)
     if not source.refs:
         raise EmptyValidationSet(f"snapshot {source.snapshot_id[:12]}: has no episode, expected at least one")
-    plan = EvaluationPlan(has_greedy=has_greedy, has_only_actions=has_only_actions)
+    searched = frozenset() if has_only_actions else choose_searched(source.refs)  # there what it chose is judged itself
+    plan = EvaluationPlan(has_greedy=has_greedy, has_only_actions=has_only_actions, searched=searched)
     without_q = {c.id: why_no_q(c.name) for c in candidates if c.manifest.is_policy and not has_only_actions}
     values = KnownValues(q_cache, candidates, plan, source.refs)
     present = np.array([values.find_present(candidate.id) for candidate in candidates])  # (C, E) bool
@@ -197,6 +201,7 @@ def _collect(
         q=_nothing(kept, facts) if plan.has_only_actions else values.join(kept, LOGGED, facts),
         q_greedy=values.join(kept, GREEDY, facts) if plan.has_greedy else None,
         actions=values.join_actions(kept, facts) if plan.has_only_actions and kept else None,
+        searches=() if plan.has_only_actions else tuple(values.look_at_search(candidate, facts) for candidate in kept),
         failed_candidates=_named(run.failed_candidates),
         failed_episodes=_named(run.failed_episodes),
         frames_decoded=run.frames,

@@ -208,6 +208,9 @@ def _rank(
             [fact.started_ns for fact in scored.facts],
             [fact.steps for fact in scored.facts],
         ),
+        searches={}
+        if scored.asks != "q"
+        else {each.id: look for each, look in zip(scored.candidates, scored.searches, strict=True)},
         report=report,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import sqlite3
 from collections.abc import Callable
@@ -90,10 +91,17 @@ class StatementHandler:
         self.note_ranking()
         try:
             statement = check_statement(envelope, KINDS, load_people(self._keys), self._now(), self._is_new)
+            _check_seen(statement)
         except StatementRefused as error:
             self.note_refusal(str(error))
             raise
         return self._do(statement)
+
+    def explain(self, request_id: str) -> Decision:
+        """What the gate finds about a request, for whoever is about to decide on it."""
+        self._queue.check_rows(self._now())
+        self.note_ranking()
+        return self.decide(self._queue.request(request_id))
 
     def decide(self, request: Request, *, patience_s: float | None = None) -> Decision:
         """The gate's verdict on a request now, counting only what people signed; `patience_s` as in Gatekeeper."""
@@ -104,9 +112,11 @@ class StatementHandler:
             champion[0] if champion else "",
             patience_s=patience_s,
         )
-        unsigned = check_evidence(request, self._queue.envelopes(request.id), load_people(self._keys), self._rules)
         before = find_refused_before(self._queue, request.candidate_id, Identity.from_json(request.identity))
-        return Decision(decision.candidate_id, decision.ranking_id, (*decision.findings, *before, *unsigned))
+        found = dataclasses.replace(decision, findings=(*decision.findings, *before))
+        people, envelopes = load_people(self._keys), self._queue.envelopes(request.id)
+        said = check_evidence(request, found, envelopes, people, self._rules)
+        return dataclasses.replace(found, findings=(*found.findings, *said))
 
     def note_refusal(self, reason: str, kind: str = "statement_refused") -> None:
         """A line of the audit log for what was refused, as long as there are not too many."""
@@ -185,3 +195,19 @@ class StatementHandler:
             return self._gatekeeper.ranking()
         except (OpcError, sqlite3.Error):
             return None
+
+
+def _check_seen(statement: Statement) -> None:
+    """Who approves says what the gate had found about this very request."""
+    if statement.kind != "approve":
+        return
+    seen, asked = statement.body.seen, statement.body.request_id
+    if seen is None:
+        raise StatementRefused(
+            f"approve by {statement.person}: does not say what the gate had found: approve again with this version"
+        )
+    if seen.request_id != asked:
+        raise StatementRefused(
+            f"approve by {statement.person}: what was on the screen is of request {seen.request_id}, expected {asked}: "
+            "look at this one and approve it"
+        )

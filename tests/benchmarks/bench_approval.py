@@ -23,7 +23,9 @@ from opc_interfaces.srv import SubmitStatement
 from rclpy.action.server import ServerGoalHandle
 
 from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.folder import DeploymentFolder
+from opc_ros.deployment.seen import Seen
 from opc_ros.deployment.signing import find_signer, make_person_key
 from opc_ros.deployment.statement import DecisionBody, RequestBody, sign_statement
 from tests.deployment.lab import make_lab, say, scheduler_parameters
@@ -100,7 +102,8 @@ class Bench:
 
     def approve(self, request_id: str) -> float:
         """Over DDS, as the console does: from sending what was signed."""
-        envelope, count = say(self.lab, "approve", DecisionBody(request_id)), len(self.robot.heard)
+        seen = Seen(request_id, {"rejected_before": Verdict.INCONCLUSIVE})
+        envelope, count = say(self.lab, "approve", DecisionBody(request_id, "", seen)), len(self.robot.heard)
         start_s = time.monotonic()
         self._client.call_async(SubmitStatement.Request(statement=envelope))
         self.wait_until(lambda: len(self.robot.heard) > count)
@@ -109,6 +112,8 @@ class Bench:
     def approve_by_command(self, request_id: str) -> tuple[float, float]:
         """`opc deploy approve`: from its start, and from when it signed."""
         words = ["deploy", "approve", request_id, "--state", str(self.lab / "deployment")]
+        for option, name in (("ranking", "ranking.json"), ("store", "store"), ("gate", "gate.yaml")):
+            words += [f"--{option}", str(self.lab / name)]
         words += ["--scheduler", str(self.lab / "scheduler.yaml"), "--key"]
         words += [str(self.lab / "deployment" / "keys" / "ada.person.pem")]
         count, start_s = len(self.robot.heard), time.monotonic()

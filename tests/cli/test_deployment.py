@@ -26,6 +26,7 @@ from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest
 from opc_ros.ranking import RankedCandidate, Ranking
+from opc_ros.scoring.search_look import SearchLook
 from opc_ros.store import open_store
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
 
@@ -67,8 +68,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         episodes=4,
         successes=2,
         candidates=(
-            RankedCandidate(ids["good"], "good", 0.3, (0.2, 0.4), 1, (1, 1), 0.97),
-            RankedCandidate(ids["poor"], "poor", 0.1, (0.0, 0.2), 2, (2, 2), 0.03),
+            RankedCandidate(ids["good"], "good", 0.3, (0.2, 0.4), 1, (1, 1), 0.97, search=SearchLook(is_standard=True)),
+            RankedCandidate(ids["poor"], "poor", 0.1, (0.0, 0.2), 2, (2, 2), 0.03, search=SearchLook(is_standard=True)),
         ),
         beats=((0.5, 0.97), (0.03, 0.5)),
     )

@@ -16,7 +16,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from opc_ros.console.app import Console
 from opc_ros.console.commands import CommandAnswer
 from opc_ros.console.server import ConsoleServer
+from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.people import People, Person, to_ssh_line
+from opc_ros.deployment.seen import Seen
 from opc_ros.deployment.statement import read_statement
 from opc_ros.episode import Label, LabelSource
 from opc_ros.store import open_store
@@ -188,6 +190,7 @@ def test_a_click_is_signed_in_the_browser_with_the_persons_own_key(
     wait(browser, "document.getElementById('notices').textContent === 'approved'")
     said = read_statement(commands.submitted[0], people)
     assert (said.kind, said.person, said.body.request_id) == ("approve", "ada", "4f21c09a")
+    assert said.body.seen == Seen("4f21c09a", {"floor": Verdict.INCONCLUSIVE})
     assert browser.find_element("css selector", "[data-rule=floor]").text.startswith("inconclusive floor: predicted")
     browser.get(address + "ranking")  # the key goes with the person from page to page
     wait(browser, "document.getElementById('identity').textContent === 'Signing as ada'")

@@ -16,6 +16,7 @@ from opc_ros.deployment.statement import Body, Kind, sign_statement
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.ranking import RankedCandidate, Ranking
+from opc_ros.scoring.search_look import SearchLook
 from opc_ros.store import open_store
 from tests.policies.making import make_candidate
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
@@ -128,7 +129,9 @@ def runner_parameters(folder: Path, robot: str, rungs: list[str], **changes: obj
 def _write_ranking(path: Path, candidates: list[Candidate], snapshot_id: str) -> None:
     count = len(candidates)
     placed = tuple(
-        RankedCandidate(each.id, each.name, 0.5 - 0.01 * n, (0.0, 1.0), n + 1, (1, count), 1.0)
+        RankedCandidate(
+            each.id, each.name, 0.5 - 0.01 * n, (0.0, 1.0), n + 1, (1, count), 1.0, search=SearchLook(is_standard=True)
+        )
         for n, each in enumerate(candidates)
     )
     ranking = Ranking(

@@ -14,6 +14,7 @@ from opc_ros.deployment.gate_rules import (
     AgreementRules,
     FloorRules,
     GateRules,
+    SearchRules,
     SnapshotRules,
     TopKRules,
     WithinRules,
@@ -21,6 +22,7 @@ from opc_ros.deployment.gate_rules import (
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.errors import ConfigError
 from opc_ros.ranking import RankedCandidate, Ranking
+from opc_ros.scoring.search_look import SearchLook
 
 CONFIG = Path(__file__).parents[2] / "config"
 NOW_NS = 1000 * DAY_NS
@@ -64,6 +66,7 @@ def make_ranking(*top_k_probability: float, **changes: object) -> Ranking:
                 rank=index + 1,
                 rank_interval=(max(1, index), min(count, index + 2)),
                 top_k_probability=probability,
+                search=SearchLook(is_standard=True),
             )
             for index, probability in enumerate(top_k_probability)
         ),
@@ -310,3 +313,40 @@ def test_a_judges_score_alone_leaves_success_wider_open_than_a_score_of_q() -> N
     assert np.ptp(means) < 0.5 * np.ptp(predict_field(RANKING, {}).predicted.mean())
     assert np.ptp(by_judge.interval(), axis=1).min() > 0.9
     assert by_q.shape == (15, 2)
+
+
+@pytest.mark.parametrize(
+    ("look", "verdict", "words"),
+    [
+        (SearchLook(is_standard=True), Verdict.PASS, "looks for its actions as is standard"),
+        (SearchLook(False, 16, 0.15), Verdict.PASS, "in 16 recorded states its own action search misses 15% of what"),
+        (
+            SearchLook(False, 16, 0.3),
+            Verdict.INCONCLUSIVE,
+            "misses 30% of what a thorough one gains over actions drawn",
+        ),
+        (SearchLook(False, 16, 0.9), Verdict.FAIL, "what would run is not what was scored; above 40% the rules say no"),
+        (SearchLook(False, 7, 0.0), Verdict.INCONCLUSIVE, "was looked at in 7 states; the rules ask for 8"),
+        (
+            SearchLook(False, 16, 0.1, 0.02),
+            Verdict.INCONCLUSIVE,
+            "its actions go 2% as far as the task allows; below 25%",
+        ),
+        (None, Verdict.FAIL, "score it again with this version"),
+    ],
+)
+def test_good_weights_with_a_poor_action_search_go_to_a_person_or_fail(
+    look: SearchLook | None, verdict: Verdict, words: str
+) -> None:
+    plain = make_ranking(1.0, 0.5)
+    ranking = replace(plain, candidates=tuple(replace(each, search=look) for each in plain.candidates))
+    decision = decide("a", ranking, FACTS, RULES, now_ns=NOW_NS)
+    (finding,) = [each for each in decision.findings if each.rule == "search"]
+    assert finding.verdict is verdict
+    assert words in finding.sentence
+
+
+@pytest.mark.parametrize("values", [{"states": 0}, {"person": 0.5, "fail": 0.4}, {"fail": 1.1}, {"reach": 2.0}])
+def test_rules_of_action_searches_that_make_no_sense_are_refused(values: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="search: "):
+        SearchRules(**values)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from opc_ros.ranking.ranking import Scope
 from opc_ros.reporting.report import KnownSuccess
 from opc_ros.scoring.q_cache import EpisodeFacts
 from opc_ros.scoring.scorer import ScoredSet
+from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef
 
 FAMILIES = ("Sim", "Randomized Sim", "Heavy Randomized Sim", "Randomized Sim + Real 5k", "RCAN", "RCAN + Dropout")
@@ -76,6 +77,7 @@ def rank(scored: ScoredSet, *, resamples: int = 200, seed: int = 0, scope: Scope
         seed=seed,
         snapshot_id=scored.snapshot_id,
         scope=scope,
+        searches={candidate.id: SearchLook(is_standard=True) for candidate in scored.candidates},
     )
 
 

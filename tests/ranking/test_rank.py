@@ -10,6 +10,7 @@ import pytest
 from opc_ros import errors
 from opc_ros.ranking import Ranking, rank_candidates
 from opc_ros.scoring import compute_metric
+from opc_ros.scoring.search_look import SearchLook
 
 LENGTHS = np.full(200, 5)
 SUCCESS = np.arange(200) % 5 < 2
@@ -89,13 +90,23 @@ def test_the_same_seed_gives_the_same_ranking_and_id() -> None:
 
 
 def test_json_is_canonical_and_comes_back_whole() -> None:
-    ranking = rank()
+    ranking = rank(searches={name: SearchLook(False, 16, 0.25) for name in NAMES})
     text = ranking.to_json()
     assert Ranking.from_json(text) == ranking
     assert Ranking.from_json(json.dumps(json.loads(text), indent=3)).to_json() == text
-    assert json.loads(text)["format"] == "opc-ranking/2"
+    assert json.loads(text)["format"] == "opc-ranking/3"
     assert ranking.ranking_id == hashlib.sha256(text.encode()).hexdigest()
     assert replace(ranking, snapshot_id="6" * 64).ranking_id != ranking.ranking_id
+
+
+def test_a_ranking_from_before_searches_were_looked_at_keeps_its_bytes_and_its_id() -> None:
+    text = rank().to_json()
+    document = json.loads(text)
+    assert document["format"] == "opc-ranking/2"
+    assert "search" not in document["candidates"][0]
+    again = Ranking.from_json(text)
+    assert again.to_json() == text
+    assert again.candidates[0].search is None
 
 
 def _drop_prior(content: dict[str, Any]) -> None:
@@ -111,7 +122,7 @@ def _swap_first_two(content: dict[str, Any]) -> None:
     [
         (_drop_prior, "ranking: key 'prior' is missing"),
         (lambda content: content.update(extra=1), "ranking: unknown key 'extra'"),
-        (lambda content: content.update(format="opc-ranking/9"), "another format, expected opc-ranking/2"),
+        (lambda content: content.update(format="opc-ranking/9"), "another format, expected opc-ranking/3"),
         (lambda content: content.update(metric="auc"), "metric 'auc'"),
         (lambda content: content.update(candidates=[]), "no candidate"),
         (lambda content: content["candidates"][0].update(rank=2), "ranks are not 1 to 4"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from opc_ros.episode import Episode
+from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.candidate import Candidate
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.q_cache import QCache
@@ -51,7 +52,9 @@ def cluster() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def candidates(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
     folder = tmp_path_factory.mktemp("candidates")
-    return [make_candidate(folder / kind, architecture=kind, image_size=32) for kind in ("whole_image", "target_crop")]
+    usual = [make_candidate(folder / kind, architecture=kind, image_size=32) for kind in ("whole_image", "target_crop")]
+    hasty = CrossEntropySearch(samples=4, elites=2, rounds=1)
+    return [*usual, make_candidate(folder / "hasty", image_size=32, seed=1, search=hasty)]
 
 
 def test_ray_gives_the_local_numbers_even_when_a_worker_is_killed(
@@ -68,6 +71,8 @@ def test_ray_gives_the_local_numbers_even_when_a_worker_is_killed(
     assert far.is_complete
     np.testing.assert_array_equal(far.q, local.q)
     np.testing.assert_array_equal(far.success, local.success)
+    assert [look.is_standard for look in local.searches] == [True, True, False]
+    assert far.searches == local.searches
 
 
 def test_bytes_that_are_not_those_of_the_id_are_not_scored(

@@ -43,10 +43,11 @@ function resumeButton(robot, title) {
 function card(request) {
   const buttons = [];
   const findings = element("ul", { class: "findings" });
-  if (unsettled.includes(request.state)) explain(request.id, findings);
   if (request.state === "waiting") buttons.push(decide("Approve", request, "approve"), decide("Reject", request, "reject"), decide("Override", request, "override"));
   else if (request.state === "refused") buttons.push(decide("Override", request, "override"));
   else if (request.state === "queued") buttons.push(decide("Reject", request, "reject"));
+  shown.delete(request.id);
+  if (unsettled.includes(request.state)) explain(request.id, findings, request.state === "waiting" ? [buttons[0]] : []);
   return element("article", { class: "card", "data-request": request.id, "data-state": request.state },
     element("h2", {}, `${request.name || request.candidate_id.slice(0, 12)}`, element("span", { class: "state" }, request.state)),
     element("p", { class: "soft" }, `request ${request.id} by ${request.requested_by || "?"}, rung ${request.rung}, ${request.real.successes} of ${request.real.trials} real episodes succeeded`),
@@ -54,10 +55,25 @@ function card(request) {
     ...(buttons.length ? [element("p", {}, ...buttons)] : []));
 }
 
-async function explain(id, into) {
+// What is on the screen goes into the approval, which is for no more than that; so nobody approves before it is there.
+const shown = new Map();
+const badness = ["pass", "inconclusive", "fail"];
+
+function seen(id) {
+  const findings = {};
+  for (const { rule, verdict } of shown.get(id))
+    if (badness.indexOf(verdict) > badness.indexOf(findings[rule] || "pass")) findings[rule] = verdict;
+  return { request_id: id, findings };
+}
+
+async function explain(id, into, needing) {
+  for (const button of needing) button.disabled = true;
   const found = await ask(`/api/decisions/${encodeURIComponent(id)}`).catch(() => null);
-  if (!found) setTimeout(() => into.isConnected && explain(id, into), 2000); // a busy scheduler is asked again
-  else if (found.findings) into.replaceChildren(...found.findings.map((finding) => element("li", { "data-rule": finding.rule },
+  if (!found || !found.findings) return void setTimeout(() => into.isConnected && explain(id, into, needing), 2000); // a busy scheduler is asked again
+  if (!into.isConnected) return;
+  shown.set(id, found.findings);
+  for (const button of needing) button.disabled = !canSign();
+  into.replaceChildren(...found.findings.map((finding) => element("li", { "data-rule": finding.rule },
     element("span", { class: `verdict ${finding.verdict}` }, finding.verdict), ` ${finding.rule}: ${finding.sentence}`)));
 }
 
@@ -65,7 +81,8 @@ function decide(title, request, decision) {
   return signedButton(title, async () => {
     const reason = decision === "approve" ? "" : window.prompt(`${title}: why?`);
     if (decision !== "approve" && !reason) return null;
-    return submit(decision, { request_id: request.id, reason });
+    const body = { request_id: request.id, reason };
+    return submit(decision, decision === "approve" ? { ...body, seen: seen(request.id) } : body);
   });
 }
 

@@ -13,9 +13,15 @@ function authenticated(type, payload) {
   return whole;
 }
 
+function isSameValue(one, other) {
+  if (one === null || other === null || typeof one !== "object" || typeof other !== "object") return one === other;
+  const names = Object.keys(one);
+  return names.length === Object.keys(other).length && names.every((name) => isSameValue(one[name], other[name]));
+}
+
 // The server writes the statement down, but nothing is signed here that the person did not say.
 function refuseOther(said, kind, body) {
-  const isSame = said.kind === kind && said.person === person() && Object.keys(body).every((name) => said.body[name] === body[name]);
+  const isSame = said.kind === kind && said.person === person() && Object.keys(body).every((name) => isSameValue(said.body[name], body[name]));
   if (!isSame) throw new Error("the console prepared another statement than you made; nothing was signed");
 }
 

@@ -24,7 +24,17 @@ from opc_ros.policies.policy import Policy
 from opc_ros.policies.q_function import Observations
 from opc_ros.policies.worker.arena import Arena, Layout, make_arena_file
 from opc_ros.policies.worker.confinement import Limits
-from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, MAX_ANSWER_BYTES, Answer, Request, Spawn, join_parts
+from opc_ros.policies.worker.messages import (
+    ASK,
+    COMPARE,
+    DECIDE,
+    LOAD,
+    MAX_ANSWER_BYTES,
+    Answer,
+    Request,
+    Spawn,
+    join_parts,
+)
 from opc_ros.policies.worker.nursery import CONTROL
 
 LOOK_UP_S = 0.02  # how often somebody who waits asks whether to go on waiting
@@ -215,6 +225,23 @@ class CandidateProcess:
                 values.append(check_values(arena.values(len(rows))[0].copy(), len(rows)))
         return np.concatenate(actions), np.concatenate(values)
 
+    def q_in_one_state(self, member: int, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        """What one candidate thinks of several actions in one state, (K,)."""
+        values = []
+        with self._lock:
+            if self._link is None:
+                self.load()
+            size = self._layout.rows_at_once
+            for start in range(0, len(actions), size):
+                piece = actions[start : start + size]
+                assert self._arena is not None
+                self._arena.images(len(piece))[:1] = seen.images
+                self._arena.tools(len(piece))[:1] = seen.tools
+                self._arena.actions(len(piece))[:] = piece
+                self._exchange(Request(COMPARE, len(piece), members=1 << member), self._deadline_s)
+                values.append(check_values(self._arena.values(len(piece))[0].copy(), len(piece)))
+        return np.concatenate(values)
+
     def close(self) -> None:
         """End the process, whatever it is doing."""
         if self._process >= 0:
@@ -287,6 +314,9 @@ class _Member:
 
     def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
         return self._process.decide_on(self._number, seen, seed=seed, first_step=first_step)
+
+    def q_in_one_state(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
+        return self._process.q_in_one_state(self._number, seen, actions)
 
     def close(self) -> None:
         self._process.close()

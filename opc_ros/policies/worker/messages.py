@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LOAD, ASK, DECIDE = 0, 1, 2
+LOAD, ASK, DECIDE, COMPARE = 0, 1, 2, 3
 MAX_TEXT = 400
 MAX_ANSWER_BYTES = 4 * MAX_TEXT + 1
 
@@ -50,7 +50,9 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Load, ask some candidates about actions, or let one decide, on this many rows of the shared memory."""
+    """Load, ask some candidates about actions, let one decide, on this many rows of the shared memory; or let it
+    compare this many actions in the state of the first row.
+    """
 
     kind: int
     rows: int = 0

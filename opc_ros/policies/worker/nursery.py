@@ -25,7 +25,7 @@ from opc_ros.policies.q_function import Observations
 from opc_ros.policies.stack import LocalStack
 from opc_ros.policies.worker.arena import Arena, Layout
 from opc_ros.policies.worker.confinement import Limits, confine
-from opc_ros.policies.worker.messages import ASK, DECIDE, LOAD, Answer, Request, Spawn, split_parts
+from opc_ros.policies.worker.messages import ASK, COMPARE, DECIDE, LOAD, Answer, Request, Spawn, split_parts
 
 CONTROL = 3  # the descriptor that the parent process leaves open
 
@@ -83,7 +83,9 @@ def _warm_up(*, allow_code: bool) -> None:
         document = yaml.safe_dump(manifest.to_document()).encode()
         parts = [(document, save_weights(network))]
         _load(parts, allow_code=False, is_coarse=True)  # a confined process can import nothing any more
-        _load(parts, allow_code=False).decide_on(0, seen, seed=0, first_step=0)
+        stack = _load(parts, allow_code=False)
+        actions, _ = stack.decide_on(0, seen, seed=0, first_step=0)
+        stack.q_in_one_state(0, seen, actions)
     _warm_up_policy(camera, seen)
     onnx_q.warm_up()
     if allow_code:
@@ -172,6 +174,8 @@ def _think(stack: LocalStack | None, request: Request, arena: Arena) -> None:
         actions, values = stack.decide_on(members[0], seen, seed=request.seed, first_step=request.step)
         arena.chosen(rows)[:] = actions
         arena.values(rows)[0] = values
+    elif request.kind == COMPARE:
+        arena.values(rows)[0] = stack.q_in_one_state(members[0], seen.rows(0, 1), arena.actions(rows).copy())
 
 
 if __name__ == "__main__":
