@@ -51,7 +51,10 @@ class Blobs(Protocol):
         ...
 
     def list(self, prefix: str = "") -> Iterator[BlobFacts]:
-        """All keys below a folder, sorted; the prefix ends at a slash or is empty."""
+        """All keys below a folder, those of each folder together; the prefix ends at a slash or is empty.
+
+        Servers differ in whether `a.txt` or `a/b` comes first.
+        """
         ...
 
     def head(self, key: str) -> BlobFacts | None: ...

@@ -101,7 +101,7 @@ class BucketStore(Store):
         self._folder = folder
         self._mirror = mirror
         self._catalogue = MirrorCatalogue(self._layout, mirror)
-        self._contents = EpisodeBytes(self._layout, blobs, self._catalogue.shards)
+        self._contents = EpisodeBytes(self._layout, blobs, self._catalogue.shards, mirror.pull)
         self._spool: Store | None = None
         self._sender: Sender | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 from opc_ros.durable import make_folder, store_error, swap_file
@@ -15,10 +16,14 @@ from opc_ros.store.shards import Shards, Slice
 class EpisodeBytes:
     """The one way to an episode's bytes, in a folder or a bucket; several threads may use it."""
 
-    def __init__(self, layout: StoreLayout, blobs: Blobs, shards: Shards) -> None:
+    def __init__(
+        self, layout: StoreLayout, blobs: Blobs, shards: Shards, look_again: Callable[[], object] = lambda: None
+    ) -> None:
+        """`look_again` brings news of shards where they are not found by looking into the folder."""
         self._layout = layout
         self.blobs = blobs
         self.shards = shards
+        self._look_again = look_again
 
     def read(self, place: Place, file_sha256: str) -> bytes:
         """From a shard if one is known to have them, which lie there in the order they are read; else from the file.
@@ -31,6 +36,7 @@ class EpisodeBytes:
         if data is None:
             data = self._read_file(place, file_sha256, told)
         if data is None:  # it may have been packed since this process last looked
+            self._look_again()
             newer = self.shards.find(place, file_sha256)
             data = self._read_slice(newer, file_sha256, told) if newer not in (None, packed) else None
         if data is None:

@@ -1,29 +1,30 @@
 """Putting committed episodes into shards, so that many are read at the disk's speed and few files hold them.
 
-A shard is written beside, waited for, read back and compared with what each episode's sidecar says; only then it gets
-its name, and its index after it, which commits it. Originals go, if they are to go, once that is on the disk, and
-sidecars never: so an episode is whole in at least one place at any moment, and a run that was broken off is gone on
-with by the next.
+A shard is written, waited for, read back and compared with what each episode's sidecar says; its index comes after it
+and commits it. Originals go, if they are to go, once that is on the disk or in the bucket, and sidecars never: so an
+episode is whole in at least one place at any moment, and a run that was broken off is gone on with by the next.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Protocol
 
-from opc_ros.durable import PART, make_folder, replace_file, store_error, sync_folder, try_lock
-from opc_ros.errors import EpisodeDamaged, StoreError
+from opc_ros.durable import store_error
+from opc_ros.errors import BlobNotFound, EpisodeDamaged, StoreError
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.store.catalogue_index import FolderFacts
-from opc_ros.store.layout import JSON, MCAP, Home, Place, day_of
-from opc_ros.store.sealed import encode_document, read_document
-from opc_ros.store.shard_format import ShardIndex, ShardWriter, encode_index
+from opc_ros.store.folder_shards import FolderShards
+from opc_ros.store.layout import Home, Place, day_of
+from opc_ros.store.sealed import decode_document, encode_document
+from opc_ros.store.shard_format import Member, ShardIndex
+from opc_ros.store.shards import Slice
 from opc_ros.store.store import Store
+from opc_ros.store.store_sync import MARKER
 
 SHARD_BYTES = 100_000_000
 SHARD_EPISODES = 10_000  # an index is read whole
@@ -44,11 +45,43 @@ class Packing:
     damaged: list[str] = field(default_factory=list)  # not packed, or not dropped, and why
 
 
-class _Member(NamedTuple):
-    episode_id: str
-    file_sha256: str
-    file_bytes: int
-    began_ns: int
+class ShardTarget(Protocol):
+    """Where shards go and originals lie."""
+
+    @property
+    def at_once(self) -> int:
+        """How many episodes to read at a time."""
+        ...
+
+    def held(self) -> AbstractContextManager[None]:
+        """While a run is at work."""
+        ...
+
+    def finish_broken_off(self) -> list[str]:
+        """Put right what an earlier run left; one line for each thing that cannot be."""
+        ...
+
+    def write(self, home: Home, members: Iterable[tuple[Member, bytes]]) -> ShardIndex | None:
+        """One shard of these, read back and committed; None where there are none."""
+        ...
+
+    def originals(self, home: Home) -> set[str]:
+        """Ids of the episodes that have a file of their own."""
+        ...
+
+    def before_dropping(self, home: Home) -> None:
+        """So that no reader takes an episode for lost whose file goes."""
+        ...
+
+    def drop(self, home: Home, episode_ids: Iterable[str]) -> None: ...
+
+    def read_marker(self) -> bytes: ...
+
+    def replace_marker(self, data: bytes) -> None: ...
+
+    def look_again(self) -> None:
+        """See the shards just written."""
+        ...
 
 
 def pack(
@@ -61,39 +94,40 @@ def pack(
     report: Report = ignore_progress,
 ) -> Packing:
     """Pack whatever no shard holds yet, folder by folder; with `is_dropping` remove files that a shard holds."""
-    if not store.layout.has_files:
-        raise StoreError(
-            f"{store.contents.blobs.name}: episodes in a bucket cannot be packed there: "
-            "pack them in a folder and `opc store sync` it to a new name in the bucket"
-        )
     if shard_bytes < 1:
         raise StoreError(f"shards of {shard_bytes} bytes, expected at least 1")
+    target = _find_target(store)
     try:
-        make_folder(store.layout.shards)
-        descriptor = os.open(store.layout.shards, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            if try_lock(descriptor) is False:
-                raise StoreError(f"{store.path}: another `opc store pack` is at work; let it finish")
-            return _Packer(store, is_dropping, shard_bytes, report).run(robots, is_today_packed)
-        finally:
-            os.close(descriptor)
+        with target.held():
+            return _Packer(store, target, is_dropping, shard_bytes, report).run(robots, is_today_packed)
     except OSError as error:
         raise store_error(f"{store.path}: cannot pack", error) from error
 
 
+def _find_target(store: Store) -> ShardTarget:
+    if store.layout.has_files:
+        return FolderShards(store)
+    from opc_ros.store.bucket_shards import BucketShards
+    from opc_ros.store.bucket_store import BucketStore
+
+    assert isinstance(store, BucketStore)
+    return BucketShards(store)
+
+
 class _Packer:
-    def __init__(self, store: Store, is_dropping: bool, shard_bytes: int, report: Report) -> None:
+    def __init__(self, store: Store, target: ShardTarget, is_dropping: bool, shard_bytes: int, report: Report) -> None:
         self._store = store
-        self._layout = store.layout
+        self._target = target
         self._shards = store.contents.shards
         self._is_dropping = is_dropping
         self._shard_bytes = shard_bytes
         self._report = report
         self._done = Packing()
         self._looked_at = self._total = 0
-        self._checked: set[str] = set()  # digests of files that a shard of this run was read back to hold
+        self._checked: set[str] = set()  # digests of files that a shard was read back to hold
 
     def run(self, robots: Sequence[str], is_today_packed: bool) -> Packing:
+        self._done.damaged += self._target.finish_broken_off()
         today = day_of(self._store.now())
         chosen: list[FolderFacts] = []
         for facts in self._store.catalogue.folders():
@@ -105,34 +139,41 @@ class _Packer:
                 chosen.append(facts)
         self._total = sum(facts.episodes for facts in chosen)
         for facts in chosen:
-            self._pack_folder(facts)
+            members = self._members(facts)
+            self._pack_folder(facts.home, members)
             if self._is_dropping:
-                self._drop_files(facts)
+                self._drop_originals(facts.home, members)
             self._checked.clear()
         self._report(self._total, self._total)
         return self._done
 
-    def _pack_folder(self, facts: FolderFacts) -> None:
-        members = self._members(facts)
-        packed = self._shards.of(facts.home)
+    def _pack_folder(self, home: Home, members: Sequence[Member]) -> None:
+        packed = self._shards.of(home)
         missing = [one for one in members if packed.find(one.episode_id, one.file_sha256) is None]
         self._done.already += len(members) - len(missing)
         self._looked_at += len(members) - len(missing)
         for batch in self._batches(missing):
-            self._write_shard(facts.home, batch)
+            index = self._target.write(home, self._read_each(home, batch))
+            if index is not None:
+                self._checked.update(one.file_sha256 for one in index.episodes)
+                self._done.shards += 1
+                self._done.episodes += len(index.episodes)
+                self._done.bytes_packed += sum(one.length for one in index.episodes)
+        if missing:
+            self._target.look_again()
 
-    def _members(self, facts: FolderFacts) -> list[_Member]:
+    def _members(self, facts: FolderFacts) -> list[Member]:
         segment = self._store.catalogue.segment(facts)
         digests = segment.rows["sha256"].tobytes().hex()
         return [
-            _Member(episode_id, digests[64 * index : 64 * index + 64], file_bytes, began_ns)
+            Member(episode_id, digests[64 * index : 64 * index + 64], file_bytes, began_ns)
             for index, (episode_id, file_bytes, began_ns) in enumerate(
                 zip(segment.ids, segment.rows["file_bytes"].tolist(), segment.rows["began_ns"].tolist(), strict=True)
             )
         ]
 
-    def _batches(self, members: Sequence[_Member]) -> Iterator[list[_Member]]:
-        batch: list[_Member] = []
+    def _batches(self, members: Sequence[Member]) -> Iterator[list[Member]]:
+        batch: list[Member] = []
         size = 0
         for one in members:
             if batch and (size + one.file_bytes > self._shard_bytes or len(batch) == SHARD_EPISODES):
@@ -143,104 +184,67 @@ class _Packer:
         if batch:
             yield batch
 
-    def _write_shard(self, home: Home, batch: Sequence[_Member]) -> None:
-        folder = self._layout.shard_folder(home)
-        make_folder(folder)
-        part = folder / f".{uuid.uuid4().hex}{MCAP}{PART}"
-        try:
-            with part.open("xb") as file:
-                sink = _HashedFile(file)
-                writer = ShardWriter(sink)
-                for one in batch:
-                    self._add(writer, home, one)
-                writer.finish()
-                file.flush()
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that the disk is what is read back
-            if not writer.episodes:
-                return
-            index = ShardIndex(home, sink.sha256(), sink.tell(), tuple(writer.episodes))
-            _check_written(part, index)
-            part.rename(folder / f"{index.sha256}{MCAP}")
-            sync_folder(folder)
-            replace_file(folder / f"{index.sha256}{JSON}", encode_index(index))
-        finally:
-            part.unlink(missing_ok=True)
-        self._checked.update(one.file_sha256 for one in index.episodes)
-        self._done.shards += 1
-        self._done.episodes += len(index.episodes)
-        self._done.bytes_packed += sum(one.length for one in index.episodes)
+    def _read_each(self, home: Home, batch: Sequence[Member]) -> Iterator[tuple[Member, bytes]]:
+        """Those that are as committed; the others are noted and stay where they are."""
+        step = self._target.at_once
+        with ThreadPoolExecutor(step) as pool:
+            for first in range(0, len(batch), step):
+                some = batch[first : first + step]
+                for one, found in zip(some, pool.map(lambda one: self._read(home, one), some), strict=True):
+                    self._report(self._looked_at, self._total, f"{home.robot} {home.day}")
+                    self._looked_at += 1
+                    if isinstance(found, EpisodeDamaged):
+                        self._done.damaged.append(str(found))
+                    else:
+                        yield one, found
 
-    def _add(self, writer: ShardWriter, home: Home, one: _Member) -> None:
-        self._report(self._looked_at, self._total, f"{home.robot} {home.day}")
-        self._looked_at += 1
+    def _read(self, home: Home, one: Member) -> bytes | EpisodeDamaged:
         try:
-            data = self._store.contents.read(Place(home, one.episode_id), one.file_sha256)
+            return self._store.contents.read(Place(home, one.episode_id), one.file_sha256)
         except EpisodeDamaged as error:
-            self._done.damaged.append(str(error))
-        else:
-            writer.add(one.episode_id, one.file_sha256, one.began_ns, data)
+            return error
 
-    def _drop_files(self, facts: FolderFacts) -> None:
-        packed, dropped = self._shards.of(facts.home), 0
-        for one in self._members(facts):
-            place = Place(facts.home, one.episode_id)
-            file = self._layout.file(place)
+    def _drop_originals(self, home: Home, members: Sequence[Member]) -> None:
+        packed, there = self._shards.of(home), self._target.originals(home)
+        held: dict[str, list[tuple[Member, Slice]]] = {}  # by shard
+        for one in members:
             found = packed.find(one.episode_id, one.file_sha256)
-            if found is None or not file.exists():
-                continue
-            try:
-                if one.file_sha256 not in self._checked:
-                    self._store.contents.read_packed(found, one.file_sha256)
-            except EpisodeDamaged as error:
-                self._done.damaged.append(f"episode {one.episode_id}: its file stays: {error}")
-                continue
-            if not dropped:
-                self._raise_version()
-            file.unlink(missing_ok=True)
-            dropped += 1
-            self._done.dropped += 1
-            self._done.dropped_bytes += one.file_bytes
-        if dropped:
-            sync_folder(self._layout.home_folder(facts.home))
+            if found is not None and one.episode_id in there:
+                held.setdefault(found.key, []).append((one, found))
+        gone = [one for key, some in held.items() for one in self._check_held(key, some)]
+        if not gone:
+            return
+        self._raise_version()
+        self._target.before_dropping(home)
+        self._target.drop(home, [one.episode_id for one in gone])
+        self._done.dropped += len(gone)
+        self._done.dropped_bytes += sum(one.file_bytes for one in gone)
+
+    def _check_held(self, key: str, members: Collection[tuple[Member, Slice]]) -> Iterator[Member]:
+        """Those whose committed bytes a shard really has: it is read whole unless this run has read it back already."""
+        if all(one.file_sha256 in self._checked for one, _ in members):
+            yield from (one for one, _ in members)
+            return
+        blobs = self._store.contents.blobs
+        try:
+            data = memoryview(blobs.get(key))
+        except StoreError as error:
+            if not (self._store.layout.has_files or isinstance(error, BlobNotFound)):
+                raise  # the network, not the bytes
+            data = memoryview(b"")
+        for one, found in members:
+            digest = hashlib.sha256(data[found.offset : found.offset + found.length]).hexdigest()
+            if digest == one.file_sha256:
+                yield one
+            else:
+                self._done.damaged.append(
+                    f"episode {one.episode_id}: its file stays: shard {blobs.name}/{key} has sha256 {digest} "
+                    f"at {found.offset}, committed was {one.file_sha256}"
+                )
 
     def _raise_version(self) -> None:
         """An older opc_ros would take sidecars without files for what a crash left."""
-        marker = self._layout.marker
-        body = read_document(marker, "store")
-        data = encode_document("store", body, version=STORE_VERSION)
-        if marker.read_bytes() != data:
-            replace_file(marker, data)
-
-
-class _HashedFile:
-    """A file that is hashed while it is written."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._hash = hashlib.sha256()
-        self._position = 0
-
-    def write(self, data: bytes) -> int:
-        self._file.write(data)
-        self._hash.update(data)
-        self._position += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._position
-
-    def sha256(self) -> str:
-        return self._hash.hexdigest()
-
-
-def _check_written(part: Path, index: ShardIndex) -> None:
-    """Read it back as any later reader will."""
-    data = memoryview(part.read_bytes())
-    if hashlib.sha256(data).hexdigest() != index.sha256:
-        raise StoreError(f"{part}: reads back otherwise than it was written; nothing was dropped: check the disk")
-    for one in index.episodes:
-        if hashlib.sha256(data[one.offset : one.offset + one.length]).hexdigest() != one.file_sha256:
-            raise StoreError(
-                f"{part}: episode {one.id} reads back otherwise than it was committed; nothing was dropped"
-            )
+        before = self._target.read_marker()
+        data = encode_document("store", decode_document(before, "store", where=MARKER), version=STORE_VERSION)
+        if before != data:
+            self._target.replace_marker(data)

@@ -22,7 +22,7 @@ def check_shards(blobs: Blobs) -> Iterator[str]:
     for key in keys:
         if key.endswith(MCAP):
             if key.removesuffix(MCAP) + JSON not in names:
-                yield f"shard {key}: has no index: `opc store recover` makes one"
+                yield f"shard {key}: has no index: `opc store recover` makes one, in a bucket the next `opc store pack`"
         elif not key.endswith(JSON):
             yield f"{key}: does not belong here"
         elif key.removesuffix(JSON) + MCAP not in names:
@@ -50,6 +50,29 @@ def find_wrong(data: bytes, index: ShardIndex) -> list[str]:
     ]
 
 
+def refuse_unlike(data: bytes, index: ShardIndex, *, where: str) -> None:
+    """Before a new shard counts: it was read back, as any later reader will."""
+    if hashlib.sha256(data).hexdigest() != index.sha256:
+        raise StoreError(f"{where}: reads back otherwise than it was written; nothing was dropped: check the disk")
+    wrong = find_wrong(data, index)
+    if wrong:
+        raise StoreError(f"{where}: episode {wrong[0]} reads back otherwise than it was committed; nothing was dropped")
+
+
+def scan_index(data: bytes, home: Home, name: str) -> ShardIndex:
+    """What a shard's own bytes say it holds."""
+    view = memoryview(data)
+    episodes = []
+    for episode_id, offset, length in scan_shard(view):
+        try:
+            check_name("episode", episode_id)
+        except EpisodeError:
+            continue
+        digest = hashlib.sha256(view[offset : offset + length]).hexdigest()
+        episodes.append(PackedEpisode(episode_id, digest, offset, length))
+    return ShardIndex(home, name, len(data), tuple(episodes))
+
+
 def rebuild_indexes(layout: StoreLayout) -> Iterator[str]:
     """Make an index for each shard that has none that can be read; the shard itself says what it holds.
 
@@ -65,7 +88,7 @@ def rebuild_indexes(layout: StoreLayout) -> Iterator[str]:
                 if not name.endswith(MCAP) or _is_readable(layout, home, index_path.name):
                     continue
                 data = path.read_bytes()
-                index = _scan(data, home, path.stem)
+                index = scan_index(data, home, path.stem)
                 key = layout.key_of(path)
                 if index.episodes:
                     replace_file(index_path, encode_index(index))
@@ -98,16 +121,3 @@ def _is_readable(layout: StoreLayout, home: Home, name: str) -> bool:
     except (OSError, StoreError):
         return False
     return (index.home, f"{index.sha256}{JSON}") == (home, name)
-
-
-def _scan(data: bytes, home: Home, name: str) -> ShardIndex:
-    view = memoryview(data)
-    episodes = []
-    for episode_id, offset, length in scan_shard(view):
-        try:
-            check_name("episode", episode_id)
-        except EpisodeError:
-            continue
-        digest = hashlib.sha256(view[offset : offset + length]).hexdigest()
-        episodes.append(PackedEpisode(episode_id, digest, offset, length))
-    return ShardIndex(home, name, len(data), tuple(episodes))

@@ -6,9 +6,10 @@ tool takes episodes out again. A shard is named by its own sha256; all of its ep
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from mcap.opcode import Opcode
 from mcap.records import Attachment
@@ -26,6 +27,15 @@ MEDIA_TYPE = "application/mcap"
 
 _CRC_BYTES = 4
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Member(NamedTuple):
+    """A committed episode that is to be packed."""
+
+    episode_id: str
+    file_sha256: str
+    file_bytes: int
+    began_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,27 @@ class ShardIndex:
     sha256: str  # of the shard, which is also its name
     size: int
     episodes: tuple[PackedEpisode, ...]  # in the order they lie in it
+
+
+class HashedFile:
+    """A file that is hashed while it is written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self._position = 0
+
+    def write(self, data: bytes) -> int:
+        self._file.write(data)
+        self._hash.update(data)
+        self._position += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._position
+
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
 
 
 class ShardWriter:

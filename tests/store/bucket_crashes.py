@@ -6,30 +6,21 @@ Run many moments with `python -m tests.store.bucket_crashes --kills 200`; it sta
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import random
-import signal
 import tempfile
 import threading
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unittest import mock
 
 from opc_ros.store import open_store, recover, verify
 from opc_ros.store.bucket_store import SPOOL_VARIABLE, BucketStore
 from tests.store.grasps import make_episode
-from tests.store.s3_server import BUCKET, run_server
+from tests.store.killing import KilledProcess
+from tests.store.s3_server import BUCKET, CREDENTIALS, run_server
 
 LONGEST_S = 0.4  # several episodes and their uploads
-BEGIN_S = 120.0
-
-CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "a-key-of-tests",
-    "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests",
-    "AWS_REGION": "us-east-1",
-}
 
 
 @dataclass(frozen=True)
@@ -63,40 +54,20 @@ class Recorder:
 
     def __init__(self, location: str, folder: Path, robot: str) -> None:
         self.spool = folder / f"{robot}.spool"
-        self.told = folder / f"{robot}.told"
-        self._location = location
-        self._robot = robot
         self._generation = 0
-        self._process: BaseProcess | None = None
+        self._process = KilledProcess(write_forever, (location, str(self.spool), robot), folder / f"{robot}.told")
 
     def start(self) -> None:
         """Returns once it records."""
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["opc_ros.store.bucket_store", "tests.store.grasps"])
-        before = self._begun()
-        arguments = (self._location, str(self.spool), self._robot, self._generation, str(self.told))
-        self._process = context.Process(target=write_forever, args=arguments, daemon=True)
-        self._process.start()
+        self._process.start(self._generation)
         self._generation += 1
-        waiting = threading.Event()
-        for _ in range(int(BEGIN_S / 0.02)):
-            if self._begun() > before:
-                return
-            waiting.wait(0.02)
-        raise AssertionError(f"{self._robot} has not begun within {BEGIN_S} s")
 
     def kill(self) -> None:
-        assert self._process is not None
-        assert self._process.pid is not None
-        os.kill(self._process.pid, signal.SIGKILL)
-        self._process.join()
+        self._process.kill()
 
     def acknowledged(self) -> dict[str, str]:
-        lines = [line.split() for line in self.told.read_text().splitlines() if line.count(" ") == 1]
+        lines = [line.split() for line in self._process.lines() if line.count(" ") == 1]
         return {name: sha for name, sha in lines if len(sha) == 64}
-
-    def _begun(self) -> int:
-        return self.told.read_text().count("begun\n") if self.told.exists() else 0
 
 
 def crash_recorders(address: str, folder: Path, *, kills: int, robots: int, seed: int) -> BucketCrashOutcome:

@@ -1,63 +1,103 @@
 """A real S3 server as a process of its own, and a proxy before it that does what networks do.
 
-The server is moto's (`pip install 'moto[s3]' flask flask-cors` into an environment of its own: its botocore wants an
-older python-dateutil), found on the path or named by OPC_TEST_S3_SERVER. It keeps objects in memory and honours
-conditional puts.
+The server is SeaweedFS, which the `dev` packages bring as a wheel: it keeps objects on the disk, checks signatures and
+honours conditional puts. OPC_TEST_S3_SERVER may name another `weed`.
 """
 
 from __future__ import annotations
 
 import http.client
 import os
-import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-import pytest
+from pathlib import Path
 
 BUCKET = "robots"
 START_S = 120.0
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "a-key-of-tests",
+    "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests",
+    "AWS_REGION": "us-east-1",
+}
 
 
-def find_server() -> str | None:
-    return os.environ.get("OPC_TEST_S3_SERVER") or shutil.which("moto_server")
+def find_server() -> Path:
+    return Path(os.environ.get("OPC_TEST_S3_SERVER") or Path(sys.executable).parent / "weed")
 
 
 @contextmanager
 def run_server() -> Iterator[str]:
-    """The address of a server with one empty bucket; the test is skipped where none is installed."""
+    """The address of a server with one empty bucket, which knows the credentials above alone."""
     program = find_server()
-    if program is None:
-        pytest.skip("no S3 server: pip install 'moto[s3]' flask flask-cors, or set OPC_TEST_S3_SERVER")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [program, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    assert program.exists(), f"{program} is missing: `make setup` installs it"
+    with tempfile.TemporaryDirectory(prefix="s3_server_") as folder:
+        # A port may be taken by another process before the server has it: then it ends, and others are tried.
+        for _ in range(5):
+            process, address = _start(program, Path(folder))
+            try:
+                if _wait_for_bucket(address, process):
+                    yield address
+                    return
+            finally:
+                process.kill()  # asked nicely, it waits for requests that never come
+                process.wait()
+        raise AssertionError(f"the S3 server ended by itself: {Path(folder, 'log').read_text()[-2000:]}")
+
+
+def _start(program: Path, folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    ports = _free_ports(8)
+    services = ("master", "volume", "filer", "s3")
+    options = [f"-{name}.port={port}" for name, port in zip(services, ports[:4], strict=True)]
+    options += [f"-{name}.port.grpc={port}" for name, port in zip(services, ports[4:], strict=True)]
+    options += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder}", "-master.telemetry=false"]
+    options += [f"-filer.localSocket={folder}/filer", f"-s3.localSocket={folder}/s3"]
+    options += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.volumeSizeLimitMB=64"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [program, "-logtostderr", "server", "-filer", "-s3", *options],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **CREDENTIALS},
+        )
+    return process, f"http://127.0.0.1:{ports[3]}"
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def _wait_for_bucket(address: str, process: subprocess.Popen[bytes]) -> bool:
+    """True once an object can be put, which makes the bucket; False where the server has ended."""
+    import obstore
+
+    secrets = {name.lower(): value for name, value in CREDENTIALS.items()}
+    bucket = obstore.store.S3Store(
+        BUCKET,
+        config={**secrets, "aws_endpoint": address},
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
     )
-    try:
-        wait_for_bucket(f"http://127.0.0.1:{port}", process)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def wait_for_bucket(address: str, process: subprocess.Popen[bytes]) -> None:
     waiting = threading.Event()
     for _ in range(int(START_S / 0.1)):
+        if process.poll() is not None:
+            return False
         try:
-            urllib.request.urlopen(urllib.request.Request(f"{address}/{BUCKET}", method="PUT"), timeout=10).close()
-            return
-        except (urllib.error.URLError, ConnectionError):
-            assert process.poll() is None, "the S3 server ended by itself"
+            obstore.put(bucket, "probe", b"x")
+            obstore.delete(bucket, "probe")
+        except Exception:  # it answers with errors of many kinds until all of its parts are there
             waiting.wait(0.1)
+        else:
+            return True
     raise AssertionError(f"no S3 server within {START_S} s")
 
 

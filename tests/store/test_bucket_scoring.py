@@ -15,8 +15,7 @@ from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import Store, open_store
 from opc_ros.store.backup import sync_stores
 from tests.policies.making import make_candidate, make_episodes
-from tests.store.bucket_crashes import CREDENTIALS
-from tests.store.s3_server import BUCKET, run_server
+from tests.store.s3_server import BUCKET, CREDENTIALS, run_server
 
 ray = pytest.importorskip("ray")
 pytest.importorskip("obstore")

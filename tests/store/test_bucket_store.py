@@ -6,7 +6,9 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,12 @@ from opc_ros.store.bucket_store import BucketStore, local_folder, open_store_in
 from opc_ros.store.locations import absolute_location
 from opc_ros.store.object_blobs import ObjectBlobs, open_bucket
 from opc_ros.store.packing import pack
+from opc_ros.store.sealed import decode_document, version_of
 from opc_ros.store.store_sync import sync_blobs
 from tests.store.bucket_crashes import crash_recorders
+from tests.store.bucket_pack_crashes import crash_bucket_packers
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
-from tests.store.s3_server import BUCKET, FaultyProxy, run_proxy, run_server
+from tests.store.s3_server import BUCKET, CREDENTIALS, FaultyProxy, run_proxy, run_server
 from tests.store.test_copies import check_contract, facts_of, fill
 
 obstore = pytest.importorskip("obstore")
@@ -33,8 +37,9 @@ class Network(ObjectBlobs):
 
     def __init__(self) -> None:
         super().__init__(obstore.store.MemoryStore(), "s3://memory/lab")
-        self.left = 10**9  # writes
+        self.left = 10**9  # writes and removals
         self.is_up = True
+        self.lock = threading.Lock()
         self.lists = 0
         self.gets = 0
 
@@ -56,9 +61,14 @@ class Network(ObjectBlobs):
         self.lists += 1
         return super().list(prefix)
 
+    def delete(self, key: str) -> None:
+        self._count()
+        super().delete(key)
+
     def _count(self) -> None:
-        self.left -= 1
-        self._check()
+        with self.lock:
+            self.left -= 1
+            self._check()
 
     def _check(self) -> None:
         if self.left < 0 or not self.is_up:
@@ -130,10 +140,114 @@ def test_shards_go_to_a_bucket_and_back_and_are_read_there_piece_by_piece(
     assert verify(lab).problems == ()
     append_and_send(lab, "new", robot="left")
     assert sorted(machine(network, tmp_path / "other").episode_ids()) == ["e0", "e1", "e2", "e3", "new"]
-    with pytest.raises(StoreError, match="cannot be packed there"):
-        pack(lab)
     assert sync_blobs(network, FolderBlobs(tmp_path / "back")).is_complete
     assert facts_of(open_store(tmp_path / "back")) == facts_of(lab)
+
+
+def files_in(network: Network, folder: str = "episodes/") -> list[str]:
+    return [fact.key.rpartition("/")[2] for fact in network.list(folder) if fact.key.endswith(".mcap")]
+
+
+def fill_bucket(lab: BucketStore) -> None:
+    for number in range(4):
+        append_and_send(lab, f"e{number}", robot=("left", "right")[number % 2], seed=number)
+    lab.label("e0", FAILURE, note="slipped")
+    lab.take_snapshot(tag="week-46")
+
+
+def test_packing_inside_a_bucket_changes_no_answer(lab: BucketStore, network: Network, tmp_path: Path) -> None:
+    fill_bucket(lab)
+    before, episodes = facts_of(lab), list(lab.read_snapshot(lab.snapshot("week-46")))
+    packer = machine(network, tmp_path / "packer")
+    done = pack(packer)
+    assert (done.shards, done.episodes, done.already, done.dropped, done.damaged) == (2, 4, 0, 0, [])
+    assert len(files_in(network, "shards/")) == 2
+    assert len(files_in(network)) == 4
+    assert verify(lab).problems == ()
+    again = pack(packer, is_dropping=True)
+    assert (again.shards, again.already, again.dropped) == (0, 4, 4)
+    assert files_in(network) == []
+    assert decode_document(network.get("store.json"), "store", where="store.json") == {}
+    assert version_of(network.get("store.json"), "store.json") == 2
+    for reader in (lab, packer, machine(network, tmp_path / "another")):
+        assert facts_of(reader) == before
+        assert list(reader.read_snapshot(reader.snapshot("week-46"))) == episodes
+        assert verify(reader, is_decoding=True).problems == ()
+
+
+def test_packing_at_one_go_and_in_shards_of_a_size(lab: BucketStore, network: Network) -> None:
+    fill_bucket(lab)
+    done = pack(lab, robots=("left",), shard_bytes=1, is_dropping=True)
+    assert (done.shards, done.episodes, done.dropped) == (2, 2, 2)
+    assert sorted(files_in(network)) == ["e1.mcap", "e3.mcap"]
+    append_and_send(lab, "e9", robot="left")
+    assert pack(lab, robots=("left",), is_dropping=True).already == 2
+    assert sorted(files_in(network)) == ["e1.mcap", "e3.mcap"]
+    assert [lab.read(name).id for name in ("e0", "e1", "e2", "e3", "e9")] == ["e0", "e1", "e2", "e3", "e9"]
+
+
+def test_a_reader_that_looked_before_finds_what_was_packed_since(
+    lab: BucketStore, network: Network, tmp_path: Path
+) -> None:
+    fill_bucket(lab)
+    reader = machine(network, tmp_path / "reader")
+    snapshot = reader.snapshot("week-46")
+    first = reader.read_entry(snapshot.entries[0])
+    pack(lab, is_dropping=True)
+    assert reader.read_entry(snapshot.entries[0]) == first
+    assert len(list(reader.read_snapshot(snapshot))) == 4
+
+
+def test_packing_cut_at_any_write_loses_nothing_and_is_finished_by_the_next(tmp_path: Path) -> None:
+    for writes in range(9):
+        network = Network()
+        lab = open_store_in(network, tmp_path / f"m{writes}", create=True)
+        for number in range(2):
+            append_and_send(lab, f"e{number}", seed=number)
+        committed = {episode.id: episode.file_sha256 for episode in lab.episodes()}
+        network.left = writes
+        is_cut = False
+        try:
+            pack(lab, is_dropping=True)
+        except StoreError:
+            is_cut = True
+        # Shard, index, mark, marker, two marks and two originals.
+        assert is_cut == (writes < 8)
+        network.left = 10**9
+        for reader in (lab, machine(network, tmp_path / f"r{writes}")):
+            assert {episode.id: episode.file_sha256 for episode in reader.episodes()} == committed
+            assert [reader.read(name).id for name in committed] == list(committed)
+        pack(machine(network, tmp_path / f"p{writes}"), is_dropping=True)
+        assert files_in(network) == []
+        assert len(files_in(network, "shards/")) == 1
+        assert verify(machine(network, tmp_path / f"v{writes}"), is_decoding=True).problems == ()
+
+
+def test_a_shard_damaged_in_the_bucket_keeps_its_originals(lab: BucketStore, network: Network) -> None:
+    fill_bucket(lab)
+    pack(lab, robots=("left",))
+    (key,) = (fact.key for fact in network.list("shards/") if fact.key.endswith(".mcap"))
+    data = bytearray(network.get(key))
+    data[len(data) // 4] ^= 1  # in the first of its two episodes
+    network.put(key, bytes(data))
+    done = pack(lab, robots=("left",), is_dropping=True)
+    assert done.dropped == 1
+    assert "episode e0: its file stays" in done.damaged[0]
+    assert lab.read("e0").id == "e0"
+    assert any("e0 are damaged" in line for line in verify(lab).problems)
+
+
+def test_a_shard_whose_name_is_taken_by_other_bytes_is_put_again(lab: BucketStore, network: Network) -> None:
+    fill_bucket(lab)
+    pack(lab, robots=("left",))
+    keys = [fact.key for fact in network.list("shards/")]
+    (shard,) = (key for key in keys if key.endswith(".mcap"))
+    for key in keys:
+        network.delete(key)
+    network.put(shard, b"half of it")
+    told = pack(machine(network, lab.path.parent / "fresh"), robots=("left",))
+    assert "is not what its name says" in told.damaged[0]
+    assert verify(lab).problems == ()
 
 
 def test_a_poll_with_nothing_new_is_one_request(lab: BucketStore, network: Network) -> None:
@@ -258,10 +372,8 @@ def server() -> Iterator[str]:
 @pytest.fixture
 def proxy(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FaultyProxy]:
     with run_proxy(server) as proxy:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a-key-of-tests")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-of-tests")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": proxy.address}.items():
+            monkeypatch.setenv(name, value)
         monkeypatch.setenv("OPC_SPOOL", str(tmp_path / "spool"))
         yield proxy
 
@@ -341,3 +453,20 @@ def test_recorders_killed_at_any_moment_lose_no_acknowledged_commit(server: str,
     assert outcome.acknowledged > 0
     assert outcome.lost == ()
     assert outcome.problems == ()
+
+
+def test_packers_of_a_bucket_killed_at_any_moment_lose_nothing(server: str, tmp_path: Path) -> None:
+    outcome = crash_bucket_packers(server, tmp_path, kills=4, seed=3)
+    assert outcome.acknowledged > 0
+    assert outcome.shards > 0
+    assert outcome.lost == ()
+    assert outcome.problems == ()
+
+
+def test_of_many_conditional_puts_at_once_exactly_one_wins(proxy: FaultyProxy) -> None:
+    bucket = open_bucket(f"s3://{BUCKET}/race")
+    for number in range(10):
+        with ThreadPoolExecutor(8) as pool:
+            won = list(pool.map(lambda who: bucket.put_if_absent(f"key-{number}", b"%d" % who), range(8)))  # noqa: B023
+        assert sum(won) == 1
+        assert bucket.get(f"key-{number}") == b"%d" % won.index(True)
