@@ -14,6 +14,7 @@ from opc_ros.store.layout import JSON, MCAP, Place, StoreLayout
 from opc_ros.store.records import Sidecar
 from opc_ros.store.sealed import read_document
 from opc_ros.store.shards import Shards
+from opc_ros.store.sidecar_text import take_apart
 
 _KINDS: dict[str, type] = {
     "id": str,
@@ -104,6 +105,9 @@ def _read_quickly(path: str) -> Sidecar | None:
         data = os.read(descriptor, 1 << 16)
     finally:
         os.close(descriptor)
+    found = take_apart(data)
+    if found is not None:
+        return found
     document = json.loads(data.decode())
     seal = document.pop("seal")
     if hashlib.sha256(canonical_json(document).encode()).hexdigest() != seal:
