@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from opc_ros.durable import create_file, make_folder, replace_file, store_error, sync_folder
 from opc_ros.errors import BlobNotFound, StoreError
+from opc_ros.store.piece_reading import PieceReader
 
 # No empty part, none that begins with a dot: a stranger's key never leaves the folder or hides in it.
 _KEY = re.compile(r"(?!\.)[^/\0\\]{1,255}(/(?!\.)[^/\0\\]{1,255})*")
@@ -73,6 +74,7 @@ class FolderBlobs:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._pieces = PieceReader()
 
     @property
     def name(self) -> str:
@@ -106,8 +108,7 @@ class FolderBlobs:
     def range(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)
         try:
-            with path.open("rb") as file:
-                data = os.pread(file.fileno(), length, start)
+            data = self._pieces.read(path, start, length)
         except FileNotFoundError:
             raise BlobNotFound(f"{path}: no such file") from None
         except OSError as error:
