@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -19,11 +19,14 @@ from opc_ros.scoring.transitions import check_lengths, check_success
 # Weights held at a time. What is drawn does not depend on it, because draws come in whole batches of rows.
 _WEIGHTS_AT_ONCE = 8_000_000
 _ROWS_DRAWN = 16
+# Q values prepared at a time: candidates beyond that are scored in turn, on the same resamples drawn once more.
+_VALUES_AT_ONCE = 16_000_000
 
 # From so many episodes on each is drawn a number of times of its own, with mean and variance 1 to within 0.03 %,
 # instead of as many together as there are: scores go by proportions, so they spread the same, and drawing is cheaper.
 _POISSON_FROM = 200_000
 _DRAWN_AT_ONCE = 1 << 20
+_POISSON_WEIGHTS_AT_ONCE = 4_000_000
 
 
 def bootstrap_scores(
@@ -56,14 +59,44 @@ def bootstrap_scores(
     """
     if resamples < 1:
         raise ScoreError(f"resamples is {resamples}, expected at least 1")
-    reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior, own=own)
-    at_once = _ROWS_DRAWN * max(1, _WEIGHTS_AT_ONCE // (_ROWS_DRAWN * sum(reweighter.outcomes)))
-    chunks = []
-    for done in range(0, resamples, at_once):
-        count = min(at_once, resamples - done)
-        chunks.append(reweighter.score_successes_first(draw_resamples(reweighter.outcomes, count, rng)))
-        report(done + count, resamples, "resamples")
-    return np.concatenate(chunks)
+    found = np.empty((resamples, len(q_by_candidate)))
+    begun = rng.bit_generator.state
+    at_once = max(1, _VALUES_AT_ONCE // check_lengths(lengths).transitions)
+    for first in range(0, max(1, len(q_by_candidate)), at_once):
+        some = slice(first, first + at_once)
+        rng.bit_generator.state = begun
+        reweighter = Reweighter(
+            [q_by_candidate[index] for index in range(len(q_by_candidate))[some]],
+            lengths,
+            success,
+            metric=metric,
+            prior=prior,
+            own=None if own is None else own[some],
+            first=first,
+        )
+        done = first * resamples
+        for start, scores in _score_resamples(reweighter, resamples, rng):
+            found[start : start + len(scores), some] = scores
+            count = min(len(q_by_candidate), first + at_once) - first
+            done += len(scores) * count
+            report(done // len(q_by_candidate), resamples, "resamples")
+        del reweighter  # before the next is prepared
+    return found
+
+
+def _score_resamples(
+    reweighter: Reweighter, resamples: int, rng: np.random.Generator
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Which is the first, and the scores of some."""
+    size = sum(reweighter.outcomes)
+    at_once = (
+        max(1, _POISSON_WEIGHTS_AT_ONCE // size)
+        if size >= _POISSON_FROM
+        else _ROWS_DRAWN * max(1, _WEIGHTS_AT_ONCE // (_ROWS_DRAWN * size))
+    )
+    for start in range(0, resamples, at_once):
+        weights = draw_resamples(reweighter.outcomes, min(at_once, resamples - start), rng)
+        yield start, reweighter.score_successes_first(weights)
 
 
 def draw_resamples(outcomes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:

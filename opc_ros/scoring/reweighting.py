@@ -32,10 +32,12 @@ class Reweighter:
         metric: str = "opc",
         prior: float = 1.0,
         own: np.ndarray | None = None,
+        first: int = 0,
     ) -> None:
         """Check everything once, and let the metric prepare what it needs once.
 
-        `own`, (C, E) bool, says which episodes do not count for which candidate, whatever their weight.
+        `own`, (C, E) bool, says which episodes do not count for which candidate, whatever their weight. `first` is the
+        number of the first of these candidates in complaints.
         """
         chosen = find_ranking_metric(metric)
         check_prior(prior)
@@ -45,7 +47,7 @@ class Reweighter:
             raise ScoreError("no candidate to score, expected at least one")
         order = np.argsort(~is_success, kind="stable")
         self._candidates = CandidatesOnEpisodes(
-            values=tuple(_check_q(q, index, episodes) for index, q in enumerate(q_by_candidate)),
+            values=tuple(_check_q(q, index, episodes) for index, q in enumerate(q_by_candidate, first)),
             episodes=episodes,
             order=order,
             lengths=episodes.lengths[order].astype(np.float64),

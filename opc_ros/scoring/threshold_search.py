@@ -19,14 +19,16 @@ class ThresholdSearch:
         wanted = np.arange(BLOCK_STEPS, row.size, BLOCK_STEPS)
         edges = np.unique(np.concatenate([[0], last[np.searchsorted(last, wanted)] + 1, [row.size]]))
         is_positive = row < outcomes[0]
-        positive_edges = np.append(0, np.cumsum(is_positive))[edges]
+        positive_edges = np.append(0, np.cumsum(is_positive, dtype=np.int32)[edges[1:] - 1].astype(np.int64))
         self._row = row
         self._is_positive = is_positive
         self._is_threshold = is_threshold
         self._edges = edges
         # Up to a block's last threshold but its own end, which is an edge: at most BLOCK_STEPS, since a longer group of
         # equal values ends its block.
-        inner = np.flatnonzero(is_threshold & ~np.isin(np.arange(row.size), edges - 1))
+        is_inner = is_threshold.copy()
+        is_inner[edges[1:] - 1] = False
+        inner = np.flatnonzero(is_inner)
         block = np.searchsorted(edges, inner, side="right") - 1
         self._walked = np.zeros(edges.size - 1, dtype=np.int64)  # (B,)
         np.maximum.at(self._walked, block, inner - edges[block] + 1)

@@ -7,15 +7,15 @@ import hashlib
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from opc_ros.policies.candidate import Candidate, read_candidate
-from opc_ros.scoring import bootstrap_scores
-from opc_ros.scoring.q_cache import EpisodeFacts, QCache, QCacheEntry
+from opc_ros.scoring import bootstrap_scores, compute_metric
+from opc_ros.scoring.q_cache import LOGGED, EpisodeFacts, QCache, QCacheEntry
 from opc_ros.scoring.scorer import ScoredSet, score_candidates
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import SnapshotEntry
@@ -28,14 +28,73 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=50_000)
     parser.add_argument("--candidates", type=int, default=15)
     parser.add_argument("--resamples", type=int, default=2000)
+    parser.add_argument("--streamed", action="store_true", help="read Q from the cache candidate by candidate instead")
+    parser.add_argument("--metric", action="append", help="of these alone")
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     lengths = rng.integers(3, 12, arguments.episodes)
     success = rng.random(arguments.episodes) < 0.35
-    for metric in ("soft_opc_over_spread", "opc"):
+    metrics = arguments.metric or ["soft_opc_over_spread", "opc"]
+    if arguments.streamed:
+        bench_streamed(metrics, lengths, success, arguments.candidates, arguments.resamples, rng)
+        return
+    for metric in metrics:
         bench_resamples(metric, lengths, success, arguments.candidates, arguments.resamples, rng)
     bench_repeat(lengths, success, arguments.candidates, rng)
-    print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    print_memory()
+
+
+def print_memory() -> None:
+    print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB", flush=True)
+
+
+def bench_streamed(
+    metrics: list[str],
+    lengths: np.ndarray,
+    success: np.ndarray,
+    candidates: int,
+    resamples: int,
+    rng: np.random.Generator,
+) -> None:
+    """Values lie in the Q cache in one piece for each candidate, and only those being worked on are in memory."""
+    good = np.repeat(success, lengths)
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, QCache(Path(folder) / "q.sqlite") as cache:
+        for rank in range(candidates):
+            q = rng.standard_normal(good.size, dtype=np.float32) + np.float32(0.1 + 0.01 * rank) * good
+            cache.keep_joined(f"candidate-{rank}", LOGGED, "set", q)
+        print(f"{candidates} candidates, {success.size} episodes, {good.size} transitions: in the Q cache")
+        print_memory()
+        q_rows = CachedRows(cache, candidates, good.size)
+        for metric in metrics:
+            name = f"{metric}: scores of {candidates} candidates, streamed"
+            timed(name, lambda: [compute_metric(metric, q, lengths, success) for q in q_rows])  # noqa: B023
+            print_memory()
+            name = f"{metric}: {resamples} resamples of {candidates} candidates, streamed"
+            draws = np.random.default_rng(1)
+            timed(
+                name,
+                lambda: bootstrap_scores(q_rows, lengths, success, metric=metric, resamples=resamples, rng=draws),  # noqa: B023
+            )
+            print_memory()
+
+
+class CachedRows(Sequence[np.ndarray]):
+    """Q values of candidates that are read when they are asked for."""
+
+    def __init__(self, cache: QCache, candidates: int, transitions: int) -> None:
+        self._cache = cache
+        self._candidates = candidates
+        self._transitions = transitions
+
+    def __len__(self) -> int:
+        return self._candidates
+
+    def __getitem__(self, rank: Any) -> Any:
+        if rank >= self._candidates:
+            raise IndexError(rank)
+        found = self._cache.read_joined(f"candidate-{rank}", LOGGED, "set", self._transitions)
+        assert found is not None
+        return found
 
 
 def bench_resamples(

@@ -60,27 +60,36 @@ def measure(root: Path, rounds: int) -> None:
     }
     for is_cold in (True, False):
         taken: dict[str, list[float]] = {name: [] for name in ways}
+        worked: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(rounds):
             for name, read in ways.items():
                 if is_cold:
                     forget(shards)
-                begin = time.perf_counter()
+                begin, processor = time.perf_counter(), processor_s()
                 read()
                 taken[name].append(time.perf_counter() - begin)
+                worked[name].append(processor_s() - processor)
         speeds = {name: size / statistics.median(times) / 1e6 for name, times in taken.items()}
+        costs = {name: statistics.median(times) / size * 1e9 for name, times in worked.items()}
         print("from the disk:" if is_cold else "from memory:")
         for name, speed in speeds.items():
-            print(f"  {name:<24} {speed:7.0f} MB/s, {speed / speeds['cat']:.2f} of cat")
+            print(f"  {name:<24} {speed:7.0f} MB/s, {speed / speeds['cat']:.2f} of cat; ", end="")
+            print(f"{costs[name]:.2f} s of processor for each GB")
 
 
 def first_place(store: Store, members: list[tuple[Place, str]]) -> Callable[[Path], int]:
     """So that `cat` takes shards in the order in which episodes are read."""
-    places = {}
+    places: dict[str, int] = {}
     for number, (place, sha256) in enumerate(members):
         found = store.contents.shards.find(place, sha256)
         assert found is not None
         places.setdefault(found.key.rpartition("/")[2], number)
     return lambda path: places[path.name]
+
+
+def processor_s() -> float:
+    """Of this process and of those it has started and waited for."""
+    return sum(os.times()[:4])
 
 
 def forget(paths: list[Path]) -> None:

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -274,3 +276,61 @@ def test_uncertainty_refuses_what_it_cannot_use() -> None:
         Reweighter([q], lengths, success).score(np.ones((1, 2)))
     with pytest.raises(errors.ScoreError, match=r"confidence is 95"):
         score_intervals(np.zeros(1), np.zeros((3, 1)), 95, "opc")
+
+
+class RowsWhenAsked(Sequence):  # type: ignore[type-arg]
+    """Notes which candidate's values were asked for."""
+
+    def __init__(self, rows: list[np.ndarray]) -> None:
+        self._rows = rows
+        self.asked: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
+        self.asked.append(index)
+        return self._rows[index]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("has_own", [False, True])
+def test_candidates_of_a_large_set_scored_in_turn_get_what_they_get_together(
+    metric: str, has_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, lengths, success = make_set(np.random.default_rng(3), 60)
+    own = np.zeros((3, 60), np.bool_)
+    own[1, 10:20] = has_own
+    drawn = [np.random.default_rng(5), np.random.default_rng(5)]
+    together = bootstrap_scores(q, lengths, success, metric=metric, resamples=40, rng=drawn[0], own=own)
+    monkeypatch.setattr(bootstrap_module, "_VALUES_AT_ONCE", int(lengths.sum()))
+    rows = RowsWhenAsked(q)
+    told: list[int] = []
+    in_turn = bootstrap_scores(
+        rows,
+        lengths,
+        success,
+        metric=metric,
+        resamples=40,
+        rng=drawn[1],
+        own=own,
+        report=lambda done, total, note: told.append(done),
+    )
+    assert rows.asked == [0, 1, 2]
+    assert told == sorted(told)
+    assert told[-1] == 40
+    assert drawn[0].bit_generator.state == drawn[1].bit_generator.state
+    np.testing.assert_allclose(in_turn, together, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7])
+def test_where_thresholds_may_lie_does_not_depend_on_how_many_groups_are_looked_at_together(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, lengths, success = make_set(np.random.default_rng(8), 40, levels=30)
+    row = np.repeat(np.argsort(np.argsort(~success, kind="stable")), lengths).astype(np.int32)
+    at_one_go = opc_module._sort_transitions(q[2], row, int(success.sum()))
+    monkeypatch.setattr(opc_module, "_GROUPS_AT_ONCE", at_once)
+    for found, expected in zip(opc_module._sort_transitions(q[2], row, int(success.sum())), at_one_go, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert at_one_go[1].sum() > 5

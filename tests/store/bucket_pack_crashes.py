@@ -24,6 +24,8 @@ from tests.store.s3_server import BUCKET, CREDENTIALS, run_server
 LONGEST_S = 0.4  # a shard of a few episodes, fetched, put, fetched again and its originals removed
 SHARD_BYTES = 40_000
 
+ROUND = 10  # kills; the store grows with each
+
 
 @dataclass(frozen=True)
 class BucketPackOutcome:
@@ -118,8 +120,15 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    with run_server() as address, tempfile.TemporaryDirectory() as folder:
-        print(crash_bucket_packers(address, Path(folder), kills=arguments.kills, seed=arguments.seed))
+    seed, done = arguments.seed, 0
+    with run_server() as address:
+        while done < arguments.kills:
+            kills = min(ROUND, arguments.kills - done)
+            with tempfile.TemporaryDirectory() as folder:
+                outcome = crash_bucket_packers(address, Path(folder), kills=kills, seed=seed)
+            done += outcome.kills
+            seed += 1
+            print(f"{done} kills; this round: {outcome}", flush=True)
 
 
 if __name__ == "__main__":

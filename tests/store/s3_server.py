@@ -80,10 +80,12 @@ def _wait_for_bucket(address: str, process: subprocess.Popen[bytes]) -> bool:
     """True once an object can be put, which makes the bucket; False where the server has ended."""
     import obstore
 
-    secrets = {name.lower(): value for name, value in CREDENTIALS.items()}
     bucket = obstore.store.S3Store(
         BUCKET,
-        config={**secrets, "aws_endpoint": address},
+        endpoint=address,
+        access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        region=CREDENTIALS["AWS_REGION"],
         client_options={"allow_http": True},
         retry_config={"max_retries": 0},
     )

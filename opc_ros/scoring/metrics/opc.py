@@ -25,6 +25,8 @@ _BLOCK = 64
 _STRETCHES = 64
 # Beyond so many transitions stretches are too long to be walked through.
 _MOST_WALKED = 65_536
+# Groups of equal values that are looked at together.
+_GROUPS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +221,23 @@ def _sort_candidate(q: np.ndarray, row: np.ndarray, successes: int) -> _SortedCa
 
 def _sort_transitions(q: np.ndarray, row: np.ndarray, successes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By descending Q: each transition's episode, whether a threshold may lie behind it, and where equal values end."""
+    # One large array at a time, of the narrowest numbers that do: a set may have tens of millions of transitions.
+    index = np.int32 if q.size < 2**31 else np.int64
     order = np.argsort(-q, kind="stable")
     descending, row = q[order], row[order]
-    last = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))  # of each group of equal values
-    positives = np.diff(np.cumsum(row < successes)[last], prepend=0)
-    negatives = np.diff(last, prepend=-1) - positives
-    # Behind a group without a positive, or before one without a negative, a neighbouring threshold is at least as good.
+    del order
+    is_last = np.append(descending[1:] != descending[:-1], True)  # of each group of equal values
+    del descending
+    last = np.flatnonzero(is_last).astype(index)
+    del is_last
+    positives_above = np.cumsum(row < successes, dtype=index)
     is_threshold = np.zeros(q.size, dtype=np.bool_)
-    is_threshold[last] = (positives > 0) & np.append(negatives[1:] > 0, True)
+    for first in range(0, last.size, _GROUPS_AT_ONCE):
+        ends = last[first : first + _GROUPS_AT_ONCE + 1]  # and that of the group behind them
+        before = last[first - 1] if first else -1
+        positives = np.diff(positives_above[ends], prepend=positives_above[before] if first else 0)
+        has_negative = np.diff(ends, prepend=before) > positives
+        # Behind a group without a positive, or before one without a negative, a neighbour is at least as good.
+        is_best = (positives > 0) & np.append(has_negative[1:], True)
+        is_threshold[ends[:_GROUPS_AT_ONCE]] = is_best[:_GROUPS_AT_ONCE]
     return row, is_threshold, last

@@ -31,15 +31,21 @@ class SoftOpcOverSpread:
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
         """SoftOPC's sums, and sums of squares for the spread."""
         score_soft = SoftOpc().reweigh(candidates, prior=prior)
-        # Around each candidate's mean, so that squares of large values do not drown what sets them apart.
-        centred = tuple(q.astype(np.float64) - q.mean(dtype=np.float64) for q in candidates.values)
-        offsets = candidates.sum_each(centred)  # (E, C)
-        squares = candidates.sum_each(tuple(q * q for q in centred))
+        lengths = candidates.lengths
+        offsets = np.empty((lengths.size, len(candidates.values)))
+        squares = np.empty_like(offsets)
+        for column, q in enumerate(candidates.values):
+            # Around each candidate's mean, so that squares of large values do not drown what sets them apart.
+            centred = q.astype(np.float64)
+            centred -= q.mean(dtype=np.float64)
+            offsets[:, column] = candidates.episodes.sum_each(centred)[candidates.order]
+            np.multiply(centred, centred, out=centred)
+            squares[:, column] = candidates.episodes.sum_each(centred)[candidates.order]
         least = np.array([least_spread(q) for q in candidates.values])
 
         def score(weights: np.ndarray) -> np.ndarray:
             scores = score_soft(weights)
-            total = (weights @ candidates.lengths)[:, None]
+            total = (weights @ lengths)[:, None]
             variance = weights @ squares / total - (weights @ offsets / total) ** 2
             spread = np.sqrt(np.maximum(variance, 0.0))
             return np.asarray(np.divide(scores, spread, out=np.zeros_like(scores), where=spread > least))
