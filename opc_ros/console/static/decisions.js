@@ -54,7 +54,13 @@ function card(request) {
     ...(buttons.length ? [element("p", {}, ...buttons)] : []));
 }
 
-async function explain(id, into) {
+// One after the other: a scheduler may take seconds to answer, and meanwhile a stop must find a connection free.
+let asking = Promise.resolve();
+function explain(id, into) {
+  asking = asking.then(() => into.isConnected && explainNow(id, into));
+}
+
+async function explainNow(id, into) {
   const found = await ask(`/api/decisions/${encodeURIComponent(id)}`).catch(() => null);
   if (!found) setTimeout(() => into.isConnected && explain(id, into), 2000); // a busy scheduler is asked again
   else if (found.findings) into.replaceChildren(...found.findings.map((finding) => element("li", { "data-rule": finding.rule },
