@@ -62,7 +62,7 @@ function show(view) {
     const next = view.lab.next[robot.robot];
     const leased = view.lab.robots.find((known) => known.robot === robot.robot);
     const facts = [
-      ["runs", robot.candidate_id ? names[robot.candidate_id] || robot.candidate_id.slice(0, 12) : "nothing"],
+      ["runs", robot.candidate_id ? names[robot.candidate_id] || robot.candidate_id.slice(0, 12) : "no candidate"],
       ["permit", robot.permit_id ? `${robot.permit_id.slice(0, 8)}, rung ${robot.rung}, ${robot.episodes_left} left` : "none"],
       ["so far", soFar && soFar.trials ? `${soFar.successes} of ${soFar.trials} episodes succeeded` : ""],
       ["next", next ? `${next.name}, ${next.episodes} episodes on rung ${next.rung}: ${next.why}` : ""],
