@@ -273,6 +273,20 @@ def test_the_ranking_shows_tags_and_survives_a_damaged_file_of_them(
     assert "tags.json: not JSON" in answer["problem"]
 
 
+def test_a_report_that_replaces_another_is_read_anew(lab: tuple[Console, Clock]) -> None:
+    assert lab[0].lab.report() is None
+    publish_ranking(lab[0], candidates=2)
+    first = lab[0].lab.report()
+    assert first is not None
+    assert lab[0].lab.report() is first
+    path = lab[0].lab.paths.scores / "report.json"
+    path.with_suffix(".new").write_text(path.read_text().replace("2026-11-16", "2026-11-17"))
+    path.with_suffix(".new").rename(path)
+    second = lab[0].lab.report()
+    assert second is not None
+    assert second["made_at"].startswith("2026-11-17")
+
+
 def test_a_stop_does_not_wait_for_threads_that_a_silent_scheduler_holds(
     lab: tuple[Console, Clock], commands: CountingCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
