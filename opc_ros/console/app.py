@@ -83,8 +83,12 @@ def data_route(path: str, make: Callable[[Request], object], *, methods: tuple[s
     return Route(path, answer, methods=list(methods))
 
 
-def action_route(path: str, act: Callable[[dict[str, object]], object]) -> Route:
-    """A POST route that passes its JSON object to `act`."""
+def action_route(path: str, act: Callable[[dict[str, object]], object], *, never_waits: bool = False) -> Route:
+    """A POST route that passes its JSON object to `act`.
+
+    What never waits for anybody runs at once; everything else runs in a worker thread, of which a slow disk or a
+    silent scheduler may have taken all.
+    """
 
     async def answer(request: Request) -> Response:
         try:
@@ -93,7 +97,7 @@ def action_route(path: str, act: Callable[[dict[str, object]], object]) -> Route
             return JSONResponse({"error": "expected a JSON object"}, 400)
         if not isinstance(body, dict):
             return JSONResponse({"error": "expected a JSON object"}, 400)
-        return JSONResponse(await run_in_threadpool(act, body))
+        return JSONResponse(act(body) if never_waits else await run_in_threadpool(act, body))
 
     return Route(path, answer, methods=["POST"])
 

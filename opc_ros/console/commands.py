@@ -20,7 +20,7 @@ class Commands(Protocol):
     takes_statements: bool  # whether signed statements can be delivered
 
     def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
-        """Hold these arms at once; needs no signature."""
+        """Hold these arms at once; needs no signature, and waits for nothing."""
 
     def halt(self, robot: str, person: str, reason: str) -> CommandAnswer:
         """Take robot time back from one robot, or from all where it is empty; needs no signature."""

@@ -80,19 +80,28 @@ class ConsoleLab:
         self._now_s = now_s
         self._lock = threading.Lock()
         self._predicted: tuple[object, dict[str, dict[str, float]]] | None = None
+        self._report: tuple[object, dict[str, Any]] | None = None
         self._ranks_read: dict[str, dict[str, int]] = {}
         self._whole: OrderedDict[str, Episode] = OrderedDict()
         self._agreements: OrderedDict[object, RankAgreement] = OrderedDict()
         self._disputes: tuple[float, list[dict[str, Any]]] | None = None
 
     def report(self) -> dict[str, Any] | None:
-        """The newest scoring report, as JSON; None before the first."""
+        """The newest scoring report, as JSON, read once until another replaces it; None before the first."""
+        path = self.paths.scores / "report.json"
         try:
-            document: dict[str, Any] = json.loads((self.paths.scores / "report.json").read_text(encoding="utf-8"))
+            found = path.stat()
+            key = (found.st_ino, found.st_mtime_ns, found.st_size)
+            with self._lock:
+                if self._report is not None and self._report[0] == key:
+                    return self._report[1]
+            document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise OpcError(f"{self.paths.scores / 'report.json'}: cannot be read: {error}") from error
+            raise OpcError(f"{path}: cannot be read: {error}") from error
+        with self._lock:
+            self._report = (key, document)
         return document
 
     def tags(self) -> tuple[Mapping[str, tuple[str, ...]], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from opc_interfaces.srv import GetDeployment, HaltDeployment, SubmitStatement
@@ -43,10 +44,14 @@ class LabCommands:
             return CommandAnswer(False, "no robot has been heard from yet; use the button at the arm")
         with self._lock:
             for robot in robots:
-                if robot not in self._stops:
-                    self._stops[robot] = self._node.create_publisher(Bool, in_lab(f"/{robot}/{STOP}"), topics.LATEST)
-                self._stops[robot].publish(Bool(data=True))
+                self._stop_publisher(robot).publish(Bool(data=True))
         return CommandAnswer(True, f"told to stop: {', '.join(robots)}")
+
+    def prepare_stops(self, robots: Iterable[str]) -> None:
+        """So that a stop need not wait until the arm's nodes have found a new publisher."""
+        with self._lock:
+            for robot in robots:
+                self._stop_publisher(robot)
 
     def note_released(self, robot: str) -> None:
         """Stop repeating the stop: a latched topic delivers its last message to every node that starts later."""
@@ -82,6 +87,11 @@ class LabCommands:
             return None
         found: dict[str, Any] = json.loads(answer.status_json)
         return found
+
+    def _stop_publisher(self, robot: str) -> Publisher:
+        if robot not in self._stops:
+            self._stops[robot] = self._node.create_publisher(Bool, in_lab(f"/{robot}/{STOP}"), topics.LATEST)
+        return self._stops[robot]
 
     def _release(self, robot: str, envelope: str) -> CommandAnswer:
         """The arm's own nodes check the release; what they say of it is the answer."""

@@ -132,6 +132,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
                 self._watching[topic] = self.create_subscription(String, topic, act, topics.STOPS)
             elif types[0] == "sensor_msgs/msg/CompressedImage":
                 cameras.setdefault(_robot_of_camera(topic), topic)
+        self._commands.prepare_stops(self._live.robot_names())
         self._follow_cameras(cameras)
         self._ask_scheduler()
 

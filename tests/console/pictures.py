@@ -61,7 +61,7 @@ def make_full_lab(folder: Path, store: Path | None, now_ns: int) -> Console:
     )
     for number, (kind, body) in enumerate(said):
         log.append(kind, body, now_ns - (9 - number) * 60 * 10**9)
-    console = Console(LiveView(time.monotonic), ConsoleLab(paths), CountingCommands(), "secret")
+    console = Console(LiveView(lambda: 100.0), ConsoleLab(paths), CountingCommands(), "secret")
     console.live.set_document("ranking", {"candidates": [{"candidate_id": i, "name": n} for i, n in ids]})
     console.live.set_document("deployment", _deployment(ids))
     _show_arms(console, ids, now_ns)

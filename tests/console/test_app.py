@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import threading
 from datetime import datetime
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -269,6 +271,50 @@ def test_the_ranking_shows_tags_and_survives_a_damaged_file_of_them(
     answer = client.get("/api/ranking").json()
     assert [row["tags"] for row in answer["candidates"]] == [[], []]
     assert "tags.json: not JSON" in answer["problem"]
+
+
+def test_a_report_that_replaces_another_is_read_anew(lab: tuple[Console, Clock]) -> None:
+    assert lab[0].lab.report() is None
+    publish_ranking(lab[0], candidates=2)
+    first = lab[0].lab.report()
+    assert first is not None
+    assert lab[0].lab.report() is first
+    path = lab[0].lab.paths.scores / "report.json"
+    path.with_suffix(".new").write_text(path.read_text().replace("2026-11-16", "2026-11-17"))
+    path.with_suffix(".new").rename(path)
+    second = lab[0].lab.report()
+    assert second is not None
+    assert second["made_at"].startswith("2026-11-17")
+
+
+def test_a_stop_does_not_wait_for_threads_that_a_silent_scheduler_holds(
+    lab: tuple[Console, Clock], commands: CountingCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived, answers = threading.Semaphore(0), threading.Event()
+
+    def wait_for_an_answer(request_id: str) -> None:
+        arrived.release()
+        answers.wait(120)
+
+    monkeypatch.setattr(commands, "explain", wait_for_an_answer)
+    lab[0].live.update_robot("arm1", state="running")
+    server = ConsoleServer(lab[0])
+    address = server.start()
+    asking = [threading.Thread(target=httpx.get, args=(f"{address}api/decisions/{n}",)) for n in range(45)]
+    try:
+        for each in asking:
+            each.start()
+        for _ in range(40):  # as many as there are threads for
+            assert arrived.acquire(timeout=60)
+        headers = {"origin": address.rstrip("/"), "x-opc-console": "secret"}
+        answer = httpx.post(f"{address}api/stop", json={"robot": "arm1"}, headers=headers, timeout=30)
+        assert answer.json()["done"]
+        assert not answers.is_set()
+    finally:
+        answers.set()
+        for each in asking:
+            each.join(60)
+        server.stop()
 
 
 def test_a_halt_needs_a_reason_and_no_signature(client: TestClient, commands: CountingCommands) -> None:

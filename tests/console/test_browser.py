@@ -116,6 +116,44 @@ def test_nothing_is_wider_than_the_screen(browser: Any, address: str, width: int
         ), page
 
 
+def test_a_stop_goes_out_however_many_pages_are_open(
+    browser: Any, console: Console, address: str, commands: CountingCommands
+) -> None:
+    """A browser opens six connections to one server, and each page that follows the lab holds one."""
+    console.live.update_robot("arm1", state="running")
+    commands.stopped.clear()
+    first = browser.current_window_handle
+    opened = []
+    try:
+        for _ in range(7):
+            browser.switch_to.new_window("tab")
+            opened.append(browser.current_window_handle)
+            browser.get(address)
+            wait(browser, "document.getElementById('lab').textContent.includes('arms')")
+        browser.find_element("id", "stop-all").click()
+        until(lambda: commands.stopped == [("arm1",)], "the stop did not arrive")
+    finally:
+        for handle in opened:
+            browser.switch_to.window(handle)
+            browser.close()
+        browser.switch_to.window(first)
+
+
+def test_a_camera_that_showed_nothing_new_is_asked_for_again(browser: Any, tmp_path: Path) -> None:
+    console, clock = make_console(tmp_path)
+    console.live.update_robot("arm1", state="running")
+    server = ConsoleServer(console)
+    try:
+        browser.get(server.start())
+        console.live.set_image("arm1", b"")
+        until(lambda: "arm1" in console.live.watched(), "nobody asked for the image")
+        wait(browser, "performance.getEntriesByType('resource').some(each => each.name.includes('arm1.jpg?1-'))")
+        clock.now_s += 6.0  # in which no other image came
+        until(lambda: "arm1" in console.live.watched(), "the camera was forgotten")
+    finally:
+        server.stop()
+
+
 def test_a_long_reason_for_quarantine_fits_on_a_phone(browser: Any, tmp_path: Path) -> None:
     console, _ = make_console(tmp_path)
     with open_store(console.lab.paths.store) as store:
@@ -293,9 +331,9 @@ def test_disputed_episodes_come_first_without_telling_what_others_said(browser: 
             "return [...document.querySelectorAll('#episodes tr[data-id]')].map(r => r.dataset.id)"
         )
         assert rows == ["arm1-001", "arm2-003"]  # newest first would be the other way round
-        main = browser.find_element("id", "main").text
-        for told in ("ada", "bob", "better", HOSTILE):
-            assert told not in main
+        seen = browser.find_element("id", "episodes").text + browser.find_element("id", "player").text
+        for told in ("ada", "bob", "better", "revision", HOSTILE):
+            assert told not in seen
         browser.find_element("id", "labelling").click()
         wait(browser, "document.getElementById('dispute-list').textContent.includes('bob: failure')")
     finally:

@@ -76,6 +76,11 @@ def test_a_recorded_episode_a_safety_event_and_a_camera_are_on_the_page_and_a_cl
         lambda: any(e["text"] == "it fell silent" for e in get(address, "api/now")["events"]), "the event was not shown"
     )
     stops = probe.listen(Bool, "/arm1/stop", topics.LATEST)
+    probe.until(
+        lambda: "console" in {each.node_name for each in probe.node.get_publishers_info_by_topic("/arm1/stop")},
+        "the console was not ready to stop before anybody pressed the button",
+    )
+    assert not any(stop.data for stop in stops)
     assert post(address, "api/stop", {"robot": "arm1"})["done"]
     probe.until(lambda: any(stop.data for stop in stops), "no stop came")
     began_s = time.monotonic()

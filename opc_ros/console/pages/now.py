@@ -47,7 +47,7 @@ def routes(console: Console) -> list[Route]:
         data_route("/api/now", current),
         Route("/api/stream", stream),
         Route("/camera/{robot}.jpg", camera),
-        action_route("/api/stop", stop),
+        action_route("/api/stop", stop, never_waits=True),
     ]
 
 

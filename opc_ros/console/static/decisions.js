@@ -66,8 +66,14 @@ function seen(id) {
   return { request_id: id, findings };
 }
 
-async function explain(id, into, needing) {
+// One after the other: a scheduler may take seconds to answer, and meanwhile a stop must find a connection free.
+let asking = Promise.resolve();
+function explain(id, into, needing) {
   for (const button of needing) button.disabled = true;
+  asking = asking.then(() => into.isConnected && explainNow(id, into, needing));
+}
+
+async function explainNow(id, into, needing) {
   const found = await ask(`/api/decisions/${encodeURIComponent(id)}`).catch(() => null);
   if (!found || !found.findings) return void setTimeout(() => into.isConnected && explain(id, into, needing), 2000); // a busy scheduler is asked again
   if (!into.isConnected) return;

@@ -2,6 +2,8 @@ import { attempt, canSign, clock, element, stop } from "/static/console.js";
 import { submit } from "/static/statements.js";
 
 const arms = new Map(); // robot -> its card's parts
+const MOST_LOADING = 2; // images at once: a browser opens six connections to one server, and a stop must find one free
+const ASK_AGAIN_MS = 2000; // the console forgets a camera that nobody asks for, also while it shows nothing new
 const shownEvents = document.getElementById("events");
 
 // One signature for each stop that is in force; the arm's own nodes check it, and a newer stop stays.
@@ -27,11 +29,23 @@ function makeCard(robot) {
     element("button", { class: "stop", type: "button", onclick: () => stop(robot) }, `Stop ${robot}`), releaseButton, facts,
   );
   document.getElementById("arms").append(card);
-  const parts = { image, state, facts, releaseButton, stops: [], frame: -1, isLoading: false };
-  image.addEventListener("load", () => { parts.isLoading = false; });
-  image.addEventListener("error", () => { parts.isLoading = false; });
+  const parts = { image, state, facts, releaseButton, stops: [], frame: -1, newest: 0, isLoading: false, askedAt: 0 };
+  for (const name of ["load", "error"]) image.addEventListener(name, () => { parts.isLoading = false; loadImages(); });
   arms.set(robot, parts);
   return parts;
+}
+
+// The next image is asked for when one before has come: a slow page asks less often, and nobody waits for it.
+function loadImages() {
+  if (document.hidden) return;
+  const now = Date.now();
+  const isDue = (card) => !card.isLoading && (card.newest !== card.frame || now - card.askedAt > ASK_AGAIN_MS);
+  const due = [...arms].filter(([, card]) => isDue(card)).sort(([, a], [, b]) => a.askedAt - b.askedAt);
+  const loading = [...arms.values()].filter((card) => card.isLoading).length;
+  for (const [robot, card] of due.slice(0, Math.max(0, MOST_LOADING - loading))) {
+    Object.assign(card, { isLoading: true, frame: card.newest, askedAt: now });
+    card.image.src = `/camera/${encodeURIComponent(robot)}.jpg?${card.newest}-${now}`;
+  }
 }
 
 function show(view) {
@@ -48,7 +62,7 @@ function show(view) {
     const next = view.lab.next[robot.robot];
     const leased = view.lab.robots.find((known) => known.robot === robot.robot);
     const facts = [
-      ["runs", robot.candidate_id ? names[robot.candidate_id] || robot.candidate_id.slice(0, 12) : "nothing"],
+      ["runs", robot.candidate_id ? names[robot.candidate_id] || robot.candidate_id.slice(0, 12) : "no candidate"],
       ["permit", robot.permit_id ? `${robot.permit_id.slice(0, 8)}, rung ${robot.rung}, ${robot.episodes_left} left` : "none"],
       ["so far", soFar && soFar.trials ? `${soFar.successes} of ${soFar.trials} episodes succeeded` : ""],
       ["next", next ? `${next.name}, ${next.episodes} episodes on rung ${next.rung}: ${next.why}` : ""],
@@ -59,13 +73,9 @@ function show(view) {
       ["note", robot.reason || (leased && leased.halted_by ? `halted by ${leased.halted_by}` : "")],
     ];
     card.facts.replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
-    // The next image is asked for when the one before has come: a slow page asks less often, and nobody waits for it.
-    if (!card.isLoading && !document.hidden && (robot.frame !== card.frame || robot.frame === 0)) {
-      card.isLoading = true;
-      card.frame = robot.frame;
-      card.image.src = `/camera/${encodeURIComponent(robot.robot)}.jpg?${robot.frame}-${Date.now()}`;
-    }
+    card.newest = robot.frame;
   }
+  loadImages();
   const waiting = view.lab.waiting ? `, ${view.lab.waiting} waiting for a person` : "";
   const champion = view.lab.champion ? names[view.lab.champion] || view.lab.champion.slice(0, 12) : "none yet";
   document.getElementById("lab").textContent = view.lab.is_heard
@@ -77,6 +87,18 @@ function show(view) {
   while (shownEvents.children.length > 200) shownEvents.lastChild.remove();
 }
 
-const stream = new EventSource("/api/stream");
-stream.addEventListener("message", (message) => show(JSON.parse(message.data)));
-stream.addEventListener("error", () => { document.getElementById("lab").textContent = "Connection lost; trying again. What you see is old."; });
+let stream = null;
+
+// Each open stream holds one of the browser's six connections, so that six tabs in the background could hold up a stop.
+function follow() {
+  if (stream) stream.close();
+  stream = null;
+  if (document.hidden) return;
+  shownEvents.replaceChildren();
+  stream = new EventSource("/api/stream");
+  stream.addEventListener("message", (message) => show(JSON.parse(message.data)));
+  stream.addEventListener("error", () => { document.getElementById("lab").textContent = "Connection lost; trying again. What you see is old."; });
+}
+
+document.addEventListener("visibilitychange", follow);
+follow();
