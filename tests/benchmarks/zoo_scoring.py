@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from opc_ros.policies.candidate import read_candidate
+from opc_ros.policies.compute import NICENESS
 from opc_ros.scoring import engines
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.q_cache import QCache
@@ -64,7 +65,7 @@ def _find(ancestor: int, stats: dict[int, list[str]]) -> list[int]:
 
 
 def main(folder: Path, episodes: int, few: int = 0) -> None:
-    if os.nice(0) >= engines.NICENESS:
+    if os.nice(0) >= NICENESS:
         # It stands back already; candidates that stood back twice would not come to an end on a busy machine.
         engines.NICENESS = 0  # type: ignore[attr-defined]
     folders = sorted(folder.iterdir())
