@@ -24,7 +24,7 @@ class ImageView:
         return resize_image(frame.decode_reduced(self.size) if self.is_reduced else frame.decode(), self.size)
 
     def show_observation(self, observation: Observation) -> np.ndarray:
-        """The same of what an arm sees; without a camera's bytes it is recorded without loss, so it stays whole."""
+        """The same of what an arm sees; what came without a camera's bytes has nothing to reduce."""
         if self.is_reduced and observation.frame is not None:
             return self.show(observation.frame)
         return resize_image(observation.image, self.size)

@@ -19,7 +19,7 @@ from opc_ros.policies.architectures.target_crop import TargetCrop
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.policies.compute import limit_threads_here
 from opc_ros.policies.freed_memory import keep_freed_memory
-from opc_ros.policies.q_function import resize_image
+from opc_ros.policies.image_view import resize_image
 from opc_ros.policies.torch_q import fuse_normalisation
 from opc_ros.policies.weights import load_network
 from tests.policies.making import make_episode

@@ -19,9 +19,10 @@ from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.architectures import ARCHITECTURES, QT_OPT_PARAMETERS, build_network
 from opc_ros.policies.compute import available_cores, limit_threads_here
 from opc_ros.policies.greedy import greedy_actions
+from opc_ros.policies.image_view import resize_image
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.loading import load_q_function
-from opc_ros.policies.q_function import Observations, QFunction, resize_image
+from opc_ros.policies.q_function import Observations, QFunction
 from opc_ros.policies.torch_q import fuse_normalisation
 from tests.policies.making import make_candidate, make_episode
 

@@ -18,9 +18,10 @@ import numpy as np
 from opc_ros.episode import Episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.compute import available_cores, limit_threads_here
+from opc_ros.policies.image_view import resize_image
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.policy import LocalThinker, Policy
-from opc_ros.policies.q_function import Observations, resize_image
+from opc_ros.policies.q_function import Observations
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import score_candidates

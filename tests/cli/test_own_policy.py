@@ -72,6 +72,10 @@ def test_a_manifest_is_written_by_asking_the_file(
     capsys.readouterr()
     assert main(["candidate", "diff", "mine", "asked"]) == 0
     assert "behaviour: the same" in capsys.readouterr().out
+    assert main(["candidate", "new", str(file), "--name", "quick", "--reduced-decoding", *trusted]) == 0
+    quick = CandidateRegistry("candidates").find("quick")
+    assert quick.manifest.input == dataclasses.replace(asked.manifest.input, image_decoding="reduced")
+    assert behaviour_id(quick) != behaviour_id(asked)
 
 
 FIXED = "import torch\nfrom torch import nn\nclass P(nn.Module):\n    def forward(self, image, tool, action):\n        "

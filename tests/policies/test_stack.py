@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +17,12 @@ from opc_ros.policies.architectures import build_network
 from opc_ros.policies.architectures.answering import answer_each
 from opc_ros.policies.averaging import average_candidates
 from opc_ros.policies.candidate import Candidate, write_candidate
+from opc_ros.policies.compute import NICENESS
 from opc_ros.policies.input_spec import InputSpec, Normalisation
 from opc_ros.policies.policy import load_policy
 from opc_ros.policies.q_function import Observations
 from opc_ros.policies.stack import MOST_MEMBERS, find_stacks
+from opc_ros.policies.worker.host import CandidateProcess
 from opc_ros.policies.worker.loader import PolicyLoader
 from tests.policies.making import make_candidate, make_episode, scripted_camera
 
@@ -135,6 +140,17 @@ def test_a_member_without_sensible_weights_spoils_only_its_own_row(
     with pytest.raises(Exception, match="NaN"):
         loader.load_stack([good, broken])  # each is tried when it is loaded, so the stack is not even formed
     np.testing.assert_array_equal(loader.load_stack([good]).q([0], *state)[0], load_policy(good).q(seen, actions))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are known by descriptors on Linux alone")
+def test_scored_candidates_stand_back_as_far_as_their_scorer_and_no_farther(candidates: list[Candidate]) -> None:
+    with PolicyLoader(niceness=NICENESS) as loader:
+        stack = loader.load_stack(candidates[:2])
+        assert isinstance(stack, CandidateProcess)
+        found = re.search(r"Pid:\t(\d+)", Path(f"/proc/self/fdinfo/{stack._process}").read_text())
+        assert found is not None
+        expected = max(NICENESS, os.nice(0))  # 10, also where the scorer itself was started at 10
+        assert os.getpriority(os.PRIO_PROCESS, int(found[1])) == expected
 
 
 def test_programs_stay_alone_and_stacks_have_a_size(candidates: list[Candidate], tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Limits:
 
     memory_bytes: int = 2 << 30  # beyond what the bare process has
     cpu_s: int = 24 * 3600  # in its whole life; each thought has a deadline besides
-    niceness: int = 0
+    niceness: int = 0  # at least
 
 
 def describe_confinement() -> tuple[bool, str]:
@@ -44,7 +44,7 @@ def confine(keep: tuple[int, ...], limits: Limits) -> None:
     _close_all_but(keep)
     with tempfile.TemporaryDirectory(prefix="opc-think-") as empty:
         os.chdir(empty)
-    os.nice(limits.niceness)
+    os.nice(max(0, limits.niceness - os.nice(0)))  # whoever started this may stand back already
     _limit(limits)
     if not seccomp.why_unavailable():
         seccomp.allow_only_thinking()
