@@ -179,7 +179,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self.health.note_pause(max(0.0, now_s - self._ticked_s - self._settings.tick_s))
         self._ticked_s = now_s
         try:
-            self._statements.note_ranking()
+            self._statements.note_evidence()
             self._follow(self._scheduler.tick())
         except (DiskFull, QueueEdited) as error:
             # No new lease is granted, and robots hold by themselves; the next tick tries again.
