@@ -128,6 +128,8 @@ class Gatekeeper:
         self._keys = keys
         self._newest: tuple[Ranking, RankingSeal] | None = None
         self._since_ns = 0
+        self._history_since_ns = 0
+        self._history_ns = 0
         self._ranking_path = ranking
         self._open_store = open_store
         self._now = now
@@ -196,7 +198,13 @@ class Gatekeeper:
         path = self._history_path
         if path is None:
             return dict(real)
-        return add_results(read_signed_history(path, self._keys) if self._keys else read_history(path), real)
+        if self._keys is None:
+            return add_results(read_history(path), real)
+        found = read_signed_history(path, self._keys, max(self._history_since_ns, self._history_ns))
+        if found.signed_ns > self._now() + CLOCK_SKEW_NS:
+            raise DeploymentError(f"{path}: signed in the future: set the clocks, and sign it again")
+        self._history_ns = max(self._history_ns, found.signed_ns)
+        return add_results(found.results, real)
 
     def evidence(self, patience_s: float | None = None) -> Evidence:
         """The newest that could be read in the given time, or the one before."""
@@ -246,9 +254,14 @@ class Gatekeeper:
         """Of the ranking that counts now."""
         return self._newest[1] if self._newest is not None else None
 
-    def require_since(self, signed_ns: int) -> None:
-        """No ranking counts that the scorer signed before this, whenever this program was started."""
-        self._since_ns = signed_ns
+    def newest_history_ns(self) -> int:
+        """When the newest history was signed that this program has gone by; 0: it has seen none."""
+        return self._history_ns
+
+    def require_since(self, signed_ns: int, history_ns: int) -> None:
+        """No ranking and no history counts that was signed before these, whenever this program was started."""
+        self._since_ns, self._history_since_ns = signed_ns, history_ns
+        self._history_ns = min(self._history_ns, history_ns)  # of a clock that ran ahead, up to its correction
         if self._newest is not None and self._newest[1].signed_ns < signed_ns:
             self._newest = self._mark = self._reading = self._before = None
 

@@ -55,10 +55,20 @@ def sign_history(history: Path, keys: Path, signs: SignsAs, now_ns: int) -> Path
     return seal_path(history)
 
 
-def read_signed_history(history: Path, keys: Path) -> dict[str, RealResult]:
-    """Results by candidate id, if an approver signed exactly these; a lab without the file has no history."""
+@dataclass(frozen=True, slots=True)
+class SignedHistory:
+    """Results by candidate id, and when an approver signed them; 0 where there are none."""
+
+    results: dict[str, RealResult]
+    signed_ns: int = 0
+
+
+def read_signed_history(history: Path, keys: Path, since_ns: int = 0) -> SignedHistory:
+    """What an approver signed exactly so, and no earlier than what counted here before; a lab may have none at all."""
     if not history.is_file():
-        return {}
+        if since_ns:
+            raise DeploymentError(f"{history}: counted here and is gone: put it back, or sign an empty one")
+        return SignedHistory({})
     data = read_bytes(history, error=DeploymentError)
     if not seal_path(history).is_file():
         raise DeploymentError(f"{history}: nobody has signed these results: {HOW_TO_SIGN}")
@@ -66,7 +76,9 @@ def read_signed_history(history: Path, keys: Path) -> dict[str, RealResult]:
     seal = _open(history, envelope, load_people(keys))
     if seal.sha256 != hashlib.sha256(data).hexdigest():
         raise DeploymentError(f"{history}: was changed after it was signed: {HOW_TO_SIGN}")
-    return parse_history(data, history)
+    if seal.signed_ns < since_ns:
+        raise DeploymentError(f"{history}: is older than one that counted here and was put back: {HOW_TO_SIGN}")
+    return SignedHistory(parse_history(data, history), seal.signed_ns)
 
 
 def _open(history: Path, envelope: str, people: People) -> HistorySeal:

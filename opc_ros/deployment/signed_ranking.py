@@ -10,9 +10,7 @@ from opc_ros.deployment.dsse import from_text, is_authentic, payload_type, to_te
 from opc_ros.deployment.keys import TextSigner
 from opc_ros.deployment.people import People
 from opc_ros.deployment.permit import open_document, sign_document
-from opc_ros.deployment.queue_reader import QueueReader
 from opc_ros.deployment.signing import load_machine_key
-from opc_ros.documents import parse_json
 from opc_ros.errors import DeploymentError
 from opc_ros.ranking import Ranking
 
@@ -65,19 +63,6 @@ def check_ranking(ranking: Ranking, envelope: str, people: People) -> RankingSea
             f"ranking {ranking.ranking_id[:12]}: was changed after the scorer signed it as {seal.ranking_id[:12]}"
         )
     return seal
-
-
-def newest_ranking_ns(queue: QueueReader) -> int:
-    """When the newest ranking was signed that ever counted here; of clocks that ran ahead, up to their correction."""
-    newest_ns = 0
-    for row in queue.rows(
-        "SELECT kind, at_ns, body FROM events WHERE kind IN ('ranking_counts', 'clock_accepted') ORDER BY change"
-    ):
-        if row["kind"] == "clock_accepted":
-            newest_ns = min(newest_ns, int(row["at_ns"]))
-        else:
-            newest_ns = max(newest_ns, int(parse_json(row["body"], where="queue: event")["signed_ns"]))
-    return newest_ns
 
 
 def ranking_signer(keys: Path | None, now: Callable[[], int]) -> Callable[[Ranking], str] | None:

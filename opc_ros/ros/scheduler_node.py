@@ -35,6 +35,7 @@ from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.people import load_people
 from opc_ros.deployment.queue_rows import Lease, Request
 from opc_ros.deployment.robot_results import Session, open_result, open_session
+from opc_ros.deployment.rules_in_force import note_rules
 from opc_ros.deployment.scheduler import Orders, Scheduler
 from opc_ros.deployment.status import describe_deployment, describe_next, describe_race
 from opc_ros.errors import DeploymentError, DiskFull, OpcError, QueueEdited
@@ -111,6 +112,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             lend_budget_s=LEND_BUDGET_S,
         )
         self.held.callback(self._scheduler.close)
+        note_rules(self._queue, gate_rules, self._rules, self.now_ns())
         self._goals: dict[str, Any] = {}  # lease id -> goal handle; None while the goal is on its way
         self._sent_s: dict[str, float] = {}  # lease id -> when its goal was sent last
         self._running: dict[str, str] = {}  # robot -> permit it says it is running
@@ -179,7 +181,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self.health.note_pause(max(0.0, now_s - self._ticked_s - self._settings.tick_s))
         self._ticked_s = now_s
         try:
-            self._statements.note_ranking()
+            self._statements.note_evidence()
             self._follow(self._scheduler.tick())
         except (DiskFull, QueueEdited) as error:
             # No new lease is granted, and robots hold by themselves; the next tick tries again.

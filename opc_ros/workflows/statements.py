@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from opc_ros.deployment.approval_queue import (
     NewRequest,
@@ -16,6 +17,7 @@ from opc_ros.deployment.approval_queue import (
     decide_request,
     submit_request,
 )
+from opc_ros.deployment.counted import Counted, newest_counted_ns
 from opc_ros.deployment.decision import Decision
 from opc_ros.deployment.evidence import check_evidence
 from opc_ros.deployment.gatekeeper import Gatekeeper
@@ -26,7 +28,6 @@ from opc_ros.deployment.people import load_people
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.queue_rows import Request
 from opc_ros.deployment.rules import SchedulerRules
-from opc_ros.deployment.signed_ranking import newest_ranking_ns
 from opc_ros.deployment.statement import Kind, Statement, check_statement
 from opc_ros.errors import OpcError, StatementRefused
 from opc_ros.policies.behaviour_identity import behaviour_id
@@ -71,24 +72,30 @@ class StatementHandler:
         self._store = store
         self._now = now
         self._refusals = LineRate(MOST_REFUSALS_A_MINUTE, now)
-        self._ranked_ns: int | None = None
+        self._counted: dict[Counted, int] | None = None
 
-    def note_ranking(self) -> None:
-        """Remember for ever by which ranking the gate has gone: an older one that is put back does not count."""
-        if self._ranked_ns is None:  # not at once: rows that somebody edited are put back before the first tick
-            self._ranked_ns = newest_ranking_ns(self._queue)
-            self._gatekeeper.require_since(self._ranked_ns)
-        seal = self._gatekeeper.newest_seal()
-        if seal is None or seal.signed_ns <= self._ranked_ns:
+    def note_evidence(self) -> None:
+        """Remember for ever by which ranking and history the gate has gone: older ones put back do not count."""
+        if self._counted is None:  # not at once: rows that somebody edited are put back before the first tick
+            self._counted = {kind: newest_counted_ns(self._queue, kind) for kind in get_args(Counted)}
+            self._gatekeeper.require_since(self._counted["ranking_counts"], self._counted["history_counts"])
+        seal, history_ns = self._gatekeeper.newest_seal(), self._gatekeeper.newest_history_ns()
+        if seal is not None:
+            self._note("ranking_counts", seal.signed_ns, {"ranking_id": seal.ranking_id})
+        self._note("history_counts", history_ns, {})
+
+    def _note(self, kind: Counted, signed_ns: int, body: dict[str, object]) -> None:
+        assert self._counted is not None
+        if signed_ns <= self._counted[kind]:
             return
-        with self._queue.change("ranking", self._now()) as tell:
-            tell("ranking_counts", {"ranking_id": seal.ranking_id, "signed_ns": seal.signed_ns})
-        self._ranked_ns = seal.signed_ns
+        with self._queue.change("evidence", self._now()) as tell:
+            tell(kind, body | {"signed_ns": signed_ns})
+        self._counted[kind] = signed_ns
 
     def act_on(self, envelope: str) -> Outcome:
         """Check and do; what is refused becomes a line of the audit log."""
         self._queue.check_rows(self._now())
-        self.note_ranking()
+        self.note_evidence()
         try:
             statement = check_statement(envelope, KINDS, load_people(self._keys), self._now(), self._is_new)
             _check_seen(statement)
@@ -100,7 +107,7 @@ class StatementHandler:
     def explain(self, request_id: str) -> Decision:
         """What the gate finds about a request, for whoever is about to decide on it."""
         self._queue.check_rows(self._now())
-        self.note_ranking()
+        self.note_evidence()
         return self.decide(self._queue.request(request_id))
 
     def decide(self, request: Request, *, patience_s: float | None = None) -> Decision:
@@ -137,7 +144,7 @@ class StatementHandler:
             return Outcome(f"resumed: {', '.join(robots) or 'no robot is known'}", robots=robots)
         if statement.kind == "accept_clock":
             accept_clock(self._queue, statement.person, body.reason, now_ns, statement)
-            self._ranked_ns = None  # rankings that were signed by that clock hold no later one up
+            self._counted = None  # what was signed by that clock holds no later one up
             return Outcome("the clock counts from now; permits from before are void")
         if statement.kind == "relabel":
             return self._relabel(statement, now_ns)

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from opc_ros.cli.main import main
-from opc_ros.deployment.dsse import to_text
+from opc_ros.deployment.dsse import from_text, to_text
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.gate import DAY_NS
 from opc_ros.deployment.keys import Signer, key_id_of
@@ -197,10 +197,31 @@ def test_a_request_goes_from_asking_to_the_audit_log(lab: Path, capsys: pytest.C
     assert run(capsys, "deploy", "resume")[0] == 0
     assert run(capsys, "deploy", "reject", request["request_id"], "--reason", "changed my mind")[0] == 0
     code, out, _ = run(capsys, "audit", "show")
-    assert [line.split()[3] for line in out.splitlines()] == ["request", "halt", "resume", "reject"]
+    # Whoever approves has looked at what the gate finds now, so what it went by is written down.
+    counted = ["ranking_counts", "history_counts"]
+    assert [line.split()[3] for line in out.splitlines()] == ["request", *counted, "halt", "resume", "reject"]
     code, out, _ = run(capsys, "audit", "verify")
     assert code == 0
-    assert "whole, 4 entries" in out
+    assert "whole, 6 entries" in out
+
+
+def test_an_approval_prints_what_is_open_and_signs_it(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = lab / "config" / "gate.yaml"
+    gate.write_text(gate.read_text().replace("approval: []", "approval: [every_request]"))
+    request = json.loads(run(capsys, "deploy", "request", "good", "--json")[1])
+    assert request["state"] == "waiting"
+    code, out, err = run(capsys, "deploy", "approve", request["request_id"], "--ranking", "nowhere.json")
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+    assert "nowhere.json" in err
+    assert "give --ranking, --store and --gate" in err
+    code, out, _ = run(capsys, "deploy", "approve", request["request_id"])
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines()[:-1]] == [["?", "approval"]]
+    assert out.splitlines()[-1] == f"request {request['request_id']} is queued: approve by ada"
+    entry = json.loads(run(capsys, "audit", "show", "--kind", "approve", "--json")[1])
+    said = json.loads(from_text(json.dumps(entry["body"]["statement"])).payload)
+    assert said["body"]["seen"] == {"findings": {"approval": "inconclusive"}, "request_id": request["request_id"]}
 
 
 def test_status_names_champion_and_robots_and_needs_neither_a_key_nor_write_access(

@@ -11,6 +11,7 @@ from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.gate_rules import GateRules
 from opc_ros.deployment.gatekeeper import Gatekeeper
+from opc_ros.deployment.history import FILE_NAME
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.rules import SchedulerRules
 from opc_ros.store import open_store
@@ -26,6 +27,7 @@ def make_handler(folder: Path, now: Callable[[], int] = time.time_ns) -> Stateme
         names["ranking"],
         lambda: open_store(names["store"]),
         now,
+        history=names["state"] / FILE_NAME,
         keys=state.keys,
     )
     rules = load_config(names["rules"], SchedulerRules)

@@ -10,8 +10,9 @@ import pytest
 from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.keys import create_keys, load_trusted_keys
 from opc_ros.deployment.people import load_people
+from opc_ros.deployment.signed_history import seal_path, sign_history
 from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
-from opc_ros.deployment.signing import load_machine_key, make_person_key
+from opc_ros.deployment.signing import find_signer, load_machine_key, make_person_key
 from opc_ros.deployment.statement import RequestBody, RobotBody
 from opc_ros.errors import DeploymentError
 from opc_ros.ranking import Ranking
@@ -46,7 +47,7 @@ def test_a_ranking_from_before_the_newest_does_not_count_after_a_restart_either(
     first = make_handler(tmp_path)
     state, _ = ask(tmp_path, first, candidate.id)
     assert state != "refused"
-    first.note_ranking()
+    first.note_evidence()
     (tmp_path / ENVELOPE_NAME).write_text(old)
     state, reasons = ask_another(tmp_path)
     assert state == "refused"
@@ -72,6 +73,48 @@ def ask_another(folder: Path) -> tuple[str, str]:
     return ask(folder, handler, candidate_id)
 
 
+def sign_results(folder: Path, line: str, signed_ns: int) -> None:
+    """The lab's history, as if ada had signed it at that time."""
+    keys, history = folder / "deployment" / "keys", folder / "deployment" / "history.csv"
+    history.write_text(f"candidate,successes,episodes\n{line}")
+    sign_history(history, keys, find_signer(keys, keys / "ada.person.pem"), signed_ns)
+
+
+def test_a_history_from_before_the_newest_and_one_taken_away_do_not_count(tmp_path: Path) -> None:
+    (candidate,) = make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
+    now_ns, history = time.time_ns(), tmp_path / "deployment" / "history.csv"
+    sign_results(tmp_path, f"{candidate.id},9,10\n", now_ns - 2 * HOUR_NS)
+    old = [(path, path.read_bytes()) for path in (history, seal_path(history))]
+    sign_results(tmp_path, f"{candidate.id},1,10\n", now_ns - HOUR_NS)
+    first = make_handler(tmp_path)
+    assert ask(tmp_path, first, candidate.id)[0] != "refused"
+    first.note_evidence()
+    newest = [(path, path.read_bytes()) for path in (history, seal_path(history))]
+    for handler_of in (lambda: first, lambda: None):  # the program that knows it, and one that was started just now
+        for path, data in old:
+            path.write_bytes(data)
+        handler = handler_of() or make_handler(tmp_path)
+        for request in handler._queue.requests("waiting", "queued"):
+            handler._queue.set_request(request.id, state="done")
+        state, reasons = ask(tmp_path, handler, candidate.id)
+        assert state == "refused"
+        assert "is older than one that counted here" in reasons
+    for path, _ in newest:
+        path.unlink()
+    assert "counted here and is gone" in ask_another(tmp_path)[1]
+    for path, data in newest:
+        path.write_bytes(data)
+    assert ask_another(tmp_path)[0] != "refused"
+
+
+def test_a_history_signed_in_the_future_does_not_count(tmp_path: Path) -> None:
+    (candidate,) = make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
+    sign_results(tmp_path, f"{candidate.id},9,10\n", time.time_ns() + HOUR_NS)
+    state, reasons = ask(tmp_path, make_handler(tmp_path), candidate.id)
+    assert state == "refused"
+    assert "signed in the future: set the clocks" in reasons
+
+
 def test_a_ranking_signed_in_the_future_does_not_count_and_holds_no_later_one_up(tmp_path: Path) -> None:
     make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
     publish(tmp_path, time.time_ns() + HOUR_NS)
@@ -88,7 +131,7 @@ def test_after_a_clock_that_ran_ahead_was_corrected_rankings_count_again(tmp_pat
     publish(tmp_path, ahead_ns)
     ran_ahead = make_handler(tmp_path, lambda: ahead_ns)
     ran_ahead._gatekeeper.evidence()
-    ran_ahead.note_ranking()
+    ran_ahead.note_evidence()
     publish(tmp_path, time.time_ns())
     assert ask_another(tmp_path)[0] == "refused"
     make_handler(tmp_path).act_on(say(tmp_path, "accept_clock", RobotBody(reason="it ran ahead")))

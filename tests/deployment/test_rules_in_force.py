@@ -1,0 +1,37 @@
+"""Rules that somebody edits decide from the scheduler's next start on, and the signed audit log says so."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from opc_ros.config import load_config
+from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.gate_rules import GateRules
+from opc_ros.deployment.rules_in_force import note_rules
+from tests.deployment.fleet import Fleet, make_rules
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+def test_other_rules_are_told_and_the_same_ones_are_not_told_again(folder: Path) -> None:
+    fleet = Fleet(folder, make_rules())
+    fleet.start()
+    assert fleet.queue is not None
+    gate = load_config(CONFIG / "gate.yaml", GateRules)
+    loose = dataclasses.replace(gate, approval=())
+    changes = [
+        note_rules(fleet.queue, rules, scheduler, fleet.clock())
+        for rules, scheduler in (
+            (gate, fleet.rules),
+            (gate, fleet.rules),
+            (loose, fleet.rules),
+            (loose, make_rules(override_people=2)),
+            (gate, fleet.rules),
+        )
+    ]
+    assert changes == [True, False, True, True, True]
+    told = [e.body for e in read_audit_log(fleet.folder / "state" / "audit.jsonl") if e.kind == "rules_in_force"]
+    assert [body["gate"]["approval"] for body in told] == [["no_champion"], [], [], ["no_champion"]]
+    assert [body["scheduler"]["override_people"] for body in told] == [1, 1, 2, 1]
+    assert told[0]["sha256"] == told[3]["sha256"]
