@@ -107,3 +107,7 @@ class GateRules:
     judged_episodes: int = 10  # real ones of its own that a candidate needs where no Q is scored, but its actions are
     hidden: HiddenRules = field(default_factory=HiddenRules)
     approval: tuple[ApprovalCase, ...] = field(default=())  # cases in which a person must approve
+
+    def __post_init__(self) -> None:
+        if self.judged_episodes < 1:
+            raise ValueError(f"judged_episodes is {self.judged_episodes}, expected 1 or more: nobody passes by a judge")

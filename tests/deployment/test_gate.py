@@ -310,3 +310,8 @@ def test_a_judges_score_alone_leaves_success_wider_open_than_a_score_of_q() -> N
     assert np.ptp(means) < 0.5 * np.ptp(predict_field(RANKING, {}).predicted.mean())
     assert np.ptp(by_judge.interval(), axis=1).min() > 0.9
     assert by_q.shape == (15, 2)
+
+
+def test_rules_cannot_let_a_judges_word_pass() -> None:
+    with pytest.raises(ValueError, match="judged_episodes is 0, expected 1 or more"):
+        replace(RULES, judged_episodes=0)
