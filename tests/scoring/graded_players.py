@@ -21,6 +21,9 @@ from opc_ros.scoring.recorded_set import RecordedSet
 from opc_ros.task import GRASPING
 from tests.policies.making import scripted_camera
 
+# Image, tool, action, and where the disc was.
+Step = tuple[np.ndarray, ToolState, np.ndarray, tuple[float, float]]
+
 _MOST_STEPS = 8
 _HIGH_M, _LOW_M = 0.2, 0.12  # before the step in which it closes, which leads 7 cm down
 
@@ -48,10 +51,11 @@ PLAYERS = tuple(
 )
 
 
-def play(player: GradedPlayer, seed: int, image_size: int = 16) -> tuple[list[tuple], bool]:
+def play(player: GradedPlayer, seed: int, image_size: int = 16) -> tuple[list[Step], bool]:
     """Every step's image, tool, action and where the disc was; and whether it was held in the end."""
     arm, rng = ScriptedArm(image_size=image_size), np.random.default_rng(seed)
-    seen, steps = arm.begin(seed), []
+    seen = arm.begin(seed)
+    steps: list[Step] = []
     for _ in range(_MOST_STEPS):
         action = player.act(seen.tool, arm.disc_xy, rng)
         steps.append((seen.image, seen.tool, action.to_vector(), arm.disc_xy))
@@ -62,9 +66,9 @@ def play(player: GradedPlayer, seed: int, image_size: int = 16) -> tuple[list[tu
     return steps, arm.finish()
 
 
-def record(episodes: int) -> tuple[RecordedSet, list[tuple]]:
+def record(episodes: int) -> tuple[RecordedSet, list[Step]]:
     """Play by everybody in turn; with the steps as they were, for who would have done something else."""
-    steps: list[tuple] = []
+    steps: list[Step] = []
     lengths, success = [], []
     for seed in range(episodes):
         player = PLAYERS[int(np.random.default_rng(seed).integers(len(PLAYERS)))]
