@@ -1,4 +1,4 @@
-"""`opc train`: off-policy Q learning from a snapshot of the store, checkpoints as candidates."""
+"""`opc train`: Q functions or cloned policies from a snapshot of the store, checkpoints as candidates."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from opc_ros.cli.argument_types import whole_number
 if TYPE_CHECKING:
     from opc_ros.progress import Report
     from opc_ros.store import Snapshot, Store
+    from sim_bridge.training.cloning import ClonedCheckpoint
     from sim_bridge.training.recipe import TrainingRecipe
     from sim_bridge.training.replay import Replay
     from sim_bridge.training.run import TrainingCheckpoint
+
+    Checkpoint = TrainingCheckpoint | ClonedCheckpoint
 
 EXAMPLES = """examples:
   opc train --store data/train --set name=first --set steps=400 --set 'checkpoints=[100, 200]'
   opc train sim_bridge/zoo/recipes.yaml --store data/train --out candidates
   opc train sim_bridge/zoo/recipes.yaml --only careful --set seed=7 --store data/train
+  opc train --clone --set name=cloned-100 --set episodes=100 --set steps=600
   opc train --keys
 
 A recipe is YAML; --keys lists its keys with defaults and meanings. An interrupted run resumes
@@ -32,7 +36,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = verbs.add_parser(
         "train",
         help="train candidate Q functions from recorded episodes",
-        description="Train Q functions off-policy from a store's episodes and write them as candidates.",
+        description="Train Q functions off-policy from a store's episodes, or clone its successes.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -45,6 +49,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--snapshot", default="", help="digest or tag (default: take one now)")
     parser.add_argument(
         "--out", type=Path, default=Path("candidates"), help="folder of the candidates (default: ./candidates)"
+    )
+    parser.add_argument(
+        "--clone",
+        action="store_true",
+        help="learn policies without Q that do what successes did; keys that only Q learning reads count for nothing",
     )
     parser.add_argument("--threads", type=whole_number(1), help="cores to use (default: all)")
     parser.add_argument("--keys", action="store_true", help="list the keys of a recipe and stop")
@@ -68,13 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.threads:
         limit_threads_here(arguments.threads)
     recipes = _find_recipes(arguments)
-    trained: list[TrainingCheckpoint] = []
+    trained: list[Checkpoint] = []
     with open_store(arguments.store) as store:
         data = _Data(store, store.snapshot(arguments.snapshot) if arguments.snapshot else store.take_snapshot())
         _refuse_unfit_data(recipes, data.snapshot)
         for recipe in recipes:
             with progress_bar(recipe.name, is_shown=not arguments.json) as report:
-                checkpoints = _train(recipe, data, arguments.out, report)
+                checkpoints = (_clone if arguments.clone else _train)(recipe, data, arguments.out, report)
             trained += checkpoints
             if not arguments.json:
                 print("\n".join(_describe(checkpoint, arguments.out) for checkpoint in checkpoints), flush=True)
@@ -142,6 +151,15 @@ def _train(recipe: TrainingRecipe, data: _Data, out: Path, report: Report) -> tu
     return TrainingRun(recipe, replay, out, origin=DataOrigin(data.snapshot.id, _git_revision())).train(report)
 
 
+def _clone(recipe: TrainingRecipe, data: _Data, out: Path, report: Report) -> tuple[ClonedCheckpoint, ...]:
+    from sim_bridge.training.cloning import clone_policy
+    from sim_bridge.training.run import DataOrigin
+
+    replay = data.replay_for(recipe, report)
+    out.mkdir(parents=True, exist_ok=True)
+    return clone_policy(recipe, replay, out, origin=DataOrigin(data.snapshot.id, _git_revision()), report=report)
+
+
 def _git_revision() -> str:
     """Of the code that trains; empty outside a clone."""
     import subprocess
@@ -159,8 +177,11 @@ def _git_revision() -> str:
     return answer.stdout.strip()
 
 
-def _describe(checkpoint: TrainingCheckpoint, out: Path) -> str:
-    return (
-        f"{out / checkpoint.folder}: loss {checkpoint.loss:.4f}, held-out SoftOPC {checkpoint.soft_opc:+.4f} "
-        f"(id {checkpoint.candidate_id[:12]})"
-    )
+def _describe(checkpoint: Checkpoint, out: Path) -> str:
+    from sim_bridge.training.run import TrainingCheckpoint
+
+    if isinstance(checkpoint, TrainingCheckpoint):
+        held_out = f"held-out SoftOPC {checkpoint.soft_opc:+.4f}"
+    else:
+        held_out = f"held-out loss {checkpoint.held_out_loss:.4f}"
+    return f"{out / checkpoint.folder}: loss {checkpoint.loss:.4f}, {held_out} (id {checkpoint.candidate_id[:12]})"

@@ -126,3 +126,7 @@ class GateRules:
     hidden: HiddenRules = field(default_factory=HiddenRules)
     search: SearchRules = field(default_factory=SearchRules)
     approval: tuple[ApprovalCase, ...] = field(default=())  # cases in which a person must approve
+
+    def __post_init__(self) -> None:
+        if self.judged_episodes < 1:
+            raise ValueError(f"judged_episodes is {self.judged_episodes}, expected 1 or more: nobody passes by a judge")

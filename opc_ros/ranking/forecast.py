@@ -16,8 +16,8 @@ from opc_ros.scoring.metric import find_asked
 
 CONFIDENCE = 0.95  # of the intervals that people are shown
 _DRAWS = 2000
-# A judge of actions has been seen to order candidates far less well than their own Q does: until results say more, its
-# scores are hardly believed, and intervals stay wide.
+# How well a judge of actions orders candidates is not shown as it is for their own Q, and what was measured is less:
+# until results say more, its scores are hardly believed, and intervals stay wide.
 JUDGED = Prior(slope=0.2, slope_sd=0.8)
 
 

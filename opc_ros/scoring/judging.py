@@ -80,7 +80,7 @@ def score_by_judge(
     if not acted.candidates:
         return dataclasses.replace(acted, asks=asks)
     assert acted.actions is not None
-    camera = _find_camera(acted.candidates)
+    camera = _find_camera(acted.candidates) if asks == "critic" else None
     quantity = f"{asks}:{_digest(asks, acted.refs, camera)}"
     judge: Judge | None = None
     rows = []

@@ -350,3 +350,8 @@ def test_good_weights_with_a_poor_action_search_go_to_a_person_or_fail(
 def test_rules_of_action_searches_that_make_no_sense_are_refused(values: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="search: "):
         SearchRules(**values)  # type: ignore[arg-type]
+
+
+def test_rules_cannot_let_a_judges_word_pass() -> None:
+    with pytest.raises(ValueError, match="judged_episodes is 0, expected 1 or more"):
+        replace(RULES, judged_episodes=0)

@@ -35,7 +35,7 @@ class Keypoints(PolicyNetwork):
             layers.append(convolution(width, channels, 5, stride=2 if index == 0 else 1))
             width = channels
         self.trunk = nn.Sequential(*layers, nn.Conv2d(width, p.points, 1))
-        self.temperature = nn.Parameter(torch.ones(p.points))
+        self.temperature = nn.Parameter(torch.full((p.points,), 8.0))
         camera = spec.camera
         self.register_buffer(
             "projection", None if camera is None else torch.tensor(camera.projection), persistent=False

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from opc_ros.ranking.forecast import is_of_q
 from opc_ros.reporting.outlook import Glimpse
 from opc_ros.reporting.report import ScoringReport
 from opc_ros.reporting.section import Section
 
 
 def render_glimpses(report: ScoringReport) -> str:
-    if not report.glimpses:
+    if not report.glimpses or not is_of_q(report.ranking):
         return ""
     best = escape(report.ranking.candidates[0].name)
     parts = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from opc_ros.ranking.forecast import is_of_q
 from opc_ros.reporting.charts import draw_histogram
 from opc_ros.reporting.parts import fold
 from opc_ros.reporting.report import ScoringReport
@@ -13,6 +14,8 @@ SHOWN_HISTOGRAMS = 12
 
 
 def render_histograms(report: ScoringReport) -> str:
+    if not is_of_q(report.ranking):
+        return ""
     key = (
         '<p class="key"><span>'
         '<svg viewBox="0 0 30 12" aria-hidden="true"><path class="success" d="M0 11V3H30V11"/></svg>'
