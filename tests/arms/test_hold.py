@@ -40,6 +40,19 @@ def test_a_moving_arm_stays_where_it_has_got_to_since_it_was_measured(bench: Ben
     np.testing.assert_allclose(bench.goal(HOME, SPEED, 0.05), np.full(7, 0.015))
 
 
+def test_an_arm_that_follows_its_motion_stays_where_that_has_led_it(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.seconds += 1.02
+    # Seen 0.06 s ago, 0.01 rad behind the 0.288 where its motion was; that ended 0.02 s ago at 0.3 rad.
+    np.testing.assert_allclose(bench.goal(HOME + 0.278, SPEED, 0.06), np.full(7, 0.29))
+
+
+def test_an_arm_that_stands_though_its_motion_goes_on_stays_where_it_stands(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.seconds += 0.5
+    np.testing.assert_array_equal(bench.goal(HOME + 0.12, STILL, 0.09), HOME + 0.12)
+
+
 @pytest.mark.parametrize("velocities", [None, np.full(7, np.nan), np.full(7, np.inf), np.full(7, -30.0)])
 def test_without_velocities_that_joints_can_have_it_stays_where_it_was_measured(
     bench: Bench, velocities: np.ndarray | None
