@@ -13,8 +13,9 @@ from opc_ros.arms.trajectory import Trajectory, plan_hold
 LONGEST_RECKONED_S = 0.1
 FRESH_SHARE = 0.4  # of the time after which measurements count as lost; younger ones say where an arm is
 FOLLOWING_RAD = 0.05  # an arm this near to what it was told follows it
-FOLLOWING_RAD_S = 0.08  # and goes on with it, if it is about as fast
+FOLLOWING_RAD_S = 0.08  # and goes on with it, if it is about as fast: by so much, or by half
 SLOPE_S = 0.005
+BRAKING_S = 0.1  # for so long after a hold what is measured shows an arm that still obeys it
 
 
 def reckon(
@@ -66,7 +67,7 @@ class Hold:
             if self.is_fresh(measured_s)
             else self._reckon_unseen(positions_rad, measured_s)
         )
-        if here_rad is None or self._is_held(here_rad):
+        if here_rad is None or self._is_braking(measured_s) or self._is_held(here_rad):
             return None
         return plan_hold(np.clip(here_rad, self._limits.lower_rad, self._limits.upper_rad))
 
@@ -81,7 +82,8 @@ class Hold:
             then_rad = trajectory.sample(then_s)
             slope = (trajectory.sample(then_s + SLOPE_S) - trajectory.sample(then_s - SLOPE_S)) / (2 * SLOPE_S)
             is_near = np.abs(positions_rad - then_rad).max() < FOLLOWING_RAD
-            if is_near and (np.abs(velocities_rad_s - slope) < FOLLOWING_RAD_S).all():
+            off_rad_s = max(FOLLOWING_RAD_S, np.abs(slope).max() / 2)
+            if is_near and (np.abs(velocities_rad_s - slope) < off_rad_s).all():
                 return np.asarray(positions_rad + trajectory.sample(then_s + age_s) - then_rad)
         return reckon(positions_rad, velocities_rad_s, age_s, self._limits)
 
@@ -91,6 +93,10 @@ class Hold:
         told_s, trajectory = self._told
         has_followed = np.abs(positions_rad - trajectory.sample(measured_s - told_s)).max() < FOLLOWING_RAD
         return trajectory.sample(self._now() - told_s) if has_followed else None
+
+    def _is_braking(self, measured_s: float) -> bool:
+        """Whether it was told to stay already, and is not known to do otherwise: told again, it would be led on."""
+        return self._told is not None and len(self._told[1].times_s) == 1 and measured_s - self._told[0] < BRAKING_S
 
     def _is_held(self, here_rad: np.ndarray) -> bool:
         """Whether it has nothing left to do, and is where that has led it."""

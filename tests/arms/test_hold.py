@@ -8,7 +8,7 @@ import pytest
 from opc_ros.arms.hold import Hold
 from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.settings import ArmSettings
-from opc_ros.arms.trajectory import Trajectory
+from opc_ros.arms.trajectory import Trajectory, plan_hold
 
 HOME = np.zeros(7)
 SPEED = np.full(7, 0.3)
@@ -95,6 +95,16 @@ def test_an_arm_that_rests_where_it_was_sent_is_left_alone(bench: Bench) -> None
 def test_an_arm_that_is_about_to_move_is_held(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     np.testing.assert_array_equal(bench.goal(HOME, STILL, 0.0), HOME)
+
+
+def test_an_arm_that_brakes_is_not_told_again_to_stay_elsewhere(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.hold.note(plan_hold(HOME))
+    bench.seconds += 0.02
+    assert bench.goal(HOME + 0.01, SPEED, 0.03) is None
+    # One that still moves after 0.12 s does not obey.
+    bench.seconds += 0.1
+    np.testing.assert_array_equal(bench.goal(HOME + 0.03, STILL, 0.0), HOME + 0.03)
 
 
 def test_what_is_held_is_within_the_limits(bench: Bench) -> None:
