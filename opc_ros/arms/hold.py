@@ -13,6 +13,9 @@ from opc_ros.arms.trajectory import Trajectory, plan_hold
 LONGEST_RECKONED_S = 0.1
 FRESH_SHARE = 0.4  # of the time after which measurements count as lost; younger ones say where an arm is
 FOLLOWING_RAD = 0.05  # an arm this near to what it was told follows it
+FOLLOWING_RAD_S = 0.08  # and goes on with it, if it is about as fast: by so much, or by half
+SLOPE_S = 0.005
+BRAKING_S = 0.1  # for so long after a hold what is measured shows an arm that still obeys it
 
 
 def reckon(
@@ -60,13 +63,29 @@ class Hold:
     ) -> Trajectory | None:
         """The hold to send, by joints that were measured at this time of the steady clock; None: send nothing."""
         here_rad = (
-            reckon(positions_rad, velocities_rad_s, self._now() - measured_s, self._limits)
+            self._reckon_seen(positions_rad, velocities_rad_s, measured_s)
             if self.is_fresh(measured_s)
             else self._reckon_unseen(positions_rad, measured_s)
         )
-        if here_rad is None or self._is_held(here_rad):
+        if here_rad is None or self._is_braking(measured_s) or self._is_held(here_rad):
             return None
         return plan_hold(np.clip(here_rad, self._limits.lower_rad, self._limits.upper_rad))
+
+    def _reckon_seen(
+        self, positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, measured_s: float
+    ) -> np.ndarray:
+        """By the motion that it follows, which knows where it slows down, or else by its speed."""
+        age_s = min(max(self._now() - measured_s, 0.0), LONGEST_RECKONED_S)
+        if self._told is not None and velocities_rad_s is not None:
+            told_s, trajectory = self._told
+            then_s = measured_s - told_s
+            then_rad = trajectory.sample(then_s)
+            slope = (trajectory.sample(then_s + SLOPE_S) - trajectory.sample(then_s - SLOPE_S)) / (2 * SLOPE_S)
+            is_near = np.abs(positions_rad - then_rad).max() < FOLLOWING_RAD
+            off_rad_s = max(FOLLOWING_RAD_S, np.abs(slope).max() / 2)
+            if is_near and (np.abs(velocities_rad_s - slope) < off_rad_s).all():
+                return np.asarray(positions_rad + trajectory.sample(then_s + age_s) - then_rad)
+        return reckon(positions_rad, velocities_rad_s, age_s, self._limits)
 
     def _reckon_unseen(self, positions_rad: np.ndarray, measured_s: float) -> np.ndarray | None:
         if self._told is None:
@@ -74,6 +93,10 @@ class Hold:
         told_s, trajectory = self._told
         has_followed = np.abs(positions_rad - trajectory.sample(measured_s - told_s)).max() < FOLLOWING_RAD
         return trajectory.sample(self._now() - told_s) if has_followed else None
+
+    def _is_braking(self, measured_s: float) -> bool:
+        """Whether it was told to stay already, and is not known to do otherwise: told again, it would be led on."""
+        return self._told is not None and len(self._told[1].times_s) == 1 and measured_s - self._told[0] < BRAKING_S
 
     def _is_held(self, here_rad: np.ndarray) -> bool:
         """Whether it has nothing left to do, and is where that has led it."""

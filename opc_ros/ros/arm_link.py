@@ -29,7 +29,7 @@ from opc_ros.ros import convert, topics
 from opc_ros.ros.arm_measurements import ArmMeasurements
 from opc_ros.ros.arm_way import ArmWay, DirectWay
 from opc_ros.ros.guard_word import GuardWord
-from opc_ros.ros.hold_sender import WORD_S, HoldSender
+from opc_ros.ros.hold_sender import HoldSender
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_to_msg
 from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 from opc_ros.ros.steady import create_steady_timer
@@ -66,8 +66,7 @@ class ArmLink:
         self._why_to_stop = why_to_stop or (lambda: None)
         self._eye, self._kinematics = FrozenCamera(), settings.kinematics()
         self._stale_count = 0
-        self._lost = ""
-        self._fault = ""
+        self._lost = self._fault = ""
         self._context = Context()
         rclpy.init(args=[], context=self._context)
         self._node = Node(
@@ -101,9 +100,9 @@ class ArmLink:
     def close(self) -> None:
         """Hold, say goodbye and let go."""
         atexit.unregister(self.close)
+        self._holds.settle(self._changed)
         self._is_closing.set()
         self._thread.join(timeout=2.0)
-        self.hold()
         self._way.close()
         self._executor.shutdown()
         self._node.destroy_node()
@@ -119,9 +118,7 @@ class ArmLink:
 
     def rest(self) -> None:
         """No episode runs: hold, and give the leave back."""
-        self.hold()
-        with self._changed:  # a goodbye would be heard before what the guard says of the arm by now
-            self._changed.wait_for(lambda: not self._holds.owes_hold, WORD_S)
+        self._holds.settle(self._changed)
         self._way.rest()
 
     def connect(self) -> None:
@@ -277,6 +274,7 @@ class ArmLink:
         with self._changed:
             self._watchdog.feed()
             self.measured.keep_joints(reading)
+            self._holds.hear_joints()
             self._changed.notify_all()
 
     def _on_gripper(self, msg: JointState) -> None:

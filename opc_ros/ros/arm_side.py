@@ -177,6 +177,7 @@ class ArmSide:
         if reading is not None:
             self._reading, self._read_s = reading, time.monotonic()
             self._measured_s = self._times.tell(self._read_s, reading.stamp_ns)
+            self._holds.hear_joints()
 
 
 class StartSlack:

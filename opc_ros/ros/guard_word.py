@@ -49,6 +49,11 @@ class GuardWord:
         return self.allows_motion and (not self._topic or time.monotonic() - self._said_s < JUST_S)
 
     @property
+    def is_silent(self) -> bool:
+        """Whether it has fallen silent, or was never heard."""
+        return not self._watchdog.is_awake or self._watchdog.is_expired
+
+    @property
     def reason(self) -> str:
         return f" ({self._said.reason})" if self._said is not None and self._said.reason else ""
 

@@ -8,7 +8,7 @@ import pytest
 from opc_ros.arms.hold import Hold
 from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.settings import ArmSettings
-from opc_ros.arms.trajectory import Trajectory
+from opc_ros.arms.trajectory import Trajectory, plan_hold
 
 HOME = np.zeros(7)
 SPEED = np.full(7, 0.3)
@@ -38,6 +38,19 @@ def bench() -> Bench:
 def test_a_moving_arm_stays_where_it_has_got_to_since_it_was_measured(bench: Bench) -> None:
     # 0.05 s at 0.3 rad/s are 0.015 rad.
     np.testing.assert_allclose(bench.goal(HOME, SPEED, 0.05), np.full(7, 0.015))
+
+
+def test_an_arm_that_follows_its_motion_stays_where_that_has_led_it(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.seconds += 1.02
+    # Seen 0.06 s ago, 0.01 rad behind the 0.288 where its motion was; that ended 0.02 s ago at 0.3 rad.
+    np.testing.assert_allclose(bench.goal(HOME + 0.278, SPEED, 0.06), np.full(7, 0.29))
+
+
+def test_an_arm_that_stands_though_its_motion_goes_on_stays_where_it_stands(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.seconds += 0.5
+    np.testing.assert_array_equal(bench.goal(HOME + 0.12, STILL, 0.09), HOME + 0.12)
 
 
 @pytest.mark.parametrize("velocities", [None, np.full(7, np.nan), np.full(7, np.inf), np.full(7, -30.0)])
@@ -82,6 +95,16 @@ def test_an_arm_that_rests_where_it_was_sent_is_left_alone(bench: Bench) -> None
 def test_an_arm_that_is_about_to_move_is_held(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     np.testing.assert_array_equal(bench.goal(HOME, STILL, 0.0), HOME)
+
+
+def test_an_arm_that_brakes_is_not_told_again_to_stay_elsewhere(bench: Bench) -> None:
+    bench.hold.note(bench.motion)
+    bench.hold.note(plan_hold(HOME))
+    bench.seconds += 0.02
+    assert bench.goal(HOME + 0.01, SPEED, 0.03) is None
+    # One that still moves after 0.12 s does not obey.
+    bench.seconds += 0.1
+    np.testing.assert_array_equal(bench.goal(HOME + 0.03, STILL, 0.0), HOME + 0.03)
 
 
 def test_what_is_held_is_within_the_limits(bench: Bench) -> None:

@@ -4,7 +4,7 @@
 
 Physics alone, without ROS and in simulated time, so that figures do not depend on how busy the machine is. The twin
 follows straight lines with the motion of a real arm (config/arm.yaml); at a random moment it is told to stay where it
-was measured some time ago, or where it has got to since by what was measured then.
+was measured some time ago, or where it has got to since: by its speed then, or by the motion that it follows.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from opc_ros.arms.hold import reckon
+from opc_ros.arms.hold import Hold, reckon
 from opc_ros.arms.kinematics import Kinematics, ToolPose
 from opc_ros.arms.limits import JointLimits
 from opc_ros.arms.safety import StopSwitch
 from opc_ros.arms.settings import ArmSettings
-from opc_ros.arms.trajectory import plan_hold, plan_line
+from opc_ros.arms.trajectory import Trajectory, plan_hold, plan_line
 from opc_ros.bringup.config_files import find_config
 from opc_ros.config import load_config
 from sim_bridge.driver import TwinDriver
@@ -30,10 +31,37 @@ from sim_bridge.worlds import find_world
 
 TICK_S = 0.01
 REST_RAD_S = 0.02
-Target = Callable[[np.ndarray, np.ndarray, float, JointLimits], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Joints as they were measured, how long ago, and the motion that the arm was told, how long before now."""
+
+    joints_rad: np.ndarray
+    speeds_rad_s: np.ndarray
+    age_s: float
+    motion: Trajectory
+    told_ago_s: float
+    arm: ArmSettings
+
+
+def stay_as_told(seen: Seen) -> np.ndarray:
+    """As a RosArm and the gateway hold."""
+    clock_s = [0.0]
+    hold = Hold(JointLimits(seen.arm.load_model()), seen.arm, lambda: clock_s[0])
+    hold.note(seen.motion)
+    clock_s[0] = seen.told_ago_s
+    planned = hold.plan(seen.joints_rad, seen.speeds_rad_s, seen.told_ago_s - seen.age_s)
+    return seen.joints_rad if planned is None else planned.goal_rad
+
+
+Target = Callable[[Seen], np.ndarray]
 WAYS: dict[str, Target] = {
-    "where it was measured": lambda joints, speeds, age_s, limits: joints,
-    "where it is by now": reckon,
+    "where it was measured": lambda seen: seen.joints_rad,
+    "where its speed has led it": lambda seen: reckon(
+        seen.joints_rad, seen.speeds_rad_s, seen.age_s, seen.arm.joint_limits()
+    ),
+    "where its motion has led it": stay_as_told,
 }
 
 
@@ -74,7 +102,7 @@ def hold_once(
         driver.advance(TICK_S)
         seen.append((world.joint_positions_rad(), world.joint_velocities_rad_s()))
     joints, speeds = seen[-1 - round(age_s / TICK_S)]
-    driver.follow(plan_hold(target(joints, speeds, age_s, limits)))
+    driver.follow(plan_hold(target(Seen(joints, speeds, age_s, motion, len(seen) * TICK_S, arm))))
     start, furthest_m, rest_ms = _tool(world, kinematics), 0.0, 0
     for tick in range(1, 80):
         driver.advance(TICK_S)

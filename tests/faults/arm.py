@@ -40,12 +40,15 @@ class Outcome:
     answer: str  # how the lease ended
     returned_mm: float = 0.0  # of the tool, once all was mended and before anybody asked for a motion
     ended_early: int = 0  # leases that ended before anything was broken
+    is_at_rest: bool = True  # when it was looked at last
 
     def broken(self) -> list[str]:
         """Which promises it breaks, but for the times, which are judged over many."""
         lines = []
         if self.event_ms is None:
             lines.append("no safety event")
+        if not self.is_at_rest:
+            lines.append("the arm still moved when it was looked at last")
         if self.travel_mm > GOAL_MOTION_MM:
             lines.append(f"the tool moved by {self.travel_mm:.1f} mm after the hold")
         if self.returned_mm > GOAL_MOTION_MM:
@@ -130,6 +133,7 @@ def _judge(rig: ArmRig, run: int, name: str, kind: Kind, fault_s: float) -> Outc
     holds = [at_s for at_s, msg in commands if len(msg.points) == 1]
     rest_s = max(moving, default=begin_s) if kind.has_arm else None
     events = _events(rig, begin_s if kind.thinks else fault_s)
+    last_s = states[-1][0] if states else fault_s
     return Outcome(
         run=run,
         kind=name,
@@ -140,6 +144,7 @@ def _judge(rig: ArmRig, run: int, name: str, kind: Kind, fault_s: float) -> Outc
         commands=len(commands),
         beyond_limits=sum(_is_beyond(rig, point.positions) for _, msg in commands for point in msg.points),
         answer=rig.answer,
+        is_at_rest=rest_s is None or last_s - rest_s >= STILL_S,
     )
 
 

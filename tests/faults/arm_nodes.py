@@ -59,6 +59,8 @@ def write_arms(folder: Path) -> ArmSettings:
     arm |= {"robot": ROBOT, "lay_out": "", "motion": real["motion"]}
     arm |= {key: real[key] for key in ("measurement_timeout_s", "guard_timeout_s")}
     arm["camera"] = {"timeout_s": 5.0}
+    # Where the camera sees it move: an arm out of its sight looks like a frozen camera.
+    arm["workspace"] = {"low_m": [0.5, -0.1, 0.1], "high_m": [0.68, 0.1, 0.27]}
     ways: dict[str, dict[str, Any]] = {
         "driver": {"joint_states": "driver/joint_states", "camera": {"topic": "driver/image"}},
         "guard": {"joint_states": "guard/joint_states"},

@@ -119,7 +119,7 @@ def test_an_arm_that_was_told_to_move_is_held_before_it_does(bench: Bench) -> No
     bench.see(HERE, STILL)
     bench.link.send(plan_joints(SETTINGS.joint_limits(), HERE, HERE + 0.3))
     bench.link.hold()
-    np.testing.assert_array_equal(bench.held(), [HERE])
+    np.testing.assert_allclose(bench.held(), [HERE], atol=1e-4)  # where that has led it in a few milliseconds
 
 
 def test_three_stamps_in_a_row_that_are_off_lose_the_arm_and_hold_it(bench: Bench) -> None:

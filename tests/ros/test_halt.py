@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -45,10 +44,9 @@ def robots(tmp_path: Path, probe: Probe) -> Iterator[Robots]:
 
 @pytest.fixture
 def large_store(tmp_path: Path, robots: Robots) -> None:
-    """Beside the robots' lab, before its scheduler starts."""
+    """Beside the robots' lab, before its scheduler starts, and with the snapshot that the lab's ranking names."""
     from tests.benchmarks.bench_store_scale import make_store
 
-    shutil.rmtree(tmp_path / "store", ignore_errors=True)
     make_store(tmp_path / "store", EPISODES, robots=len(NAMES), per_day=1000)
 
 

@@ -47,13 +47,13 @@ class Bench:
         self.sent: list[Trajectory] = []
         self.guard = GuardWord(NoNode(), settings.guard, settings.guard_timeout_s, self._on_guard)  # type: ignore[arg-type]
         self.sender = HoldSender(settings, self.guard, self._newest, self.sent.append)
-        self.seen_s = clock.seconds
+        self.seen_s, self.seen = clock.seconds, JointReading(0, HOME, SPEED)
         self.say(RobotStatus.RUNNING)
         motion = Trajectory(np.array([0.0, 1.0]), np.stack([HOME, HOME + 0.3]), np.stack([SPEED, SPEED]))
         self.sender.note(motion)
 
     def _newest(self) -> tuple[float, JointReading]:
-        return self.seen_s, JointReading(0, HOME, SPEED)
+        return self.seen_s, self.seen
 
     def _on_guard(self) -> None:
         self.sender.hear_guard()
@@ -85,10 +85,30 @@ def bench(clock: Clock) -> Bench:
 
 
 def test_an_arm_that_is_seen_is_held_without_the_guards_word(bench: Bench, clock: Clock) -> None:
-    clock.seconds += 0.05
+    clock.seconds += 0.02
     bench.sender.hold()
-    # 0.05 s at 0.3 rad/s.
-    assert bench.held_rad() == [0.015]
+    # 0.02 s at 0.3 rad/s.
+    assert bench.held_rad() == [0.006]
+
+
+def test_an_arm_that_was_seen_a_moment_ago_is_held_where_it_is_seen_next(bench: Bench, clock: Clock) -> None:
+    clock.seconds += 0.06
+    bench.sender.hold()
+    assert bench.held_rad() == []
+    # The guard has held it at once, so it is not where its motion should be.
+    bench.seen_s, bench.seen = clock.seconds, JointReading(0, HOME + 0.001, np.zeros(7))
+    bench.sender.hear_joints()
+    bench.sender.hear_joints()
+    assert bench.held_rad() == [0.001]
+
+
+def test_a_guard_that_has_fallen_silent_is_not_waited_for(bench: Bench, clock: Clock) -> None:
+    bench.wait(0.35)
+    bench.seen_s = clock.seconds - 0.06
+    bench.seen = JointReading(0, HOME + 0.087, SPEED)
+    bench.sender.hold()
+    # It followed its motion, which has gone on for 0.06 s.
+    assert bench.held_rad() == [0.105]
 
 
 def test_an_unseen_arm_is_held_with_the_guards_next_word(bench: Bench) -> None:
