@@ -29,13 +29,13 @@ demo: $(VENV)/.interfaces
 	@$(IN_ROS) $(VENV)/bin/opc demo
 
 test: setup
-	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile $(TESTS)
+	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-slow: setup
 	@$(IN_ROS) $(VENV)/bin/python -m pytest -m slow -v $(TESTS)
 
 coverage: setup
-	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered $(TESTS)
+	@$(IN_ROS) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered $(TESTS)
 
 lint: setup
 	@$(VENV)/bin/ruff format --check .

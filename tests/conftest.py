@@ -10,6 +10,13 @@ import pytest
 # Networks as small as those in tests only lose time by sharing their work between cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Folders whose tests start processes and wait for them. They come first, so that no core idles at the end.
+SLOW = ("faults", "ros", "ros2_ws", "console", "cli", "several_machines")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: SLOW.index(item.path.parent.name) if item.path.parent.name in SLOW else len(SLOW))
+
 
 @pytest.fixture
 def ros_domain() -> Iterator[int]:

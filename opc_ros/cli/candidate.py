@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   opc candidate list
   opc candidate tag randomised-40k wrist-camera night-shift
   opc candidate list --tag wrist-camera
+  opc candidate untag randomised-40k night-shift
   opc candidate show randomised-40k
   opc candidate check randomised-40k --store ./store
   opc candidate export my_policy.py:build --name mine

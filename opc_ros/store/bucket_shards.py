@@ -12,7 +12,7 @@ from opc_ros.store.bucket_mirror import AT_ONCE
 from opc_ros.store.bucket_store import BucketStore
 from opc_ros.store.layout import FLAT, JSON, MCAP, Home
 from opc_ros.store.shard_checks import PREFIX, refuse_unlike, scan_index
-from opc_ros.store.shard_format import HashedFile, Member, ShardIndex, ShardWriter, encode_index
+from opc_ros.store.shard_format import HashedFile, LooseEpisode, ShardIndex, ShardWriter, encode_index
 from opc_ros.store.store_sync import MARKER
 
 
@@ -50,7 +50,7 @@ class BucketShards:
             self._commit(scan_index(data, Home(robot, "" if day == FLAT else day), sha256))
         return problems
 
-    def write(self, home: Home, members: Iterable[tuple[Member, bytes]]) -> ShardIndex | None:
+    def write(self, home: Home, members: Iterable[tuple[LooseEpisode, bytes]]) -> ShardIndex | None:
         buffer = io.BytesIO()
         sink = HashedFile(buffer)
         writer = ShardWriter(sink)

@@ -11,7 +11,7 @@ from opc_ros.durable import PART, make_folder, replace_file, sync_folder, try_lo
 from opc_ros.errors import StoreError
 from opc_ros.store.layout import JSON, MCAP, Home, Place, names_in
 from opc_ros.store.shard_checks import refuse_unlike
-from opc_ros.store.shard_format import HashedFile, Member, ShardIndex, ShardWriter, encode_index
+from opc_ros.store.shard_format import HashedFile, LooseEpisode, ShardIndex, ShardWriter, encode_index
 from opc_ros.store.store import Store
 
 
@@ -40,7 +40,7 @@ class FolderShards:
         """Left to `recover`, which looks at everything a crash may have left."""
         return []
 
-    def write(self, home: Home, members: Iterable[tuple[Member, bytes]]) -> ShardIndex | None:
+    def write(self, home: Home, members: Iterable[tuple[LooseEpisode, bytes]]) -> ShardIndex | None:
         folder = self._layout.shard_folder(home)
         make_folder(folder)
         part = folder / f".{uuid.uuid4().hex}{MCAP}{PART}"

@@ -21,7 +21,7 @@ from opc_ros.store.catalogue_index import FolderFacts
 from opc_ros.store.folder_shards import FolderShards
 from opc_ros.store.layout import Home, Place, day_of
 from opc_ros.store.sealed import decode_document, encode_document
-from opc_ros.store.shard_format import Member, ShardIndex
+from opc_ros.store.shard_format import LooseEpisode, ShardIndex
 from opc_ros.store.shards import Slice
 from opc_ros.store.store import Store
 from opc_ros.store.store_sync import MARKER
@@ -61,7 +61,7 @@ class ShardTarget(Protocol):
         """Put right what an earlier run left; one line for each thing that cannot be."""
         ...
 
-    def write(self, home: Home, members: Iterable[tuple[Member, bytes]]) -> ShardIndex | None:
+    def write(self, home: Home, members: Iterable[tuple[LooseEpisode, bytes]]) -> ShardIndex | None:
         """One shard of these, read back and committed; None where there are none."""
         ...
 
@@ -147,7 +147,7 @@ class _Packer:
         self._report(self._total, self._total)
         return self._done
 
-    def _pack_folder(self, home: Home, members: Sequence[Member]) -> None:
+    def _pack_folder(self, home: Home, members: Sequence[LooseEpisode]) -> None:
         packed = self._shards.of(home)
         missing = [one for one in members if packed.find(one.episode_id, one.file_sha256) is None]
         self._done.already += len(members) - len(missing)
@@ -162,18 +162,18 @@ class _Packer:
         if missing:
             self._target.look_again()
 
-    def _members(self, facts: FolderFacts) -> list[Member]:
+    def _members(self, facts: FolderFacts) -> list[LooseEpisode]:
         segment = self._store.catalogue.segment(facts)
         digests = segment.rows["sha256"].tobytes().hex()
         return [
-            Member(episode_id, digests[64 * index : 64 * index + 64], file_bytes, began_ns)
+            LooseEpisode(episode_id, digests[64 * index : 64 * index + 64], file_bytes, began_ns)
             for index, (episode_id, file_bytes, began_ns) in enumerate(
                 zip(segment.ids, segment.rows["file_bytes"].tolist(), segment.rows["began_ns"].tolist(), strict=True)
             )
         ]
 
-    def _batches(self, members: Sequence[Member]) -> Iterator[list[Member]]:
-        batch: list[Member] = []
+    def _batches(self, members: Sequence[LooseEpisode]) -> Iterator[list[LooseEpisode]]:
+        batch: list[LooseEpisode] = []
         size = 0
         for one in members:
             if batch and (size + one.file_bytes > self._shard_bytes or len(batch) == SHARD_EPISODES):
@@ -184,7 +184,7 @@ class _Packer:
         if batch:
             yield batch
 
-    def _read_each(self, home: Home, batch: Sequence[Member]) -> Iterator[tuple[Member, bytes]]:
+    def _read_each(self, home: Home, batch: Sequence[LooseEpisode]) -> Iterator[tuple[LooseEpisode, bytes]]:
         """Those that are as committed; the others are noted and stay where they are."""
         step = self._target.at_once
         with ThreadPoolExecutor(step) as pool:
@@ -198,15 +198,15 @@ class _Packer:
                     else:
                         yield one, found
 
-    def _read(self, home: Home, one: Member) -> bytes | EpisodeDamaged:
+    def _read(self, home: Home, one: LooseEpisode) -> bytes | EpisodeDamaged:
         try:
             return self._store.contents.read(Place(home, one.episode_id), one.file_sha256)
         except EpisodeDamaged as error:
             return error
 
-    def _drop_originals(self, home: Home, members: Sequence[Member]) -> None:
+    def _drop_originals(self, home: Home, members: Sequence[LooseEpisode]) -> None:
         packed, there = self._shards.of(home), self._target.originals(home)
-        held: dict[str, list[tuple[Member, Slice]]] = {}  # by shard
+        held: dict[str, list[tuple[LooseEpisode, Slice]]] = {}  # by shard
         for one in members:
             found = packed.find(one.episode_id, one.file_sha256)
             if found is not None and one.episode_id in there:
@@ -220,7 +220,7 @@ class _Packer:
         self._done.dropped += len(gone)
         self._done.dropped_bytes += sum(one.file_bytes for one in gone)
 
-    def _check_held(self, key: str, members: Collection[tuple[Member, Slice]]) -> Iterator[Member]:
+    def _check_held(self, key: str, members: Collection[tuple[LooseEpisode, Slice]]) -> Iterator[LooseEpisode]:
         """Those whose committed bytes a shard really has: it is read whole unless this run has read it back already."""
         if all(one.file_sha256 in self._checked for one, _ in members):
             yield from (one for one, _ in members)

@@ -29,7 +29,7 @@ _CRC_BYTES = 4
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Member(NamedTuple):
+class LooseEpisode(NamedTuple):
     """A committed episode that is to be packed."""
 
     episode_id: str

@@ -9,7 +9,7 @@ import threading
 from datetime import datetime
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -300,14 +300,14 @@ def test_a_stop_does_not_wait_for_threads_that_a_silent_scheduler_holds(
     lab[0].live.update_robot("arm1", state="running")
     server = ConsoleServer(lab[0])
     address = server.start()
-    asking = [threading.Thread(target=httpx.get, args=(f"{address}api/decisions/{n}",)) for n in range(45)]
+    asking = [threading.Thread(target=httpx2.get, args=(f"{address}api/decisions/{n}",)) for n in range(45)]
     try:
         for each in asking:
             each.start()
         for _ in range(40):  # as many as there are threads for
             assert arrived.acquire(timeout=60)
         headers = {"origin": address.rstrip("/"), "x-opc-console": "secret"}
-        answer = httpx.post(f"{address}api/stop", json={"robot": "arm1"}, headers=headers, timeout=30)
+        answer = httpx2.post(f"{address}api/stop", json={"robot": "arm1"}, headers=headers, timeout=30)
         assert answer.json()["done"]
         assert not answers.is_set()
     finally:

@@ -16,6 +16,7 @@ from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.robot_results import begin_session
+from opc_ros.deployment.seen import Seen
 from opc_ros.deployment.signing import load_machine_key
 from opc_ros.deployment.statement import DecisionBody, RequestBody, RobotBody
 from opc_ros.deployment.status import describe_deployment
@@ -63,7 +64,7 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
 
     for kind, body, complaint in (
         ("request", ask, "is queued already"),
-        ("approve", DecisionBody("none"), "there is none"),
+        ("approve", DecisionBody("none", seen=Seen("none", {})), "there is none"),
     ):
         answer = probe.call(SubmitStatement, "/deployment/statement", statement=say(tmp_path, kind, body))
         assert (answer.success, complaint in answer.message) == (False, True)

@@ -41,5 +41,5 @@ def test_a_policy_without_q_acts_alike_on_the_arm_and_in_evaluation_sample_for_s
     assert [step.action for step in recorded.steps] == [step.action for step in evaluated.steps]
     assert len(recorded.steps) > 1
     # What is judged later, from the recorded frames, is what it did.
-    seen = Observations.from_sequence([step.observe() for step in recorded.steps], (16, 16))
+    seen = Observations.from_sequence([step.observe() for step in recorded.steps], candidate.manifest.input.view)
     np.testing.assert_array_equal(load_policy(candidate).decide_each(seen, seed=SEED)[0], evaluated.actions())

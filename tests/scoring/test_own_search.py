@@ -157,7 +157,7 @@ def test_a_choice_that_pong_has_and_a_candidate_leaves_out_is_offered_to_it(hone
 
 def test_a_confined_process_finds_what_this_one_finds(tmp_path: Path, honest: Candidate) -> None:
     (step, *_) = EPISODES[0].steps
-    seen = Observations.from_sequence([step.observe()], honest.manifest.input.image_size)
+    seen = Observations.from_sequence([step.observe()], honest.manifest.input.view)
     actions = draw_actions(ActionBounds(), 2 * DRAWS, SEED)
     with WorkerHost() as host:
         policy = host.load_policy(honest)
