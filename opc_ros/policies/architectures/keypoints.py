@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from opc_ros.policies.architectures.network import TOOL_FEATURES, convolution
+from opc_ros.policies.architectures.network import convolution
 from opc_ros.policies.architectures.policy_network import RAW, PolicyNetwork
+from opc_ros.policies.architectures.seeing import TOOL_FEATURES
 from opc_ros.policies.input_spec import InputSpec
 
 

@@ -8,26 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from opc_ros.grasp import ACTION_SIZE
+from opc_ros.policies.architectures.seeing import TOOL_FEATURES, SeeingNetwork
 from opc_ros.policies.input_spec import InputSpec
 
 Code = tuple[Tensor, ...]  # each (B, ...)
 
-TOOL_FEATURES = 6
 
-
-class QNetwork(nn.Module, abc.ABC):
+class QNetwork(SeeingNetwork, abc.ABC):
     """A Q network in two halves; Q is the sigmoid of the logit, between 0 and 1, unless a network says otherwise."""
 
     action_scale: Tensor
-    tool_centre: Tensor
-    tool_spread: Tensor
 
     def __init__(self, spec: InputSpec) -> None:
-        super().__init__()
+        super().__init__(spec)
         self.register_buffer("action_scale", torch.tensor(spec.scale_by_bounds()), persistent=False)
-        self.register_buffer("tool_centre", torch.tensor(spec.normalisation.tool_centre_m), persistent=False)
-        self.image_range = spec.normalisation.image_range
-        self.register_buffer("tool_spread", torch.tensor(spec.normalisation.tool_spread_m), persistent=False)
 
     @abc.abstractmethod
     def encode(self, images: Tensor, tools: Tensor) -> Code:
@@ -42,17 +36,6 @@ class QNetwork(nn.Module, abc.ABC):
 
     def forward(self, images: Tensor, tools: Tensor, actions: Tensor) -> Tensor:
         return self.head(self.encode(images, tools), actions)
-
-    def pixels(self, images: Tensor) -> Tensor:
-        """Bytes (B, H, W, 3) as (B, 3, H, W) within the range the candidate states."""
-        low, high = self.image_range
-        return images.permute(0, 3, 1, 2).float() / (255.0 / (high - low)) + low
-
-    def tool_features(self, tools: Tensor) -> Tensor:
-        """Tools (B, 5) as numbers near one, (B, 6)."""
-        position = (tools[:, [0, 1, 2, 4]] - self.tool_centre) / self.tool_spread
-        yaw = tools[:, 3:4]
-        return torch.cat([position, torch.sin(yaw), torch.cos(yaw)], dim=1)
 
 
 class ActionEmbedding(nn.Module):
