@@ -89,9 +89,11 @@ def ask_gate(lab: DemoLab, screen: Screen, ranking: Ranking, new: tuple[str, ...
     for candidate in asked:
         answers.append((candidate, lab.client.request(candidate.candidate_id)))
         screen.waiting(f"the gate has answered {len(answers)} of {len(asked)} requests")
-    best = CandidateRegistry(lab.plan.folder / "candidates").find(asked[0].candidate_id)
+    registry = CandidateRegistry(lab.plan.folder / "candidates")
+    best = registry.find(asked[0].candidate_id)
     tampered = lab.client.register(tamper_with(best, _tampered_folder(lab)).folder)
     judged = Judged(tuple(answers), lab.client.request(tampered))
+    registry.remove(tampered)  # or every later ranking of the whole registry would hold it
     screen.lines(_describe_answers(judged, best.name, tampered))
     return judged
 

@@ -39,7 +39,6 @@ def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
             store=plan.store,
             registry=plan.folder / "candidates",
             scores=plan.folder / "scores",
-            candidates=tuple(candidate.candidate_id for candidate in ranking.candidates),
             snapshot=TAG,
             known_success=measured if ran.tried else None,
             keys=plan.folder / "deployment" / "keys",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import signal
 import threading
 import time
@@ -132,7 +133,10 @@ def test_the_loop_runs_from_recording_to_a_recorded_outcome(
     ran = {entry.body["episode_id"] for entry in told if entry.kind == "episode"}
     assert ran <= {episode.id for episode in recorded if episode.permit_id}, "what ran under a permit is recorded too"
     assert sum(entry.kind == "champion" for entry in told) == 1
-    assert (run_folder / "scores" / "newest" / "report.html").is_file()
+    report = run_folder / "scores" / "newest" / "report.html"
+    assert report.is_file()
+    outlook = json.loads(report.with_suffix(".json").read_text())["outlook"]
+    assert "refused" not in {each["verdict"] for each in outlook["candidates"]}, "the report's gate is the demo's"
 
     ending = text[text.index("What happened") :].splitlines()
     assert len(ending) <= 24

@@ -239,7 +239,7 @@ def test_the_page_begins_with_the_verdict_what_to_expect_and_the_champion() -> N
 def test_no_column_lets_a_place_among_scores_look_like_performance() -> None:
     text = render_page(make_report(*make_scored(5, episodes=60)))
     assert "In top" not in text
-    assert "Chance that its score is one of the 3 highest" in text
+    assert "Chance of a top-3 score" in text
     assert 'class="bar"' not in text.split('id="leaderboard"')[1].split("</section>")[0]
 
 

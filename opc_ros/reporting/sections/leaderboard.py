@@ -82,9 +82,7 @@ def _head(report: ScoringReport, view: _View) -> str:
     cells.append('<th scope="col" class="number wide-only">Place by score</th>')
     if outlook and outlook.before_id:
         cells.append('<th scope="col" class="number wide-only">Before</th>')
-    cells.append(
-        f'<th scope="col" class="number wide-only">Chance that its score is one of the {ranking.top_k} highest</th>'
-    )
+    cells.append(f'<th scope="col" class="number wide-only">Chance of a top-{ranking.top_k} score</th>')
     if view.is_known:
         cells.append('<th scope="col" class="number true">Measured success</th>')
     return f"<tr>{''.join(cells)}</tr>"
