@@ -130,9 +130,9 @@ def predict_success(field: Field, prior: Prior | None = None) -> PredictedSucces
     prior = prior or Prior()
     z = field.standardised()
     likelihood = np.exp(log_likelihood(field.successes, field.trials))
-    chance = marginal(likelihood)
-    say = np.where(field.trials > 0, field.say(), 0.0)
-    points, weight = _zoom(prior, z, chance, say)
+    tried = field.trials > 0  # nobody else says anything about the line, and a field may hold a thousand
+    points, weight = _zoom(prior, z[tried], marginal(likelihood[tried]), field.say()[tried])
+    points, weight = _thin(points, weight, max(_LEAST_POINTS, _MOST_DENSITIES // z.size))
     low, share = line_position(points.intercept[:, None], points.slope[:, None], z)
     density = conditional(likelihood, points.shape[:, None], low, share)
     slope = _summarise(points.slope, weight)
@@ -156,7 +156,7 @@ def _zoom(prior: Prior, z: np.ndarray, chance: np.ndarray, say: np.ndarray) -> t
     for _ in range(_ZOOMS):
         points, spacing = _closer(points, weight, spacing)
         weight = weigh_points(points, prior, z, chance, say)
-    return _thin(points, weight, max(_LEAST_POINTS, _MOST_DENSITIES // z.size))
+    return points, weight
 
 
 def _thin(points: Points, weight: np.ndarray, most: int) -> tuple[Points, np.ndarray]:
