@@ -36,7 +36,7 @@ def compare_with_before(episodes: int = EPISODES, turns: int = TURNS, few: int =
             print(f"before and now: {BEFORE} is not in this clone's history (a shallow one?); not compared")
             return
         with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
-            files.extractall(old, filter="data")
+            files.extractall(old)
         zoo = old / "sim_bridge" / "zoo" / "candidates"
         before, now = _Total(), _Total()
         for _ in range(turns):

@@ -38,7 +38,11 @@ def wait_for(condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
 
 
 FOREVER = "import signal, sys; print('ready'); signal.sigwait([signal.SIGINT]); sys.exit(0)"
-DEAF = "import signal\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\nprint('ready')\nwhile True: signal.pause()"
+# One write for a line: two processes at one pipe would mix `print`'s, which writes the end of a line by itself.
+DEAF = (
+    "import os, signal\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\n"
+    "os.write(1, b'ready\\n')\nwhile True: signal.pause()"
+)
 
 
 def test_lines_carry_the_name_of_their_node_and_exit_0_is_no_failure() -> None:
@@ -91,7 +95,10 @@ def test_a_deaf_node_and_its_own_children_are_gone_after_stop(monkeypatch: pytes
     patience = ((signal.SIGINT, 0.3), (signal.SIGTERM, 0.3), (signal.SIGKILL, 20.0))
     monkeypatch.setattr("opc_ros.bringup.supervisor.PATIENCE", patience)
     lines: list[str] = []
-    child = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {DEAF!r}]); print('child', p.pid)\n"
+    child = (
+        f"import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {DEAF!r}])\n"
+        "os.write(1, f'child {p.pid}\\n'.encode())\n"
+    )
     with Supervisor([Script("deaf", child + DEAF)], lines.append):
         wait_for(lambda: sum("ready" in line for line in lines) == 2)
         pids = [int(line.split()[-1]) for line in lines if "started" in line or "child" in line]

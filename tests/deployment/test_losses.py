@@ -81,17 +81,25 @@ def test_an_audit_log_is_found_whole_while_it_is_written_to(folder: Path, signer
     log.append("first", {}, 1)
     keys = {signer.key_id: signer.private_key.public_key()}
     is_over = threading.Event()
+    wanted = threading.Semaphore(
+        0
+    )  # lines for one check, so that it is written to meanwhile and does not outgrow a disk
 
     def write() -> None:
-        while not is_over.is_set():
+        while wanted.acquire() and not is_over.is_set():
             log.append("more", {"text": "x" * 300}, 2)
+
+    def check() -> bool:
+        wanted.release(200)
+        return check_audit_log(log.path, keys).is_whole
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert all(check_audit_log(log.path, keys).is_whole for _ in range(30))
+        assert all(check() for _ in range(30))
     finally:
         is_over.set()
+        wanted.release()
         writer.join()
 
 

@@ -52,6 +52,15 @@ def put_first(process: int) -> None:
         os.sched_setscheduler(process, os.SCHED_RR, os.sched_param(5))
 
 
+def can_be_first() -> bool:
+    """Whether this process may set real-time scheduling, as root may."""
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        return True
+    return False
+
+
 def write_arms(folder: Path) -> ArmSettings:
     """The arm as driver, guard and runner each reach it, with the motion of a real one."""
     arm = yaml.safe_load(find_config("arm_twin.yaml").read_text())

@@ -93,13 +93,10 @@ class Probe:
             self._executor.spin_once(timeout_sec=0.05)
 
     def close(self) -> None:
-        from rclpy.action import ActionClient
+        from tests.ros.spun_node import destroy
 
         self._executor.shutdown()
-        # A node lives on, for others to see, as long as an action client of it does.
-        for client in [each for each in self.node.waitables if isinstance(each, ActionClient)]:
-            client.destroy()
-        self.node.destroy_node()
+        destroy(self.node)
         self._context.try_shutdown()
 
 

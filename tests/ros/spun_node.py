@@ -7,10 +7,18 @@ from contextlib import suppress
 from typing import Self
 
 import rclpy
+from rclpy.action import ActionClient
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
+
+
+def destroy(node: Node) -> None:
+    """A node lives on, for others to see, as long as an action client of it does."""
+    for client in [each for each in node.waitables if isinstance(each, ActionClient)]:
+        client.destroy()
+    node.destroy_node()
 
 
 class SpunNode:
@@ -33,7 +41,7 @@ class SpunNode:
         self._is_closing.set()
         self._thread.join(timeout=5)
         self.executor.shutdown()
-        self.node.destroy_node()
+        destroy(self.node)
         rclpy.try_shutdown(context=self._context)
 
     def _spin(self) -> None:
