@@ -1,4 +1,4 @@
-"""How well scores foretell true success, with intervals that resample whole training runs."""
+"""How well scores predict true success, with intervals that resample whole training runs."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_figures_have_intervals_around_them() -> None:
     np.testing.assert_allclose(scores["soft_opc"], np.arange(1, 7) / 2)
     assert figures["soft_opc"].spearman == pytest.approx(1.0)
     assert figures["soft_opc"].r_squared_over_candidates == pytest.approx((1.0, 1.0))
-    # All candidates order transitions the same way, so OPC foretells nothing.
+    # All candidates order transitions the same way, so OPC predicts nothing.
     assert figures["opc"].spearman == 0.0
     assert "td_error" not in figures
 

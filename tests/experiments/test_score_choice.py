@@ -34,7 +34,7 @@ def test_a_combination_weighs_the_second_part_by_three_tenths() -> None:
 
 
 def test_cross_fitting_learns_from_other_runs_only() -> None:
-    """The score that foretells success within one run is useless where that run is not to be learned from."""
+    """The score that predicts success within one run is useless where that run is not to be learned from."""
     part = np.array([0.0, 1.0, 0.0, 1.0])
     success = np.array([0.0, 1.0, 0.5, 0.5])
     runs = [frozenset("a"), frozenset("a"), frozenset("b"), frozenset("b")]
