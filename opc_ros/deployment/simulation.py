@@ -119,11 +119,11 @@ def _run_races(scores: np.ndarray, rates: np.ndarray, rules: RaceRules, rng: np.
     is_settled = np.zeros(len(scores), dtype=bool)
     for batch in range(rules.budget_episodes // rules.batch_episodes):
         running = np.flatnonzero(~is_settled)
-        if not running.size:
-            break
         if batch:
             is_settled[running] = _settles(belief, running, rules, rng)
             running = running[~is_settled[running]]
+        if not running.size:
+            break
         if is_exploration_turn(batch, rules):
             picked = least_run(scores[running], trials[running])
         elif goes_by_results(batch):

@@ -50,6 +50,12 @@ def test_a_clear_race_ends_early() -> None:
     assert result.good_fraction(0.0) == 1.0
 
 
+def test_a_race_alone_ends_whoever_the_next_batch_would_go_to() -> None:
+    table = SuccessTable(("good", "bad"), np.array([0.5, 0.1]), np.array([0.95, 0.05]))
+    for seed in range(12):
+        assert simulate_table(table, RaceRules(), 1, np.random.default_rng(seed)).is_settled.all()
+
+
 def test_the_same_seed_gives_the_same_simulation() -> None:
     table = published_table()
     rules = RaceRules(budget_episodes=100)
