@@ -28,7 +28,7 @@ LOOP = (
 )
 NODE_OPTIONS = (
     Argument("namespace", "", "everything of the lab is below it, for labs that share a domain; empty: $OPC_NAMESPACE"),
-    Argument("params_file", "", "YAML file with `ros__parameters`; what it says of a node wins over the rest"),
+    Argument("params_file", "", "YAML file with `ros__parameters`, which override everything else"),
     Argument("log_level", "", "of all nodes: debug, info, warn, error or fatal; empty: info"),
     Argument("use_sim_time", "false", "true: nodes take their time from /clock; those that guard arms never do"),
 )

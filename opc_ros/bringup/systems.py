@@ -240,7 +240,7 @@ SYSTEMS: tuple[System, ...] = (
             *TWIN,
             POLICY,
             Argument(
-                "clock", "false", "true: the twin publishes its time on /clock, and all nodes go by it; one robot"
+                "clock", "false", "true: the twin publishes its time on /clock, and all nodes follow it; one robot only"
             ),
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
             Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
@@ -258,8 +258,8 @@ SYSTEMS: tuple[System, ...] = (
             MACHINE,
             Argument("mode", "deploy", "deploy: candidates play under permits; collect: a behaviour policy does"),
             Argument("policy", "blind_grasps", "mode collect: blind_grasps, teleoperation or service:NAME"),
-            Argument("judge", "images", "mode collect: who labels, of images (and gripper), gripper and person"),
-            Argument("object_set", "", "mode collect: what lies in the bin"),
+            Argument("judge", "images", "mode collect: who labels: images (with the gripper), gripper or person"),
+            Argument("object_set", "", "mode collect: what is in the bin"),
             Argument("episodes", "0", "mode collect: how many on each arm; 0: as many as the permit allows"),
             Argument("seed", "0", "mode collect: of the first episode"),
             *LOOP,

@@ -15,9 +15,9 @@ EXAMPLES = """examples:
   opc audit verify arm1/audit.jsonl --unsigned
   opc audit show --kind override --last 20
 
-An audit log cut off at its end is still a whole chain. So `verify` also compares it with what others remember: the head
-file beside it, the heads that robots have signed with their results, and the journals of robots (--witness), which
-keep the head that came with their permits."""
+An audit log cut off at its end is still an intact chain. So `verify` also compares it with what others remember: the
+head file beside it, the heads that robots have signed with their results, and the journals of robots (--witness),
+which keep the head that came with their permits."""
 
 
 _WHICH = "default: that of deployment/"

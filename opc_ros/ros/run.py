@@ -122,7 +122,7 @@ def _parse_usage(kind: type[OpcNode[Any]], words: Sequence[str]) -> None:
         description=kind.__doc__,
         epilog=f"parameters (default): meaning\n{describe_settings(kind.SETTINGS)}\n"
         "  autostart (True): configure and activate without a lifecycle manager\n"
-        "  config (''): YAML file whose values go for defaults",
+        "  config (''): YAML file with values that replace the defaults",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.parse_args(words)
