@@ -33,3 +33,16 @@ NODE_OPTIONS = (
     Argument("use_sim_time", "false", "true: nodes take their time from /clock; those that guard arms never do"),
 )
 POLICY = Argument("policy", "better", "behaviour policy that collects; sim_bridge/behaviour.py names them")
+
+
+def lab_file(default: str) -> Argument:
+    return Argument("lab", default, "robots, arms, cameras, rungs and stores: a path, or a file of config/")
+
+
+def rule_files(gate: str, scheduler: str) -> tuple[Argument, ...]:
+    """Files that a lab's system reads besides the lab file."""
+    return (
+        Argument("gate_config", gate, "rules of the gate: a path, or a file of config/"),
+        Argument("scheduler_config", scheduler, "rules of the scheduler: a path, or a file of config/"),
+        Argument("arm_config", "", "one arm file for all robots; empty: as the lab file says"),
+    )

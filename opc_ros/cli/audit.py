@@ -74,7 +74,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     for line in (*report.notes, *report.problems[:20]):
         print(line, file=sys.stderr)
     if len(report.problems) > 20:
-        print(f"and {len(report.problems) - 20} problems more", file=sys.stderr)
+        print(f"and {len(report.problems) - 20} more problems", file=sys.stderr)
     state = "whole" if report.is_whole else "DAMAGED"
     print(f"{audit_log}: {state}, {report.head.entries} entries, head {report.head.hash[:16] or '-'}")
     for robot, count in sorted(cosigned.items()):

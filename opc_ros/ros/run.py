@@ -87,7 +87,7 @@ def _run_program(kind: type[OpcNode[Any]], argv: Sequence[str] | None, threads: 
 def _run(kind: type[OpcNode[Any]], threads: int, stopping: threading.Event, *, has_precedence: bool) -> int:
     node = kind()
     if not has_precedence:
-        node.get_logger().info(f"{kind.PRECEDENCE} precedence is not allowed here; a busy machine may delay a stop")
+        node.get_logger().info(f"{kind.PRECEDENCE} priority is not permitted here; a busy machine may delay a stop")
     executor: Executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     try:
         node.start_itself()

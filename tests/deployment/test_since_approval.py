@@ -135,7 +135,7 @@ def test_what_has_become_better_since_is_granted(desk: Desk) -> None:
 
 def test_what_was_on_the_screen_for_another_request_is_refused(desk: Desk) -> None:
     one, other = desk.request(0), desk.request(1)
-    with pytest.raises(StatementRefused, match=f"is of request {one.id}, expected {other.id}"):
+    with pytest.raises(StatementRefused, match=f"the screen showed request {one.id}, expected {other.id}"):
         desk.approve(other, desk.look(one))
     refused = [
         entry
