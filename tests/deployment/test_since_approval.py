@@ -142,7 +142,7 @@ def test_what_was_on_the_screen_for_another_request_is_refused(desk: Desk) -> No
         for entry in read_audit_log(desk.folder / "deployment" / "audit.jsonl")
         if entry.kind == "statement_refused"
     ]
-    assert "what was on the screen is request" in refused[-1].body["reason"]
+    assert "the screen showed request" in refused[-1].body["reason"]
     assert desk.queue.request(other.id).state == "waiting"
 
 
