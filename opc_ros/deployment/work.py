@@ -79,9 +79,7 @@ def choose_work(
     fitting = [request for request in fitting if not request.is_exploration]
     is_turn = is_exploration_turn(batches_given, rules.race)
     if explorers and (is_turn or not fitting):
-        # Exploration goes first to those who may be the best.
-        pick, _ = _draw(explorers, real, batches_given, field)
-        return _work(explorers[pick], wanted, rules, "exploration slot")
+        return _choose_explorer(explorers, wanted, rules, real, batches_given, field)
     if not fitting:
         return None
     top = max(request.priority for request in fitting)
@@ -93,9 +91,7 @@ def choose_work(
         scores = np.array([request.score for request in fitting])
         trials = np.array([tallies[request.id].trials + tallies[request.id].outstanding for request in fitting])
         return _work(fitting[int(least_run(scores, trials))], wanted, rules, "has run least")
-    pick, leader = _draw(fitting, real, batches_given, field)
-    why = "leads the race" if pick == leader else "may yet beat the leader"
-    return _work(fitting[pick], wanted, rules, why)
+    return _choose_racer(fitting, wanted, rules, real, batches_given, field)
 
 
 def judge_requests(
@@ -145,6 +141,32 @@ def predict_rivals(rivals: Sequence[Rival], real: Mapping[str, RealResult], fiel
         counts = [(result.successes, result.trials) for result in (real.get(name, RealResult(0, 0)) for name in ids)]
         field = forecast(ids, [score for _, score in rivals], counts, ids)
     return field.predicted.select([field.index(name) for name in ids])
+
+
+def _choose_racer(
+    fitting: Sequence[Request],
+    wanted: Mapping[str, int],
+    rules: SchedulerRules,
+    real: Mapping[str, RealResult],
+    batches_given: int,
+    field: Forecast | None,
+) -> Work:
+    pick, leader = _draw(fitting, real, batches_given, field)
+    why = "leads the race" if pick == leader else "may yet beat the leader"
+    return _work(fitting[pick], wanted, rules, why)
+
+
+def _choose_explorer(
+    explorers: Sequence[Request],
+    wanted: Mapping[str, int],
+    rules: SchedulerRules,
+    real: Mapping[str, RealResult],
+    batches_given: int,
+    field: Forecast | None,
+) -> Work:
+    """Exploration goes first to those who may be the best."""
+    pick, _ = _draw(explorers, real, batches_given, field)
+    return _work(explorers[pick], wanted, rules, "exploration slot")
 
 
 def _draw(
