@@ -51,7 +51,7 @@ bench: setup
 
 setup: $(VENV)/.interfaces $(VENV)/.installed-dev
 
-# Everything below happens once, and goes on where it was interrupted. The check comes before any download.
+# Everything below happens once, and resumes where it was interrupted. The check comes before any download.
 $(VENV)/bin/python:
 	@python=$$(.ci/check-machine $(DEMO_GB)) && \
 	    echo "setting up $(VENV) with $$($$python --version)$(if $(ROS_SETUP), and ROS 2 from $(ROS_SETUP))" && \

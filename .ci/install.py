@@ -43,7 +43,7 @@ def main() -> int:
     downloaded = time.monotonic()
     if complaints:
         print(*complaints, sep="\n", file=sys.stderr)
-        print("make: not every package could be downloaded; run the same command again to go on", file=sys.stderr)
+        print("make: not every package could be downloaded; run the same command again to continue", file=sys.stderr)
         return 1
     note_phase("download", downloaded - started)
     print("installing them", flush=True)

@@ -66,7 +66,7 @@ class _Onlooker:
 
 
 class BehaviourNode(BehaviourRunner[BehaviourSettings]):
-    """Plays episodes of a policy that knows where the objects lie.
+    """Plays episodes of a policy that knows where the objects are.
 
     The policy aims at what it sees in a world of its own, laid out from the seed the twin was given: it knows where the
     objects lay at first, not where a push has moved them.

@@ -1,4 +1,4 @@
-"""Draws one image of the worlds side by side: `python -m sim_bridge.draw_worlds --out worlds.jpg`."""
+"""Draws one image of the worlds side by side: `python -m sim_bridge.draw_worlds --out worlds.webp`."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def draw_worlds(*, size: int, seed: int) -> np.ndarray:
 def main() -> None:
     """Write the image."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("sim_bridge/docs/worlds.jpg"))
+    parser.add_argument("--out", type=Path, default=Path("sim_bridge/docs/worlds.webp"))
     parser.add_argument("--size", type=int, default=300, help="pixels of each world")
     parser.add_argument("--seed", type=int, default=7)
     arguments = parser.parse_args()
     image = draw_worlds(size=arguments.size, seed=arguments.seed)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(arguments.out), cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 88])
+    cv2.imwrite(str(arguments.out), cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_WEBP_QUALITY, 80])
     print(f"{arguments.out}: {arguments.out.stat().st_size / 1000:.0f} kB")
 
 

@@ -58,7 +58,7 @@ class TwinSettings:
     """Parameters of the twin."""
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
-    world: str = described("train", "which objects, looks and camera; sim_bridge/worlds.py names them")
+    world: str = described("train", "which objects, appearance and camera; sim_bridge/worlds.py names them")
     seed: int = described(0, "of the first layout", low=0)
     arm_config: str = described("config/arm_twin.yaml", "which arm it is, and what its driver calls joints and topics")
     joint_state_hz: float = described(100.0, "joint states per second", low=10, high=1000)
@@ -67,13 +67,13 @@ class TwinSettings:
     jpeg_quality: int = described(95, "of the images", low=1, high=100)
     real_time_factor: float = described(1.0, "speed of the twin relative to real time", low=0.1, high=20)
     niceness: int = described(
-        0, "of all but the camera; below 0 a busy machine delays stops less, if allowed", low=-20, high=19
+        0, "of all but the camera; below 0, if permitted, a busy machine delays stops less", low=-20, high=19
     )
     command_timeout_s: float = described(
         0.5, "the arm holds after this long without commands and heartbeats", low=0.05, high=60
     )
     publish_clock: bool = described(
-        False, "publish the simulated time on /clock and go by it; for nodes with use_sim_time, never for guarded ones"
+        False, "publish the simulated time on /clock and follow it; for nodes with use_sim_time, never for guarded ones"
     )
     keys: str = described("", "folder with the people whose signed releases lift a stop; empty: nobody's do")
 

@@ -43,5 +43,5 @@ class ActionLimits:
                 rotation_rad=sent.rotation_rad * share,
             )
         for line in self.bounds.violations(sent):
-            raise OutOfReach(f"tool is outside the workspace, and on the way back {line}; begin anew")
+            raise OutOfReach(f"tool is outside the workspace, and on the way back {line}; begin a new episode")
         return goal, Motion(sent=sent, clamped=(*clamped, *outside, *unreachable))

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from opc_ros.arms.draft import ArmDraft
 from opc_ros.arms.kinematics import ToolMount
 
-GRIPPER_DRIVERS = ("gripper_command", "parallel_gripper_command", "trajectory", "float64")
-
 
 @dataclass(frozen=True, slots=True)
 class DriverDraft:

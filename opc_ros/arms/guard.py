@@ -81,7 +81,7 @@ class Guard:
         """The line to report when something is wrong, once for each time it is; otherwise empty."""
         if (self._trouble or self._measurements.is_expired) and not self._has_told_trouble:
             self._has_told_trouble = True
-            return f"{self._trouble or self._measurements.describe()}; the arm cannot be held by what is measured"
+            return f"{self._trouble or self._measurements.describe()}; the arm cannot be held at measured positions"
         if not self._trouble and not self._measurements.is_expired:
             self._has_told_trouble = False
         if silence := self._heartbeats.bark():

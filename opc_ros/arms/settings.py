@@ -82,9 +82,9 @@ class GripperSettings:
     command: str = "gripper/command"  # topic, or action for the last two
     state: str = "gripper/joint_states"  # sensor_msgs/JointState
     joint: str = "gripper_width"  # in the state, and in the command where the driver names joints
-    metres_per_unit: float = described(1.0, "opening for one unit of the joint: 2 where one finger's way is told")
+    metres_per_unit: float = described(1.0, "opening for one unit of the joint: 2 if it reports one finger's travel")
     open_m: float = described(0.08, "opening when open", low=0.0, high=0.5)
-    closed_m: float = described(0.0, "opening that is asked for to close", low=0.0, high=0.5)
+    closed_m: float = described(0.0, "opening commanded to close", low=0.0, high=0.5)
     largest_effort: float = described(40.0, "for gripper actions only", low=0.0)
     held_from_m: float = described(0.008, "after closing and lifting, an opening from here", low=0.0, high=0.5)
     held_to_m: float = described(0.075, "to here means that something is held", low=0.0, high=0.5)
@@ -139,12 +139,12 @@ class ArmSettings:
     gripper: GripperSettings = field(default=GripperSettings())
     camera: CameraSettings = field(default=CameraSettings())
     guard_timeout_s: float = described(
-        0.5, "no motion unless the guard said so much recently that it watches", low=0.05
+        0.5, "no motion unless the guard reported this recently that it is watching", low=0.05
     )
-    stamp_tolerance_s: float = described(1.0, "joint states and images older than this by their stamp do not count")
+    stamp_tolerance_s: float = described(1.0, "joint states and images with an older timestamp are ignored")
     measurement_timeout_s: float = described(0.5, "joint states older than this: the arm is lost", low=0.02)
     connect_timeout_s: float = described(10.0, "how long to wait for driver, gripper and camera", low=0.1)
-    heartbeat_hz: float = described(20.0, "how often the driver hears that we are alive", low=1.0, high=200.0)
+    heartbeat_hz: float = described(20.0, "rate of heartbeats to the driver", low=1.0, high=200.0)
 
     def __post_init__(self) -> None:
         joints = len(self.joint_names)

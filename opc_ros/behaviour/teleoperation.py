@@ -40,8 +40,8 @@ class TeleoperationSettings:
     speed_m_s: float = described(0.12, "at full deflection", low=0.005, high=1.0)
     turn_rad_s: float = described(0.8, "at full deflection", low=0.05, high=4.0)
     step_s: float = described(0.4, "of deflection that become one action", low=0.05, high=2.0)
-    idle_s: float = described(120.0, "an episode in which nobody steers for this long is broken off", low=1.0)
-    stale_s: float = described(0.5, "a deflection that was not repeated for this long counts no more", low=0.05)
+    idle_s: float = described(120.0, "an episode ends after this long without steering", low=1.0)
+    stale_s: float = described(0.5, "a deflection not repeated for this long is ignored", low=0.05)
 
 
 class Teleoperation:

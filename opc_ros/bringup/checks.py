@@ -128,13 +128,13 @@ def _check_store(store: Path) -> SystemCheck:
         is_store = (store / "episodes").is_dir()
         if not is_store and any(store.iterdir()):
             remedy = "give --store a validation store, an empty folder or one that does not exist yet"
-            return SystemCheck("store", "missing", f"{store} holds other things than episodes", remedy)
+            return SystemCheck("store", "missing", f"{store} holds something other than episodes", remedy)
         if os.access(store, os.W_OK):
             return SystemCheck("store", "ok", f"{store} can be written")
         return SystemCheck("store", "missing", f"{store} cannot be written", f"chown or chmod {store}, or give --store")
     parent = _nearest_folder(store)
     if os.access(parent, os.W_OK):
-        return SystemCheck("store", "ok", f"{store} does not exist yet; the first recording makes it")
+        return SystemCheck("store", "ok", f"{store} does not exist yet; the first recording creates it")
     return SystemCheck("store", "missing", f"{store} cannot be made in {parent}", "give --store a folder you may write")
 
 

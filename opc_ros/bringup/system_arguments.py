@@ -28,8 +28,21 @@ LOOP = (
 )
 NODE_OPTIONS = (
     Argument("namespace", "", "everything of the lab is below it, for labs that share a domain; empty: $OPC_NAMESPACE"),
-    Argument("params_file", "", "YAML file with `ros__parameters`; what it says of a node wins over the rest"),
+    Argument("params_file", "", "YAML file with `ros__parameters`, which override everything else"),
     Argument("log_level", "", "of all nodes: debug, info, warn, error or fatal; empty: info"),
     Argument("use_sim_time", "false", "true: nodes take their time from /clock; those that guard arms never do"),
 )
 POLICY = Argument("policy", "better", "behaviour policy that collects; sim_bridge/behaviour.py names them")
+
+
+def lab_file(default: str) -> Argument:
+    return Argument("lab", default, "robots, arms, cameras, rungs and stores: a path, or a file of config/")
+
+
+def rule_files(gate: str, scheduler: str) -> tuple[Argument, ...]:
+    """Files that a lab's system reads besides the lab file."""
+    return (
+        Argument("gate_config", gate, "rules of the gate: a path, or a file of config/"),
+        Argument("scheduler_config", scheduler, "rules of the scheduler: a path, or a file of config/"),
+        Argument("arm_config", "", "one arm file for all robots; empty: as the lab file says"),
+    )

@@ -44,6 +44,8 @@ from opc_ros.bringup.system_arguments import (
     ROBOTS,
     STORE,
     TWIN,
+    lab_file,
+    rule_files,
 )
 from opc_ros.bringup.twin_lab import prepare_people, prepare_twin_lab
 from opc_ros.config import load_config
@@ -240,7 +242,7 @@ SYSTEMS: tuple[System, ...] = (
             *TWIN,
             POLICY,
             Argument(
-                "clock", "false", "true: the twin publishes its time on /clock, and all nodes go by it; one robot"
+                "clock", "false", "true: the twin publishes its time on /clock, and all nodes follow it; one robot only"
             ),
             Argument("episodes", "0", "how many episodes each arm plays; 0: until stopped"),
             Argument("arm_config", "arm_twin.yaml", "how the arm is reached: a path, or a file of config/"),
@@ -253,19 +255,17 @@ SYSTEMS: tuple[System, ...] = (
         name="hardware",
         summary="Recorder, arm guard and policy runner (or collector) for each real arm; scorer and scheduler once.",
         arguments=(
-            Argument("lab", "lab.yaml", "robots, arms, cameras, rungs and stores: a path, or a file of config/"),
+            lab_file("lab.yaml"),
             LAB_ROBOTS,
             MACHINE,
             Argument("mode", "deploy", "deploy: candidates play under permits; collect: a behaviour policy does"),
             Argument("policy", "blind_grasps", "mode collect: blind_grasps, teleoperation or service:NAME"),
-            Argument("judge", "images", "mode collect: who labels, of images (and gripper), gripper and person"),
-            Argument("object_set", "", "mode collect: what lies in the bin"),
+            Argument("judge", "images", "mode collect: who labels: images (with the gripper), gripper or person"),
+            Argument("object_set", "", "mode collect: what is in the bin"),
             Argument("episodes", "0", "mode collect: how many on each arm; 0: as many as the permit allows"),
             Argument("seed", "0", "mode collect: of the first episode"),
             *LOOP,
-            Argument("gate_config", "gate.yaml", "rules of the gate: a path, or a file of config/"),
-            Argument("scheduler_config", "scheduler.yaml", "rules of the scheduler: a path, or a file of config/"),
-            Argument("arm_config", "", "one arm file for all robots; empty: as the lab file says"),
+            *rule_files("gate.yaml", "scheduler.yaml"),
             *NODE_OPTIONS,
         ),
         build=_hardware,
@@ -275,15 +275,13 @@ SYSTEMS: tuple[System, ...] = (
         name="twin",
         summary="The same with a twin behind driver topics for each arm; folders and keys it needs are created.",
         arguments=(
-            Argument("lab", "lab_twin.yaml", "robots, arms, cameras, rungs and stores: a path, or a file of config/"),
+            lab_file("lab_twin.yaml"),
             LAB_ROBOTS,
             MACHINE,
             *LOOP,
             Argument("collect", "0", "how many episodes a behaviour policy plays on each arm first"),
             POLICY,
-            Argument("gate_config", "gate_demo.yaml", "rules of the gate: a path, or a file of config/"),
-            Argument("scheduler_config", "scheduler_twin.yaml", "rules of the scheduler: a path, or a file of config/"),
-            Argument("arm_config", "", "one arm file for all robots; empty: as the lab file says"),
+            *rule_files("gate_demo.yaml", "scheduler_twin.yaml"),
             *TWIN,
             *NODE_OPTIONS,
         ),

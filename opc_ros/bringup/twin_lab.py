@@ -43,4 +43,4 @@ def prepare_people(arguments: Mapping[str, str]) -> tuple[str, ...]:
     if load_people(keys).people:
         return ()
     signs = make_person_key(keys, login_name())
-    return (f"made {keys / (signs.person + PERSON_SUFFIX)}, with which `opc` signs what you say here",)
+    return (f"made {keys / (signs.person + PERSON_SUFFIX)}, the key that `opc` signs with here",)

@@ -15,9 +15,9 @@ EXAMPLES = """examples:
   opc audit verify arm1/audit.jsonl --unsigned
   opc audit show --kind override --last 20
 
-An audit log cut off at its end is still a whole chain. So `verify` also compares it with what others remember: the head
-file beside it, the heads that robots have signed with their results, and the journals of robots (--witness), which
-keep the head that came with their permits."""
+An audit log cut off at its end is still an intact chain. So `verify` also compares it with what others remember: the
+head file beside it, the heads that robots have signed with their results, and the journals of robots (--witness),
+which keep the head that came with their permits."""
 
 
 _WHICH = "default: that of deployment/"
@@ -74,7 +74,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     for line in (*report.notes, *report.problems[:20]):
         print(line, file=sys.stderr)
     if len(report.problems) > 20:
-        print(f"and {len(report.problems) - 20} problems more", file=sys.stderr)
+        print(f"and {len(report.problems) - 20} more problems", file=sys.stderr)
     state = "whole" if report.is_whole else "DAMAGED"
     print(f"{audit_log}: {state}, {report.head.entries} entries, head {report.head.hash[:16] or '-'}")
     for robot, count in sorted(cosigned.items()):

@@ -26,14 +26,14 @@ EXPORT_EXAMPLES = """examples:
 FILE.py is run, and FUNCTION must return a torch.nn.Module that takes images (rows, 3, size, size)
 from 0 to 1, tools (rows, 5: x, y, z, yaw, aperture) and actions (rows, 8: dx, dy, dz, sin, cos,
 open, close, terminate), and returns Q (rows,). With --kind policy it takes images and tools, and returns
-actions (rows, 8), or with --samples N (rows, N, 8): metres, and flags that are up above 0.5."""
+actions (rows, 8), or with --samples N (rows, N, 8): metres, and flags that are set above 0.5."""
 
 
 def add_tasks(tasks: Any, add_task: Any) -> None:
     """Beside the tasks that only look at candidates."""
     export = add_task(tasks, "export", "export a torch module as a new candidate", _export)
     export.epilog, export.formatter_class = EXPORT_EXAMPLES, argparse.RawDescriptionHelpFormatter
-    export.add_argument("module", metavar="FILE.py:FUNCTION", help="what builds the torch module")
+    export.add_argument("module", metavar="FILE.py:FUNCTION", help="function that builds the torch module")
     export.add_argument("--format", choices=("onnx", "torch_export"), default="onnx", help="default: onnx")
     _add_manifest(export)
     export.add_argument(
@@ -42,10 +42,10 @@ def add_tasks(tasks: Any, add_task: Any) -> None:
     new = add_task(tasks, "new", "write a manifest for an exported file from its inputs", _new)
     new.add_argument("artifact", type=Path, metavar="FILE", help=".onnx or .pt2")
     _add_manifest(new)
-    new.add_argument("--allow-code", action="store_true", help="ask .pt2 files, which can run code of their own")
+    new.add_argument("--allow-code", action="store_true", help="allow .pt2 files, which can run code of their own")
     remove = add_task(tasks, "remove", "take candidates out of the registry; their folders are kept", _remove)
     remove.add_argument("refs", nargs="+", metavar="CANDIDATE", help="name, folder or beginning of an id")
-    rename = add_task(tasks, "rename", "give a candidate another name, and with it another id", _rename)
+    rename = add_task(tasks, "rename", "rename a candidate, which changes its id", _rename)
     rename.add_argument("candidate", help="name, folder or beginning of an id")
     rename.add_argument("name", help="the new name")
     diff = add_task(tasks, "diff", "show how two candidates differ", _diff)
@@ -59,10 +59,10 @@ def _add_manifest(parser: argparse.ArgumentParser) -> None:
         "--kind",
         choices=("q", "policy"),
         default="q",
-        help="whether it answers how good an action is, or the action itself (default: q)",
+        help="q: it rates actions; policy: it returns them (default: q)",
     )
     parser.add_argument(
-        "--samples", type=whole_number(1), metavar="N", help="actions that a policy answers in each state (default: 1)"
+        "--samples", type=whole_number(1), metavar="N", help="actions that a policy returns for each state (default: 1)"
     )
     parser.add_argument(
         "--image-size", type=whole_number(1), metavar="PIXELS", help="side of its images (default: 96, or as found)"
@@ -70,7 +70,7 @@ def _add_manifest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reduced-decoding",
         action="store_true",
-        help="JPEG frames are decoded no larger than needed, 1/2, 1/4 or 1/8 of their size: quicker, other pixels",
+        help="decode JPEG frames no larger than needed, at 1/2, 1/4 or 1/8 of their size: faster, but different pixels",
     )
     parser.add_argument("--family", default="", help="family it belongs to, for reports")
     parser.add_argument(

@@ -25,14 +25,14 @@ EXAMPLES = """examples:
   opc collect --store store --episodes 300 --arm arm_panda_twin.yaml    # another arm in the same worlds
 
 worlds:    train, test, held_out: object sets as drawn; with _mild or _heavy: randomised (train_heavy);
-           pseudo_real: stands for hardware where there is none, never trained on
+           pseudo_real: stands in for hardware; never trained on
 policies:  scripted (60 % success), mostly_random (1 %), weaker (28 %) and better (51 %, both in pseudo_real)
 
 candidate: plays the action its Q function likes best; its episodes name its id as their behaviour policy
 
 An episode's id follows from world, policy, image size and seed: a second run adds only what is missing.
 Through ROS each robot is a twin behind driver topics with its own recorder, all of them processes over DDS; a second
-run adds what a robot still lacks of its share. Arms move in real time there: use it to try out recording.
+run adds what is missing from a robot's share. Arms move in real time there: use it to try out recording.
 """
 
 

@@ -10,8 +10,8 @@ EXAMPLES = """examples:
   opc console --port 0 --store /data/store
   opc console --host 192.168.1.20              # for others on the network: the printed address carries a token
 
-It shows arms, ranking, decisions, episodes and the audit log as they change. Stopping an arm needs nothing;
-whatever else a person decides there is signed with their own key. Ctrl-C ends it; the lab goes on."""
+It shows arms, ranking, decisions, episodes and the audit log as they change. Stopping an arm needs no key;
+whatever else a person decides there is signed with their own key. Ctrl-C ends it; the lab keeps running."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

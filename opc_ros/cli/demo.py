@@ -15,7 +15,7 @@ EXAMPLES = """examples:
   opc demo --episodes 100 --candidates ./candidates --folder /tmp/opc-demo
 
 Nothing is prepared except the candidates, which were trained on other objects in another world. The pseudo-real
-world stands for hardware where there is none. Ctrl-C stops it at any point and leaves no process. It uses a free ROS
+world stands in for hardware. Ctrl-C stops it at any point and leaves no process. It uses a free ROS
 domain, or the one in ROS_DOMAIN_ID."""
 
 
@@ -30,9 +30,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("--folder", type=Path, default=Path("demo"), help="where its runs go (default: ./demo)")
     parser.add_argument(
-        "--episodes", type=whole_number(1), default=12, help="recorded, on both arms together (default 12)"
+        "--episodes", type=whole_number(1), default=12, help="episodes to record, on both arms together (default 12)"
     )
-    parser.add_argument("--candidates", type=Path, help="folders of candidates are in here (default: the shipped zoo)")
+    parser.add_argument("--candidates", type=Path, help="folder that holds the candidates (default: the shipped zoo)")
     parser.add_argument(
         "--most", type=whole_number(1), default=19, metavar="N", help="at most this many of them (default 19)"
     )

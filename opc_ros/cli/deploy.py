@@ -30,14 +30,14 @@ EXAMPLES = """examples:
   opc deploy accept-clock --reason "time server was wrong, corrected"
   opc deploy simulate --runs 2000
 
-Every word given here is signed with your key: --key, $OPC_KEY, the ssh agent, or ~/.ssh/id_ed25519, whichever `opc
-people add` has made known. It goes to the audit log as you signed it. A halt needs no signature."""
+Everything you say here is signed with your key: --key, $OPC_KEY, the ssh agent or ~/.ssh/id_ed25519, whichever `opc
+people add` has registered. The audit log keeps it as you signed it. A halt needs no signature."""
 
 HISTORY_EXAMPLES = """examples:
   opc deploy sign-history                         # deployment/history.csv, with your key
   opc deploy sign-history --state /lab/deployment --key ~/.ssh/id_ed25519
 
-Look at the file first: the gate goes by its results. Sign it again after each change."""
+Look at the file first: the gate uses its results. Sign it again after each change."""
 RESTORE_EXAMPLES = """examples:
   opc deploy restore --state deployment
 
@@ -94,7 +94,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     signing.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
     signing.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
-    signing.add_argument("--person", default="", help="sign as this person, where you have keys of several")
+    signing.add_argument("--person", default="", help="sign as this person, if you have keys of several people")
     signing.set_defaults(run=run_sign_history)
     restore = actions.add_parser(
         "restore",
@@ -110,7 +110,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def _add_key(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
-    parser.add_argument("--person", default="", help="sign as this person, where you have keys of several")
+    parser.add_argument("--person", default="", help="sign as this person, if you have keys of several people")
     _add_rules(parser)
 
 

@@ -19,7 +19,7 @@ are in it. All signatures are DSSE envelopes with Ed25519: securesystemslib veri
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "evidence",
-        help="export what led to a decision as one file that others verify",
+        help="export what led to a decision as one file that others can verify",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

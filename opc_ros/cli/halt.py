@@ -46,7 +46,7 @@ def run_halt(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(dataclasses.asdict(result)))
         return UNCONFIRMED if result.unconfirmed else 0
-    print(f"halted: {', '.join(result.halted) or 'no robot is known yet; those that come are halted too'}")
+    print(f"halted: {', '.join(result.halted) or 'no robot is known yet; robots that join later are halted too'}")
     for word, names in (("confirmed", result.confirmed), ("had no lease", result.idle)):
         if names:
             print(f"{word}: {', '.join(names)}")

@@ -20,7 +20,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = verbs.add_parser(
         "notify",
         help="notify people when a request waits, a race ends or an arm holds",
-        description="Follow the lab and send what needs a person to a webhook or this desktop, until Ctrl-C.",
+        description="Watch the lab and notify a webhook or this desktop of what needs a person, until Ctrl-C.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -28,7 +28,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--webhook", choices=("json", "slack"), help="POST to the address in $OPC_WEBHOOK, in this form"
     )
     parser.add_argument("--desktop", action="store_true", help="show notices on this desktop (needs notify-send)")
-    parser.add_argument("--lab", default="lab", help="what notices call this lab (default: lab)")
+    parser.add_argument("--lab", default="lab", help="name of this lab in notices (default: lab)")
     parser.set_defaults(run=run)
 
 

@@ -25,15 +25,15 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh")
-    parser.add_argument("--person", default="", help="sign as this person, where you have keys of several")
+    parser.add_argument("--person", default="", help="sign as this person, if you have keys of several people")
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="the deployment's folder, with its keys")
     parser.add_argument("--robot", required=True)
-    parser.add_argument("--policy", required=True, help="what may play")
+    parser.add_argument("--policy", required=True, help="behaviour policy that may play")
     parser.add_argument("--episodes", type=int, required=True, metavar="N", help="how many episodes may begin")
     parser.add_argument(
-        "--speed", type=float, default=0.3, help="share of the arm's full speed, at most 0.5 (default: 0.3)"
+        "--speed", type=float, default=0.3, help="fraction of the arm's full speed, at most 0.5 (default: 0.3)"
     )
-    parser.add_argument("--hours", type=float, default=12.0, help="until it ends (default: 12)")
+    parser.add_argument("--hours", type=float, default=12.0, help="until it expires (default: 12)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: robots/ROBOT/behaviour.permit")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 SUMMARY = "scores of the zoo against its true success on train objects, test objects and in the pseudo-real world"
 EXAMPLES = """examples:
-  opc reproduce grasping                        all three worlds, as the page was made
+  opc reproduce grasping                        all three worlds
   opc reproduce grasping --budget 0.1           a tenth of the validation episodes
   opc reproduce grasping --world test --json    one column, for machines
   opc reproduce grasping --only-collect         play the validation episodes, score nothing yet
 
 Plays the validation episodes that DATA lacks, scores every candidate whose true success is in OUTCOMES
 (`opc evaluate` fills it) and compares. Both the episodes and the Q values are kept: an interrupted run
-goes on, and a second one costs only what is new.
+resumes, and a second one costs only what is new.
 """
 
 
@@ -42,7 +42,10 @@ def add_parser(experiments: Any) -> None:
     )
     zoo = Path("sim_bridge/zoo")
     parser.add_argument(
-        "--budget", type=number(0.01), default=1.0, help="how many validation episodes (default 1: the page's)"
+        "--budget",
+        type=number(0.01),
+        default=1.0,
+        help="size of the validation sets (default 1; the published results used 0.25)",
     )
     parser.add_argument("--world", action="append", help="train, test or pseudo_real; may be repeated (default: all)")
     parser.add_argument("--candidates", type=Path, help=f"default: {zoo}/candidates, and those of --archived")
@@ -66,13 +69,18 @@ def add_parser(experiments: Any) -> None:
     )
     parser.add_argument("--data", type=Path, default=Path("reproduced/grasping"), help="stores and Q values")
     parser.add_argument("--out", type=Path, default=Path("reproduced"), help="where plots go (default reproduced/)")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write results and plots into this Markdown page")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="write the headline into this Markdown page, all tables and plots into grasping.md beside it",
+    )
     parser.add_argument("--workers", type=whole_number(1), help="processes that play (default: one for each core)")
     parser.add_argument(
         "--first-seed",
         type=whole_number(0),
         default=500_000,
-        help="seed of the first validation episode (default: 500000, the page's); another gives fresh episodes",
+        help="seed of the first validation episode (default: 500000, as published); another gives fresh episodes",
     )
     parser.add_argument("--only-collect", action="store_true", help="play the validation episodes and stop")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
@@ -83,8 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.errors import ConfigError
     from opc_ros.experiments.figures import open_folder
     from opc_ros.experiments.grasping_figures import draw_grasping
-    from opc_ros.experiments.grasping_page import to_markdown
-    from opc_ros.experiments.page_section import write_section
+    from opc_ros.experiments.grasping_page import write_pages
     from opc_ros.experiments.validation_sets import COLUMNS, Budget
 
     names = tuple(dict.fromkeys(arguments.world or COLUMNS))
@@ -102,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     plots = draw_grasping(results, folder)
     if arguments.page:
         command = "opc " + " ".join(sys.argv[1:])
-        write_section(arguments.page, "grasping", to_markdown(results, plots, command=command, page=arguments.page))
+        write_pages(arguments.page, results, plots, command=command)
     if arguments.json:
         print(json.dumps({"worlds": list(map(_to_json, results)), "plots": list(map(str, plots))}, indent=2))
     else:

@@ -24,11 +24,11 @@ SUMMARY = "Atari Pong, the next point decides: DQN and Double DQN in nine varian
 EXAMPLES = """examples:
   opc reproduce pong --budget 2             a sanity run: does everything work here?
   opc reproduce pong --budget 100           enough training for good and bad candidates
-  opc reproduce pong --budget 100           again: goes on where it was interrupted
+  opc reproduce pong --budget 100           again: resumes where it was interrupted
   opc reproduce pong --budget 100 --page opc_ros/experiments/README.md
 
-The same budget is the same experiment on every machine: sizes follow from it, not from a clock. It says about how long
-two cores take.
+The same budget is the same experiment on every machine: sizes follow from it, not from a clock. It is roughly
+the time that two cores take.
 """
 
 
@@ -47,12 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[0.0, 10.0, 25.0],
         metavar="PERCENT",
-        help="how often the emulator repeats the action before (default 0 10 25)",
+        help="how often the emulator repeats the previous action (default 0 10 25)",
     )
     parser.add_argument(
         "--workers", type=whole_number(1), help="processes that train and play (default: one for each core)"
     )
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write results and plot into this Markdown page")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="write the headline into this Markdown page, all tables and plots into pong.md beside it",
+    )
     parser.set_defaults(run=run)
 
 
@@ -93,13 +98,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_page(result: PongResult, plots: list[Path], arguments: argparse.Namespace) -> None:
-    from opc_ros.experiments.page_section import write_section
-    from opc_ros.experiments.pong.page import to_markdown
+    from opc_ros.experiments.pong.page import write_pages
 
     sticky = [f"{percent:g}" for percent in arguments.sticky]
     command = shlex.join(["opc", "reproduce", "pong", "--budget", f"{arguments.budget:g}", "--sticky", *sticky])
-    shown = [f"{plot.parent.name}/{plot.name}" for plot in plots]
-    write_section(arguments.page, "pong", to_markdown(result, shown, command))
+    write_pages(arguments.page, result, plots, command)
 
 
 def _print(result: PongResult) -> None:

@@ -40,7 +40,7 @@ EXAMPLES = """examples:
 Q values are kept in the Q cache (SCORES/q.sqlite unless --q-cache says otherwise), so a later run
 computes only what is new, and an interrupted one resumes. Each ranking is kept with its report in
 SCORES/<id>; SCORES/newest is the last one made. A ranking of the whole registry is published: the
-gate reads it from then on, unless --no-publish, or another metric or prior than published now.
+gate reads it from then on, unless --no-publish is given, or its metric or prior differ from the published one's.
 Exit code 1 if a candidate or an episode had to be left out."""
 
 
@@ -64,7 +64,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--precision",
         choices=("float32", "bfloat16"),
         default="float32",
-        help="bfloat16: networks of named architectures computed less exactly; refused where that changes the order "
+        help="bfloat16: compute networks of named architectures less exactly; refused where that changes the order "
         "on a part of the set, and never published (default: float32)",
     )
     work.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
@@ -142,7 +142,7 @@ def run_with(
 
         log_to_mlflow(result, arguments.mlflow)
     for candidate in result.ranking.left_out:
-        advice = f"mend it or `opc candidate remove {candidate.candidate_id[:12] or candidate.name}`"
+        advice = f"fix it or `opc candidate remove {candidate.candidate_id[:12] or candidate.name}`"
         print(f"opc: candidate {candidate.name} left out: {candidate.reason}; {advice}", file=sys.stderr)
     for failure in result.report.failed_episodes:
         print(f"opc: episode {failure.id} left out: {failure.reason}", file=sys.stderr)

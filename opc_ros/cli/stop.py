@@ -14,7 +14,7 @@ STOP_EXAMPLES = """examples:
   opc stop                  # every robot it can hear
   opc stop arm1 arm3
   opc stop --json
-  OPC_NAMESPACE=lab_a opc stop   # of the lab that was started with namespace:=lab_a, in a domain of several
+  OPC_NAMESPACE=lab_a opc stop   # only the lab started with namespace:=lab_a, where several share a domain
 
 A stop needs no key. It stays, also for nodes that start later, until `opc release`. Exit 0: everyone who holds the arm
 has confirmed. Exit 3: one has not; its name is printed: press the stop at the arm. No software replaces that stop."""
@@ -24,7 +24,7 @@ RELEASE_EXAMPLES = """examples:
   opc release arm1 --json
 
 An operator signs a release (`opc people add NAME --key FILE --role operator`). It lifts the stops that were heard until
-then; one that is pressed meanwhile stays. `opc up twin` made a key for you. Exit 3: the arm is still held."""
+then; one pressed in the meantime stays. `opc up twin` made a key for you. Exit 3: the arm is still held."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,7 +46,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
             parser.add_argument(
                 "--key", type=Path, help="private key to sign with; default: $OPC_KEY, ssh agent, ~/.ssh"
             )
-            parser.add_argument("--person", default="", help="sign as this person, where you have keys of several")
+            parser.add_argument("--person", default="", help="sign as this person, if you have keys of several people")
             parser.add_argument(
                 "--state", type=Path, default=Path("deployment"), help="the deployment's folder, with its keys"
             )

@@ -68,7 +68,7 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     export.set_defaults(run=run_export)
 
     importing = add_verb(
-        verbs, "import", help="take episodes from ROS recordings or LeRobot datasets", examples=IMPORT_EXAMPLES
+        verbs, "import", help="import episodes from ROS recordings or LeRobot datasets", examples=IMPORT_EXAMPLES
     )
     importing.add_argument(
         "recordings", nargs="+", type=Path, help="bag folders, .bag, .db3 or .mcap files, or LeRobot dataset folders"

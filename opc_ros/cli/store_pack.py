@@ -13,22 +13,22 @@ from opc_ros.cli.store_room import parse_size
 
 EXAMPLES = """examples:
   opc store pack                                 # every day that is over; originals stay
-  opc store pack --drop                          # and remove the files of what shards hold
+  opc store pack --drop                          # and remove the originals
   opc store pack --robot arm1 --today --shard-size 250M
 
 A shard is an MCAP file below shards/ with the files of up to 10,000 episodes of one robot and day, byte for byte, and
 an index beside it. Digests, snapshots, labels and scores stay what they are. An original goes only once its shard is
-on the disk, read back and compared. Break it off at any moment: the next run goes on from there. Exit 1 where
+on the disk, read back and compared. Interrupt it at any time: the next run resumes. Exit 1 where
 episodes are damaged, which stay as they are."""
 
 
 def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    pack = add_verb(verbs, "pack", help="put episodes into shards, for fast reading and few files", examples=EXAMPLES)
-    pack.add_argument("--robot", action="append", default=[], metavar="NAME", help="of these robots alone")
-    pack.add_argument("--today", action="store_true", help="also episodes of a day that is not over (UTC)")
+    pack = add_verb(verbs, "pack", help="pack episodes into shards: few files, fast to read", examples=EXAMPLES)
+    pack.add_argument("--robot", action="append", default=[], metavar="NAME", help="only these robots")
+    pack.add_argument("--today", action="store_true", help="include the current day (UTC)")
     pack.add_argument("--drop", action="store_true", help="remove each episode's own file once a shard has it")
     pack.add_argument(
-        "--shard-size", type=parse_size, default=100_000_000, metavar="SIZE", help="of one shard (default 100M)"
+        "--shard-size", type=parse_size, default=100_000_000, metavar="SIZE", help="size of one shard (default 100M)"
     )
     pack.set_defaults(run=run)
 

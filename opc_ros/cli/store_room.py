@@ -37,10 +37,12 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
     gc.add_argument("--trial", action="store_true", help="only print what would be deleted")
     gc.set_defaults(run=run_gc)
 
-    quota = add_verb(verbs, "quota", help="show or set how much may be stored before warning", examples=QUOTA_EXAMPLES)
+    quota = add_verb(verbs, "quota", help="show or set the size above which to warn", examples=QUOTA_EXAMPLES)
     quota.add_argument("--limit", type=parse_size, metavar="SIZE", help="set it, such as 500G or 2T; 0 lifts it")
     quota.add_argument("--robot", metavar="NAME", help="for this robot's episodes instead of the whole store")
-    quota.add_argument("--warn-at", type=float, metavar="PERCENT", help="warn above this share (default 80)")
+    quota.add_argument(
+        "--warn-at", type=float, metavar="PERCENT", help="warn above this percentage of the limit (default 80)"
+    )
     quota.set_defaults(run=run_quota)
 
 

@@ -53,7 +53,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--clone",
         action="store_true",
-        help="learn policies without Q that do what successes did; keys that only Q learning reads count for nothing",
+        help="learn policies without Q that do what successes did; keys that only Q learning uses are ignored",
     )
     parser.add_argument("--threads", type=whole_number(1), help="cores to use (default: all)")
     parser.add_argument("--keys", action="store_true", help="list the keys of a recipe and stop")

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"  {f'{argument.name}:={argument.default}':<24} {argument.meaning}")
         return 0
     if arguments.system is None:
-        arguments.parser.error("name a system, or --list")
+        arguments.parser.error("name a system, or use --list")
     system, given = find_system(arguments.system), parse_arguments(arguments.arguments)
     nodes = system.nodes(given)
     if arguments.dry_run:

@@ -121,8 +121,8 @@ def _describe_champion(ran: Ran) -> str:
         names = {request["candidate_id"]: request["name"] for request in ran.status["requests"]}
         return f"{names[champion]} ({champion[:12]})"
     if not ran.tried:
-        return "none: nobody was run at full speed"
-    return "none: the race was cut off" if ran.is_cut_off else "none: nobody who was run is good enough"
+        return "none: no candidate ran at full speed"
+    return "none: the race was cut off" if ran.is_cut_off else "none: no candidate that ran is good enough"
 
 
 def _describe_audit_log(plan: DemoPlan) -> str:

@@ -166,7 +166,7 @@ class LeaseDesk:
         if request.robot != self._robot:
             raise PermitRefused(f"arm lease: is for robot {request.robot}, this is {self._robot}")
         if not challenge or request.challenge != challenge:
-            raise PermitRefused("arm lease: answers another challenge: overheard and said again, or out of date")
+            raise PermitRefused("arm lease: answers another challenge: replayed, or out of date")
         return request
 
     def _open(self, request: LeaseRequest) -> ArmLease:

@@ -73,7 +73,7 @@ def check_audit_log(
         with path.open("rb") as file:
             reader = _Reader(file, start.size)
             if since is not None and reader.digest != since.digest:
-                problems.append(f"the first {since.entries} entries are others than those that were checked before")
+                problems.append(f"the first {since.entries} entries differ from those checked before")
             for found, told in _check_all(reader, start, keys, frozenset(head.entries for _, head in known)):
                 problems += found
                 hashes |= told
@@ -81,7 +81,7 @@ def check_audit_log(
         raise AuditLogDamaged(f"{path}: {error.strerror}; expected an audit log") from error
     last = start.entries + reader.lines
     if reader.is_torn:
-        notes.append(f"after entry {last} there is a torn line: being written, or a crash's")
+        notes.append(f"after entry {last} there is a torn line: still being written, or left by a crash")
     for name, head in known:
         if head.entries > last:
             problems.append(f"{name} remembers {head.entries} entries, the audit log has {last}: lines were cut off")

@@ -183,13 +183,13 @@ def _check_search(candidate_id: str, ranking: Ranking, rules: SearchRules) -> Fi
         sentence = "the ranking does not say what its own action search is worth: score it again with this version"
         return Finding("search", Verdict.FAIL, sentence)
     if look.is_standard:
-        return Finding("search", Verdict.PASS, "looks for its actions as is standard, among all that the task allows")
+        return Finding("search", Verdict.PASS, "uses the standard action search over all actions that the task allows")
     if look.states < rules.states:
-        sentence = f"its own action search was looked at in {look.states} states; the rules ask for {rules.states}"
+        sentence = f"its own action search was checked in {look.states} states; the rules ask for {rules.states}"
         return Finding("search", Verdict.INCONCLUSIVE, sentence)
     sentence = (
         f"in {look.states} recorded states its own action search misses {look.shortfall:.0%} of what a thorough one "
-        "gains over actions drawn by lot"
+        "gains over random actions"
     )
     if look.shortfall > rules.fail:
         sentence = f"{sentence}: what would run is not what was scored; above {rules.fail:.0%} the rules say no"

@@ -59,7 +59,7 @@ def _look_back(queue: QueueReader, candidate_id: str, identity: Identity) -> Ite
         elif likeness == "unknown" and is_aborted and other.answers and identity.answers:
             sentence = (
                 f"whether it acts as candidate {old.candidate_id[:12]} ({old.name}), which was aborted, cannot be "
-                "told: the ranking asks about other states than then, or it answers nearly all alike"
+                "told: the ranking uses other states than then, or it answers nearly all of them alike"
             )
             yield Finding(rule, Verdict.INCONCLUSIVE, sentence)
 

@@ -1,7 +1,7 @@
 """A Merkle tree over the lines of an audit log, as RFC 6962 has it: a short proof that one line is among a million.
 
 The nodes lie in one file beside the log, each 32 bytes, a node right behind the last leaf below it. So a tree grows by
-appending, and any node is found by counting. The file is a cache: it is made again from the log where it is missing.
+appending, and any node is found by counting. The file is a cache: it will be rebuilt from the log where it is missing.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class Queue(QueueReader):
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise self._explain(error, self.folder / FILE_NAME) from error
-            raise QueueBusy(f"{self.folder / FILE_NAME}: another program is changing it and does not end") from error
+            raise QueueBusy(f"{self.folder / FILE_NAME}: another program is changing it and does not finish") from error
 
     def copy_events_to_audit_log(self) -> None:
         """Append every event the audit log does not have yet, in order; those it has no room for stay in the queue."""

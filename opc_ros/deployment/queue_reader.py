@@ -29,7 +29,7 @@ FORMAT = 2
 LOOK_PATIENCE_S = 5.0
 
 _WAY_BACK = (
-    "stop the scheduler and build it anew from the audit log with `opc deploy restore`, or put back the newest good "
+    "stop the scheduler and rebuild it from the audit log with `opc deploy restore`, or put back the newest good "
     "copy of queue.db without its -wal and -shm"
 )
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)

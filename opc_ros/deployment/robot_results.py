@@ -128,10 +128,10 @@ def _open(envelope: str, robot: str, people: People, kind: str, payload_kind: An
             f"`opc people add {robot} --key {robot}.pub --role robot` here"
         )
     if not envelope:
-        raise DeploymentError(f"robot {robot}: what it says is not signed, so it is not counted")
+        raise DeploymentError(f"robot {robot}: its report is not signed, so it is not counted")
     signed, keys = from_text(envelope), person.public_keys()
     if signed.payload_type != payload_type(kind) or not any(is_authentic(signed, key_id, keys) for key_id in keys):
-        raise DeploymentError(f"robot {robot}: what it says is not signed with its key, so it is not counted")
+        raise DeploymentError(f"robot {robot}: its report is not signed with its key, so it is not counted")
     opened = open_document(signed, keys, kind, payload_kind).content
     if opened.robot != robot:
         raise DeploymentError(f"robot {robot}: signed as {opened.robot}")

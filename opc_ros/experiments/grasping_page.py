@@ -1,4 +1,4 @@
-"""The grasping experiment's results as a section of a Markdown page."""
+"""The grasping experiment's results as sections of two Markdown pages: the headline and all tables."""
 
 from __future__ import annotations
 
@@ -13,16 +13,10 @@ from opc_ros.experiments.agreement_intervals import METRICS, Figure
 from opc_ros.experiments.figures import LABELS
 from opc_ros.experiments.grasping import PUBLISHED, WorldResult, find_misranked, training_runs
 from opc_ros.experiments.grasping_figures import TITLES
+from opc_ros.experiments.page_section import write_section
 from opc_ros.experiments.validation_sets import MIXED, SCRIPTED
 
-_HOW = (
-    "The paper's real-world episodes came from earlier learned policies. So does half of the mixed set here:",
-    "every candidate of an earlier zoo, none of which is ranked, plays its own greedy actions, at random in one",
-    "step of ten. The other half is scripted. Scripted policies alone never make the mistakes that learned ones",
-    "make, so no score on their episodes can penalise those; they are shown alongside. This recipe was fixed",
-    "before any candidate of these tables was scored. Scenes of training data, validation data and trials have",
-    "seeds of their own. Trials count a candidate's own greedy play; the pseudo-real world stands in for hardware.",
-)
+_SHOWN = ("soft_opc_over_spread", "opc", "soft_opc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +31,38 @@ class Goal:
 GOALS = {"train": Goal(0.86, 40), "test": Goal(0.77, 40), "pseudo_real": Goal(0.94, 15, 0.91)}
 
 
-def to_markdown(worlds: Sequence[WorldResult], plots: Sequence[Path], *, command: str, page: Path) -> str:
-    """The whole section."""
+def write_pages(page: Path, worlds: Sequence[WorldResult], plots: Sequence[Path], *, command: str) -> None:
+    """Put the headline into the page, all tables and plots into grasping.md beside it."""
+    tables = page.with_name("grasping.md")
+    write_section(page, "grasping", to_headline(worlds, command=command, tables=tables.name))
+    write_section(tables, "grasping", to_tables(worlds, plots, command=command, page=tables))
+
+
+def to_headline(worlds: Sequence[WorldResult], *, command: str, tables: str) -> str:
+    """What a reader wants first; `tables` is the page with the rest, as linked from this one."""
     lines = [
         "## Grasping: does the score predict success?",
+        "",
+        f"Made by `{command}`; [all tables and plots]({tables}).",
+        "R² / ξ on the mixed set; in brackets the middle 95 % of ξ over resampled candidates.",
+        "",
+        *_headline(worlds),
+        "",
+        *_goals(worlds),
+    ]
+    return "\n".join(lines)
+
+
+def to_tables(worlds: Sequence[WorldResult], plots: Sequence[Path], *, command: str, page: Path) -> str:
+    """Everything else, with links to the plots as seen from the page."""
+    lines = [
+        "## Tables and plots",
         "",
         f"Made by `{command}`; every figure below is from that run.",
         "",
         *_describe_worlds(worlds),
         "",
-        *_HOW,
-        "",
         *_describe_players(worlds),
-        "",
-        *_goals(worlds),
         "",
         *_main_tables(worlds, MIXED),
         *_main_tables(worlds, SCRIPTED),
@@ -66,8 +78,22 @@ def to_markdown(worlds: Sequence[WorldResult], plots: Sequence[Path], *, command
     return "\n".join(lines)
 
 
+def _headline(worlds: Sequence[WorldResult]) -> Iterator[str]:
+    titles = (LABELS[metric] for metric in _SHOWN)
+    yield "| world | candidates | episodes | " + " | ".join(titles) + " | paper's SoftOPC |"
+    yield "|---" * (4 + len(_SHOWN)) + "|"
+    for world in worlds:
+        mixed = world.find(MIXED)
+        cells = [
+            f"{figure.r_squared:.2f} / {figure.spearman:.2f} ({_span(figure.spearman_over_candidates)})"
+            for figure in (mixed.figures[metric] for metric in _SHOWN)
+        ]
+        cells.append("{:.2f} / {:.2f}".format(*PUBLISHED[world.world]["soft_opc"]))
+        yield f"| {TITLES[world.world]} | {len(world.candidates)} | {mixed.episodes} | " + " | ".join(cells) + " |"
+
+
 def _describe_players(worlds: Sequence[WorldResult]) -> Iterator[str]:
-    yield "| world | who played for the mixed set | episodes | succeeded |"
+    yield "| world | who played the mixed set | episodes | succeeded |"
     yield "|---|---|---|---|"
     for world in worlds:
         for part in world.parts:
@@ -85,7 +111,7 @@ def _describe_players(worlds: Sequence[WorldResult]) -> Iterator[str]:
 
 
 def _describe_worlds(worlds: Sequence[WorldResult]) -> Iterator[str]:
-    yield "| world | candidates | trials each | true success | ξ that noise in trials leaves | left out |"
+    yield "| world | candidates | trials each | true success | highest ξ that noise in trials allows | left out |"
     yield "|---|---|---|---|---|---|"
     for world in worlds:
         low, high = (100 * world.success.min(), 100 * world.success.max())
@@ -97,8 +123,7 @@ def _describe_worlds(worlds: Sequence[WorldResult]) -> Iterator[str]:
         )
     if any(world.left_out for world in worlds):
         yield ""
-        yield "Left out are candidates without enough trials. Figures for part of the zoo mean less than figures for"
-        yield "all of it."
+        yield "Candidates without enough trials are left out; figures for part of the zoo say less than for all."
 
 
 def _goals(worlds: Sequence[WorldResult]) -> Iterator[str]:
@@ -157,8 +182,8 @@ def _span(interval: tuple[float, float]) -> str:
 def _all_sets(worlds: Sequence[WorldResult]) -> Iterator[str]:
     yield "### Every validation set"
     yield ""
-    yield "R² / ξ. Two more readings of SoftOPC: every transition counts once instead of every episode, and the score"
-    yield "is divided by the standard deviation of the candidate's Q values, so that their scale no longer matters."
+    yield "R² / ξ. Two variants of SoftOPC: every transition counts once instead of every episode, and the score is"
+    yield "divided by the standard deviation of the candidate's Q values, so that their scale no longer matters."
     yield ""
     yield "| world | set | episodes | successes | steps | OPC | SoftOPC | by transition | over spread of Q |"
     yield "|---|---|---|---|---|---|---|---|---|"

@@ -43,9 +43,9 @@ class Budget:
 
     @classmethod
     def of_scale(cls, scale: float) -> Budget:
-        """Scale 1 is what the published page was made with."""
+        """Sizes at this scale; the published results used 0.25."""
         if not 0.0 < scale <= 100.0:
-            raise ConfigError(f"budget is {scale:g}, expected above 0 and at most 100 (1 is that of the page)")
+            raise ConfigError(f"budget is {scale:g}, expected above 0 and at most 100")
         return cls(*(max(2, round(scale * count)) for count in (600, 30, 1000, 200)))
 
 

@@ -32,7 +32,7 @@ class Delivery:
         try:
             self._waiting.put_nowait(notice)
         except queue.Full:
-            self._complain(f"{WAITING} notices wait already; not told: {notice.title}")
+            self._complain(f"{WAITING} notices are waiting already; not sent: {notice.title}")
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Try pending notices once more, briefly."""
@@ -55,6 +55,6 @@ class Delivery:
                 if not isinstance(error, NoticeNotSent):
                     error = NoticeNotSent(f"{channel.describe()}: {type(error).__name__}")
                 if number == TRIES - 1 or self._ended.is_set():
-                    self._complain(f"{error}; not told: {notice.title}")
+                    self._complain(f"{error}; not sent: {notice.title}")
                     return
                 self._ended.wait(self._first_wait_s * 2**number)

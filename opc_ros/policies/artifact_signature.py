@@ -30,7 +30,7 @@ def read_signature(path: Path, *, allow_code: bool = False) -> tuple[str, InputS
         )
     if artifact_format == "torch_export" and not allow_code:
         raise CandidateError(
-            f"{path}: a .pt2 file can run code of its own as soon as it is asked; --allow-code if you trust its maker"
+            f"{path}: a .pt2 file can run code of its own as soon as it is opened; --allow-code if you trust its maker"
         )
     data = read_artifact(path)
     inputs = _onnx_inputs(data, path) if artifact_format == "onnx" else _program_inputs(data, path)

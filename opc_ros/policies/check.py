@@ -53,7 +53,7 @@ def _find_nondeterminism(
     worst = float(np.abs(again - values).max())
     if worst <= _SAME:
         return None
-    return Defect(True, f"asked twice the same, answers differ by up to {worst:.3g}: is dropout or sampling still on?")
+    return Defect(True, f"two identical calls differ by up to {worst:.3g}: is dropout or sampling still on?")
 
 
 def _find_constant(
@@ -112,5 +112,5 @@ def _find_range(values: np.ndarray) -> Defect | None:
     return Defect(
         False,
         f"answers from {low:.4g} to {high:.4g}, expected 0 to 1 for a success probability: "
-        "OPC does not mind, SoftOPC compares means and does",
+        "OPC is unaffected, SoftOPC compares means and is not",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +10,6 @@ from torch import Tensor, nn
 from opc_ros.policies.architectures import QNetwork
 from opc_ros.policies.q_function import QFunction
 from opc_ros.policies.torch_q import NetworkQFunction
-
-Precision = Literal["float32", "bfloat16"]
 
 
 def coarsen(q_function: QFunction) -> QFunction:

@@ -30,7 +30,7 @@ def _find_all(policy: Policy, observations: Observations) -> tuple[Defect, ...]:
     again, _ = policy.decide_each(observations, seed=0)
     worst = float(np.abs(again - actions).max())
     if worst > _SAME:
-        text = f"asked twice the same, answers differ by up to {worst:.3g}: is dropout on, or is noise drawn inside?"
+        text = f"two identical calls differ by up to {worst:.3g}: is dropout on, or is noise drawn inside?"
         return (Defect(True, text),)
     if np.ptp(actions, axis=0).max() == 0:
         return (Defect(True, f"every one of {len(actions)} answers is the same action: the output is constant"),)

@@ -70,7 +70,7 @@ class ArmConnection:
             )
             raise CandidateError(
                 f"candidate {name}: expects a camera that {seen} that of arm {self._robot}, allowed "
-                f"{settings.camera.largest_offset:.0%}: move the camera back, calibrate it anew in {self._config}, "
+                f"{settings.camera.largest_offset:.0%}: move the camera back, recalibrate it in {self._config}, "
                 "or train for it"
             )
 

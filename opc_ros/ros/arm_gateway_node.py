@@ -55,7 +55,7 @@ class GatewaySettings:
         "localhost", "where the arm's domain reaches: this machine, or its network where the driver is elsewhere"
     )
     rungs: str = described("reduced,full", "rungs this robot may serve: twin, reduced and full, comma-separated")
-    reduced_speed: float = described(0.3, "share of the arm's speeds on rung reduced", low=0.01, high=1.0)
+    reduced_speed: float = described(0.3, "fraction of the arm's speeds on rung reduced", low=0.01, high=1.0)
     keys: str = described("keys", "folder with the public keys this robot trusts")
     state: str = described("runner", "folder of the robot's audit log; the socket is in its folder gateway")
     silence_s: float = described(0.3, "a commander that is silent for this long loses its lease", low=0.05, high=60)
@@ -64,7 +64,7 @@ class GatewaySettings:
 
 
 class ArmGatewayNode(OpcNode[GatewaySettings]):
-    """Forwards commands under leases it has checked itself, carries measurements out and stops in."""
+    """Forwards commands under leases it has checked itself, passes measurements out and stops in."""
 
     NAME = "arm_gateway"
     SETTINGS = GatewaySettings

@@ -194,9 +194,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
         here = self._joints.holdable(self._settings.hold_age_s)
         self._owes_hold = here is None
         if here is None:
-            self.get_logger().error(
-                "cannot hold: no fresh joint states that can be believed", throttle_duration_sec=1.0
-            )
+            self.get_logger().error("cannot hold: no fresh and plausible joint states", throttle_duration_sec=1.0)
             return
         self._held_s = time.monotonic()
         self._commands.publish(trajectory_to_msg(plan_hold(here), self._joint_names))

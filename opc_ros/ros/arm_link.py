@@ -166,7 +166,7 @@ class ArmLink:
         if not (may_be_stopped or may_be_unguarded):
             self._look_after_guard()
         if self._lost:
-            raise ArmLost(f"arm {self.settings.robot}: {self._lost}; see to the driver, then begin a new episode")
+            raise ArmLost(f"arm {self.settings.robot}: {self._lost}; check the driver, then begin a new episode")
 
     def reading(self) -> JointReading:
         """Joints as measured last."""

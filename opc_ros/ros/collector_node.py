@@ -59,7 +59,7 @@ class CollectorSettings:
     judge: Literal["images", "gripper", "person"] = described(
         "images", "who labels: gripper and images, and a person where they disagree; the gripper alone; a person"
     )
-    object_set: str = described("", "what lies in the bin, in your own words")
+    object_set: str = described("", "what is in the bin, in your own words")
     seed: int = described(0, "seed of the first episode; the next ones count up from it", low=0)
     episodes: int = described(0, "how many to play before the program ends; 0: as many as the permit allows", low=0)
     attempts: int = described(3, "this many broken episodes in a row end the program", low=1)
@@ -83,7 +83,7 @@ class CollectorSettings:
 
 
 class CollectorNode(BehaviourRunner[CollectorSettings]):
-    """Plays what a person has allowed, at the speed they allowed, and labels what can be labelled."""
+    """Plays the episodes a person has permitted, at the permitted speed, and labels them where it can."""
 
     NAME = "collector"
     SETTINGS = CollectorSettings

@@ -38,7 +38,9 @@ class CourierSettings:
     depot: str = described("", "address of the lab's depot: http://HOST:PORT")
     keys: str = described("keys", "folder with the robot's own key")
     state: str = described("runner", "folder that keeps what the lab has acknowledged")
-    look_s: float = described(1.0, "how often to look for new episodes, and how long to wait after a cut", low=0.05)
+    look_s: float = described(
+        1.0, "how often to look for new episodes, and how long to wait after a lost connection", low=0.05
+    )
     keep_days: float = described(7.0, "how long acknowledged episodes stay on this disk, too", low=0.0)
     max_clock_apart_s: float = described(1.0, "how far this machine's clock may be from the lab's", low=0.001)
 

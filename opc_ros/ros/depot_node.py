@@ -25,7 +25,7 @@ class DepotSettings:
     store: str = described("store", "folder of the lab's validation store")
     candidates: str = described("candidates", "folder of registered candidates")
     keys: str = described("deployment/keys", "folder with people.yaml, which has the robots' public keys")
-    state: str = described("deployment", "folder in which episodes lie while they come in")
+    state: str = described("deployment", "folder for incoming episodes")
     host: str = described("0.0.0.0", "address to listen on")
     port: int = described(8641, "port to listen on; 0: any that is free", low=0, high=65535)
 

@@ -72,7 +72,7 @@ class GatewayWay:
         self._is_leased = True
 
     def find_missing(self) -> list[str]:
-        return [] if self._is_leased else [self._ended or "the arm's gateway gave no leave"]
+        return [] if self._is_leased else [self._ended or "the arm's gateway refused"]
 
     def why_lost(self) -> str:
         return self._ended

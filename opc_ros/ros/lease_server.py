@@ -163,7 +163,7 @@ class LeaseServer:
     def _obey(self, end: socket.socket, message: bytes) -> None:
         kind, body = message[:1], message[1 + wire.COMMAND.size :]
         if len(message) < 1 + wire.COMMAND.size:
-            self._refuse("a message to the gateway that is none")
+            self._refuse("a malformed message to the gateway")
             return
         number, sent_ns = wire.COMMAND.unpack_from(message, 1)
         with self._lock:

@@ -172,7 +172,9 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
             ParameterDescriptor(description="configure and activate without a lifecycle manager", read_only=True),
         )
         self.declare_parameter(
-            "config", "", ParameterDescriptor(description="YAML file whose values go for defaults", read_only=True)
+            "config",
+            "",
+            ParameterDescriptor(description="YAML file with values that replace the defaults", read_only=True),
         )
         path = self.get_parameter("config").value
         base = load_settings(Path(path), self.NAME, self.SETTINGS) if path else self.SETTINGS()
@@ -212,7 +214,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
 
     def _check_change(self, parameters: list[Parameter]) -> SetParametersResult:
         if self.IS_GUARDED and self._state_machine.current_state[1] != "unconfigured":
-            reason = f"{', '.join(each.name for each in parameters)}: fixed from this node's start on; start it anew"
+            reason = f"{', '.join(each.name for each in parameters)}: cannot change while the node runs; restart it"
             self.note_refused(f"parameter asked for over the network: {reason}")
             return SetParametersResult(successful=False, reason=reason)
         names = {field.name for field in dataclasses.fields(self.SETTINGS)}

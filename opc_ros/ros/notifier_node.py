@@ -36,7 +36,7 @@ class NotifierSettings:
 
     webhook: Literal["none", "json", "slack"] = described("none", "what is posted to the address in $OPC_WEBHOOK")
     desktop: bool = described(False, "whether to show notifications on this machine's desktop")
-    lab: str = described("lab", "what notices call this lab")
+    lab: str = described("lab", "name of this lab in notices")
     look_s: float = described(1.0, "how often the scheduler is polled", low=0.1, high=3600.0)
 
 

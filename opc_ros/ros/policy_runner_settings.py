@@ -19,7 +19,7 @@ class PolicyRunnerSettings:
         "", "folder of the arm gateway's socket; empty: straight to a driver in this ROS domain, for arms without one"
     )
     rungs: str = described("reduced,full", "rungs this robot may serve: twin, reduced and full, comma-separated")
-    reduced_speed: float = described(0.3, "share of the arm's speeds on rung reduced", low=0.01, high=1.0)
+    reduced_speed: float = described(0.3, "fraction of the arm's speeds on rung reduced", low=0.01, high=1.0)
     keys: str = described("keys", "folder with the public keys this robot trusts")
     state: str = described("runner", "folder of the robot's journal and audit log")
     heartbeat_s: float = described(

@@ -196,7 +196,7 @@ def _check_calibration(topic: str, lens: Heard, arm: ArmSettings) -> Iterator[Sy
         "calibration",
         "missing",
         f"{seen}, the arm file's calibration {expected}: {off}, allowed {LARGEST_LENS_DIFFERENCE:.0%}",
-        "set the camera as it was, or calibrate it anew in the arm file",
+        "restore the camera's settings, or recalibrate it in the arm file",
     )
 
 
@@ -209,7 +209,7 @@ def _check_clock(streams: dict[str, Heard]) -> SystemCheck:
     said = {name: float(np.median(heard.skews_s)) for name, heard in streams.items() if heard.skews_s}
     if not said:
         return SystemCheck(
-            "clock", "missing", "nothing that came carries a stamp", "let driver and camera stamp messages"
+            "clock", "missing", "no message received has a timestamp", "make driver and camera set timestamps"
         )
     text = ", ".join(f"{name} {1000 * skew:+.0f} ms old" for name, skew in said.items())
     if any(not -LARGEST_SKEW_S < skew < LARGEST_SKEW_S for skew in said.values()):

@@ -87,7 +87,7 @@ def _run_program(kind: type[OpcNode[Any]], argv: Sequence[str] | None, threads: 
 def _run(kind: type[OpcNode[Any]], threads: int, stopping: threading.Event, *, has_precedence: bool) -> int:
     node = kind()
     if not has_precedence:
-        node.get_logger().info(f"{kind.PRECEDENCE} precedence is not allowed here; a busy machine may delay a stop")
+        node.get_logger().info(f"{kind.PRECEDENCE} priority is not permitted here; a busy machine may delay a stop")
     executor: Executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     try:
         node.start_itself()
@@ -122,7 +122,7 @@ def _parse_usage(kind: type[OpcNode[Any]], words: Sequence[str]) -> None:
         description=kind.__doc__,
         epilog=f"parameters (default): meaning\n{describe_settings(kind.SETTINGS)}\n"
         "  autostart (True): configure and activate without a lifecycle manager\n"
-        "  config (''): YAML file whose values go for defaults",
+        "  config (''): YAML file with values that replace the defaults",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.parse_args(words)

@@ -20,7 +20,7 @@ class SchedulerSettings:
     candidates: str = described("candidates", "folder of registered candidates")
     tick_s: float = described(
         0.5,
-        "how often to look around; results, requests and robots that come are acted on at once",
+        "how often to check everything; new results, requests and robots are handled at once",
         low=0.01,
         high=60.0,
     )

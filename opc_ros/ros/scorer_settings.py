@@ -17,7 +17,7 @@ class ScorerSettings:
     scores: str = described("scores", "folder of rankings, their reports and the Q cache")
     keys: str = described("", "folder with the scorer's own key, which signs what is published; empty: none")
     publish: bool = described(True, "let the gate read rankings of the whole registry")
-    metric: str = described("soft_opc_over_spread", "what ranks by default")
+    metric: str = described("soft_opc_over_spread", "metric that ranks by default")
     prior: float = described(1.0, "p(y = 1), unless a goal names another", low=0, high=1)
     top_k: int = described(3, "how many count as the best", low=1)
     confidence: float = described(0.95, "of intervals", low=0.5, high=0.9999)

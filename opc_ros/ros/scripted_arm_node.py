@@ -43,7 +43,7 @@ class ScriptedArmSettings:
     jpeg_quality: int = described(95, "of the frames", low=1, high=100)
     episodes: int = described(0, "how many to play before the program ends; 0: until stopped", low=0)
     aim_noise_m: float = described(0.02, "how far the policy misses, one standard deviation along x and y", low=0)
-    object_set: str = described("disc", "name of what lies in the bin")
+    object_set: str = described("disc", "name of what is in the bin")
     is_labelled: bool = described(True, "whether end events say if the disc is held")
     wait_for_recorder: bool = described(True, "begin an episode only while a recorder says it is ready for one")
 

@@ -49,6 +49,6 @@ def _send(node: Node, name: str, send: Callable[[Any, Any], None], tries: int, r
             node.executor.create_task(_send, node, name, send, tries - 1, response, header)
         else:
             node.get_logger().warning(
-                f"service {name}: did as a client asked but cannot tell it so: it is out of reach, or its quality of"
+                f"service {name}: did what a client asked but cannot answer it: it is out of reach, or its quality of"
                 " service differs from the service's"
             )

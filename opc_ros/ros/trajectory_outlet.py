@@ -98,4 +98,4 @@ class TrajectoryAction:
     def _on_answer(self, future: Any) -> None:
         handle = future.result()
         if handle is not None and not handle.accepted:
-            self._complain(f"{self._name} turned a trajectory down")
+            self._complain(f"{self._name} rejected a trajectory")

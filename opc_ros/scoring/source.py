@@ -71,21 +71,13 @@ class SnapshotSource(Generic[Entry]):
     """The episodes of one snapshot, given its entries and what reads one of them."""
 
     def __init__(self, snapshot_id: str, entries: Iterable[Entry], read_entry: Callable[[Entry], Episode]) -> None:
-        self._snapshot_id = snapshot_id
+        self.snapshot_id = snapshot_id
         self._entries = {entry.episode_id: entry for entry in entries}
         self._read_entry = read_entry
-        self._refs = tuple(
+        self.refs = tuple(
             EpisodeRef(entry.episode_id, entry.file_sha256, entry.is_success, entry.robot, entry.label_revision)
             for entry in self._entries.values()
         )
-
-    @property
-    def snapshot_id(self) -> str:
-        return self._snapshot_id
-
-    @property
-    def refs(self) -> tuple[EpisodeRef, ...]:
-        return self._refs
 
     def read(self, ref: EpisodeRef) -> Episode:
         return self._read_entry(self._entries[ref.id])
@@ -96,17 +88,9 @@ class MemorySource:
 
     def __init__(self, episodes: Iterable[Episode]) -> None:
         self._episodes = {episode.id: episode for episode in episodes}
-        self._refs = tuple(_ref_of(episode) for episode in self._episodes.values())
-        lines = [f"{ref.id} {ref.file_sha256} {ref.is_success}" for ref in self._refs]
-        self._snapshot_id = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-    @property
-    def snapshot_id(self) -> str:
-        return self._snapshot_id
-
-    @property
-    def refs(self) -> tuple[EpisodeRef, ...]:
-        return self._refs
+        self.refs = tuple(_ref_of(episode) for episode in self._episodes.values())
+        lines = [f"{ref.id} {ref.file_sha256} {ref.is_success}" for ref in self.refs]
+        self.snapshot_id = hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def read(self, ref: EpisodeRef) -> Episode:
         if ref.id not in self._episodes:

@@ -86,7 +86,7 @@ class StoreLayout:
 
     @property
     def catalogue(self) -> Path:
-        """May be deleted at any time; it is made again from the files."""
+        """May be deleted at any time; it will be rebuilt from the files."""
         return self.root / "catalogue"
 
     @property

@@ -53,10 +53,12 @@ def find_wrong(data: bytes, index: ShardIndex) -> list[str]:
 def refuse_unlike(data: bytes, index: ShardIndex, *, where: str) -> None:
     """Before a new shard counts: it was read back, as any later reader will."""
     if hashlib.sha256(data).hexdigest() != index.sha256:
-        raise StoreError(f"{where}: reads back otherwise than it was written; nothing was dropped: check the disk")
+        raise StoreError(f"{where}: reads back differently from what was written; nothing was dropped: check the disk")
     wrong = find_wrong(data, index)
     if wrong:
-        raise StoreError(f"{where}: episode {wrong[0]} reads back otherwise than it was committed; nothing was dropped")
+        raise StoreError(
+            f"{where}: episode {wrong[0]} reads back differently from what was committed; nothing was dropped"
+        )
 
 
 def scan_index(data: bytes, home: Home, name: str) -> ShardIndex:
@@ -92,7 +94,7 @@ def rebuild_indexes(layout: StoreLayout) -> Iterator[str]:
                 key = layout.key_of(path)
                 if index.episodes:
                     replace_file(index_path, encode_index(index))
-                    yield f"shard {key}: its index was made again, of {len(index.episodes)} episodes"
+                    yield f"shard {key}: its index was rebuilt, with {len(index.episodes)} episodes"
                 else:
                     path.rename(path.with_suffix(".damaged"))
                     sync_folder(folder)

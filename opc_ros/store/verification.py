@@ -90,7 +90,7 @@ def _check_second_copy(store: Store, remains: Remains, file_sha256: str) -> list
 def _check_catalogue(store: Store, read: dict[Place, CommittedEpisode]) -> list[str]:
     """What the files say is right; the catalogue only has to say the same."""
     return [
-        f"catalogue: episode {episode.id} is not as its files are: remove {store.layout.catalogue}, it is made again"
+        f"catalogue: episode {episode.id} does not match its files: remove {store.layout.catalogue}, it will be rebuilt"
         for segment in store.catalogue.segments()
         for episode in segment
         if read.get(Place(segment.home, episode.id), episode) != episode

@@ -100,7 +100,7 @@ def _migrate_queue(folder: DeploymentFolder, is_trial: bool) -> list[MigrationLi
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
         found = database.execute("SELECT value FROM facts WHERE name = 'format'").fetchone()
         if found is None:
-            raise DeploymentError(f"{path}: says nothing of its format: damaged, or no queue of ours")
+            raise DeploymentError(f"{path}: does not state its format: damaged, or not an opc_ros queue")
         is_old = found != (str(FORMAT),) or not _has_statements(database)
         unsigned = _find_unsigned(database)
     if not is_old:
@@ -111,7 +111,7 @@ def _migrate_queue(folder: DeploymentFolder, is_trial: bool) -> list[MigrationLi
         _copy_database(path, kept)
         with folder.open():
             pass  # opening brings it up to date
-        line = MigrationLine("queue", "migrated", f"brought up to date; as it was: {kept}")
+        line = MigrationLine("queue", "migrated", f"upgraded; the original: {kept}")
     return [line, *(MigrationLine("queue", "to do", text) for text in unsigned)]
 
 

@@ -215,6 +215,6 @@ def _check_seen(statement: Statement) -> None:
         )
     if seen.request_id != asked:
         raise StatementRefused(
-            f"approve by {statement.person}: what was on the screen is of request {seen.request_id}, expected {asked}: "
+            f"approve by {statement.person}: the screen showed request {seen.request_id}, expected {asked}: "
             "look at this one and approve it"
         )

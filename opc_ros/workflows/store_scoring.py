@@ -120,7 +120,7 @@ def score_store(
     if not request.is_published:
         return run
     if exact is not None:
-        return dataclasses.replace(run, why_not_published="it was not computed in float32, as arms think")
+        return dataclasses.replace(run, why_not_published="it was not computed in float32, which arms use")
     if unsigned:
         why_not = (
             f"{len(unsigned)} labels of its snapshot were not signed by a labeller, as that of episode {unsigned[0]}: "

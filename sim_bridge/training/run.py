@@ -247,7 +247,7 @@ class TrainingRun:
         try:
             state: dict[str, Any] = torch.load(path, map_location=self._device, weights_only=True)
         except Exception as error:  # torch raises whatever its reader met
-            raise TrainingError(f"{path}: cannot be read; remove it to start the run anew") from error
+            raise TrainingError(f"{path}: cannot be read; remove it to start the run over") from error
         if state["identity"] != self._identity():
             raise TrainingError(f"{path}: is of another recipe or other data; remove it or choose another folder")
         if state["step"] > self.recipe.steps:

@@ -119,15 +119,11 @@ class RepeatingSource(MemorySource):
 
     def __init__(self, episodes: Sequence[Episode], count: int) -> None:
         super().__init__(episodes)
-        originals = super().refs
-        self._many = tuple(
+        originals = self.refs
+        self.refs = tuple(
             dataclasses.replace(originals[i % len(originals)], id=f"{originals[i % len(originals)].id}-{i}")
             for i in range(count)
         )
-
-    @property
-    def refs(self) -> tuple[EpisodeRef, ...]:
-        return self._many
 
     def read(self, ref: EpisodeRef) -> Episode:
         return super().read(dataclasses.replace(ref, id=ref.id.split("-")[0]))

@@ -128,4 +128,4 @@ def test_a_folder_of_other_things_is_no_store_to_the_doctor(tmp_path: Path) -> N
     (tmp_path / "passwd").write_text("")
     found = {check.name: check for check in check_machine(tmp_path, list, "")}
     assert found["store"].status == "missing"
-    assert "holds other things than episodes" in found["store"].detail
+    assert "holds something other than episodes" in found["store"].detail

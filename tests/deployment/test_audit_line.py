@@ -182,7 +182,7 @@ def test_lines_swapped_below_a_checkpoint_after_it_was_read_are_found(
     assert since is not None
     log.path.write_bytes(log.path.read_bytes().replace(b"reject", b"permit"))
     problems = check_audit_log(log.path, trusted, since=since).problems
-    assert problems == ("the first 1 entries are others than those that were checked before",)
+    assert problems == ("the first 1 entries differ from those checked before",)
 
 
 def test_a_log_that_is_read_in_many_pieces_on_every_core_is_judged_as_in_one(
@@ -205,4 +205,4 @@ def test_a_log_that_is_read_in_many_pieces_on_every_core_is_judged_as_in_one(
         "entry 42: does not follow the entry before it: lines were removed, added or moved",
         "witness 1 remembers entry 31 otherwise: the audit log was rewritten",
     )
-    assert whole.notes == ("after entry 60 there is a torn line: being written, or a crash's",)
+    assert whole.notes == ("after entry 60 there is a torn line: still being written, or left by a crash",)

@@ -318,15 +318,15 @@ def test_a_judges_score_alone_leaves_success_wider_open_than_a_score_of_q() -> N
 @pytest.mark.parametrize(
     ("look", "verdict", "words"),
     [
-        (SearchLook(is_standard=True), Verdict.PASS, "looks for its actions as is standard"),
+        (SearchLook(is_standard=True), Verdict.PASS, "uses the standard action search"),
         (SearchLook(False, 16, 0.15), Verdict.PASS, "in 16 recorded states its own action search misses 15% of what"),
         (
             SearchLook(False, 16, 0.3),
             Verdict.INCONCLUSIVE,
-            "misses 30% of what a thorough one gains over actions drawn",
+            "misses 30% of what a thorough one gains over random actions",
         ),
         (SearchLook(False, 16, 0.9), Verdict.FAIL, "what would run is not what was scored; above 40% the rules say no"),
-        (SearchLook(False, 7, 0.0), Verdict.INCONCLUSIVE, "was looked at in 7 states; the rules ask for 8"),
+        (SearchLook(False, 7, 0.0), Verdict.INCONCLUSIVE, "was checked in 7 states; the rules ask for 8"),
         (
             SearchLook(False, 16, 0.1, 0.02),
             Verdict.INCONCLUSIVE,

@@ -135,14 +135,14 @@ def test_what_has_become_better_since_is_granted(desk: Desk) -> None:
 
 def test_what_was_on_the_screen_for_another_request_is_refused(desk: Desk) -> None:
     one, other = desk.request(0), desk.request(1)
-    with pytest.raises(StatementRefused, match=f"is of request {one.id}, expected {other.id}"):
+    with pytest.raises(StatementRefused, match=f"the screen showed request {one.id}, expected {other.id}"):
         desk.approve(other, desk.look(one))
     refused = [
         entry
         for entry in read_audit_log(desk.folder / "deployment" / "audit.jsonl")
         if entry.kind == "statement_refused"
     ]
-    assert "what was on the screen is of request" in refused[-1].body["reason"]
+    assert "the screen showed request" in refused[-1].body["reason"]
     assert desk.queue.request(other.id).state == "waiting"
 
 

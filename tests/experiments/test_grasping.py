@@ -12,7 +12,7 @@ from opc_ros.errors import ConfigError, ScoreError
 from opc_ros.experiments.agreement_intervals import measure_figures, measure_size_curve, noise_ceiling
 from opc_ros.experiments.grasping import WorldResult, find_misranked, run_world, training_runs
 from opc_ros.experiments.grasping_figures import draw_grasping
-from opc_ros.experiments.grasping_page import to_markdown
+from opc_ros.experiments.grasping_page import to_headline, write_pages
 from opc_ros.experiments.page_section import write_section
 from opc_ros.experiments.validation_sets import Budget, Part, ValidationSet, plan_sets
 from opc_ros.policies.candidate import Candidate, read_candidate
@@ -203,19 +203,27 @@ def test_the_page_keeps_what_others_wrote_and_replaces_only_its_own_section(tmp_
     page = tmp_path / "README.md"
     page.write_text("# Experiments\n\nThe tree.\n")
     plots = draw_grasping([world], tmp_path)
-    text = to_markdown([world], plots, command="opc reproduce grasping", page=page)
     write_section(page, "grasping", "## Grasping\n\nold")
-    write_section(page, "grasping", text)
-    written = page.read_text()
-    assert written.startswith("# Experiments\n\nThe tree.\n")
-    assert "old" not in written
-    assert written.count("## Grasping: does the score predict success?") == 1
+    write_pages(page, [world], plots, command="opc reproduce grasping")
+    headline, written = page.read_text(), (tmp_path / "grasping.md").read_text()
+    assert headline.startswith("# Experiments\n\nThe tree.\n")
+    assert "old" not in headline
+    assert headline.count("## Grasping: does the score predict success?") == 1
     assert "| train objects | scripted | 8 |" in written
-    # However well four candidates agree, the goal asks for forty.
-    assert "40 candidates | open: too few candidates" in written
     for plot in plots:
         assert plot.read_bytes().startswith(b"\x89PNG")
         assert f"]({plot.name})" in written
+
+
+def test_the_headline_shows_each_score_beside_the_papers_and_leads_to_the_tables(world: WorldResult) -> None:
+    written = to_headline([world], command="opc reproduce grasping", tables="grasping.md")
+    figure = world.find("mixed").figures["opc"]
+    low, high = figure.spearman_over_candidates
+    assert f" | {figure.r_squared:.2f} / {figure.spearman:.2f} ({low:.2f} to {high:.2f}) | " in written
+    assert "| 0.55 / 0.76 |" in written  # the paper's SoftOPC on train objects
+    assert "(grasping.md)" in written
+    # However well four candidates agree, the goal asks for forty.
+    assert "40 candidates | open: too few candidates" in written
 
 
 def test_a_world_that_is_no_column_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from opc_ros.experiments.pong.judging import (
     MetricAgreement,
     find_misranked,
 )
-from opc_ros.experiments.pong.page import goal_lines, table_lines, to_markdown
+from opc_ros.experiments.pong.page import goal_lines, table_lines, write_pages
 from opc_ros.experiments.pong.playing import open_games
 from opc_ros.experiments.pong.plots import draw_plots
 from opc_ros.experiments.pong.training import PongRun, Schedule
@@ -123,9 +123,12 @@ def test_a_second_call_plays_and_scores_nothing_again(
 
 
 def test_the_page_sets_our_figures_beside_the_papers(result: PongResult, tmp_path: Path) -> None:
-    plots = draw_plots(result, tmp_path)
+    (tmp_path / "plots").mkdir()
+    plots = draw_plots(result, tmp_path / "plots")
     assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in plots)
-    text = to_markdown(result, [f"plots/{plot.name}" for plot in plots], "opc reproduce pong --budget 3")
+    write_pages(tmp_path / "README.md", result, plots, "opc reproduce pong --budget 3")
+    headline, text = ((tmp_path / name).read_text() for name in ("README.md", "pong.md"))
+    assert "[all tables and plots](pong.md)" in headline
     for name in ("scatter", "metrics", "training"):
         assert f"](plots/pong_{name}.png)" in text
     (level,) = result.levels
@@ -133,14 +136,14 @@ def test_the_page_sets_our_figures_beside_the_papers(result: PongResult, tmp_pat
     assert ours is not None
     low, high = ours.spearman_interval
     cell = f"{ours.r_squared:.2f} / {ours.spearman:.2f} ({low:.2f} to {high:.2f}; paper 0.16 / 0.58)"
-    assert f"| SoftOPC | {cell} |" in text
+    assert f"| SoftOPC | {cell} |" in headline
     assert "Made by `opc reproduce pong --budget 3`" in text
     for digest in (level.snapshot_id, level.ranking_id, result.candidates_digest):
         assert digest in text
     assert "| `DDQN` | 0.00 | - | - |" in text  # of one candidate there is no order
     spread = level.agreement[OVER_SPREAD]
     assert spread is not None
-    assert f"| SoftOPC over spread of Q | {spread.r_squared:.2f} / {spread.spearman:.2f} (" in text
+    assert f"| SoftOPC over spread of Q | {spread.r_squared:.2f} / {spread.spearman:.2f} (" in headline
     assert len(list(table_lines(result))) == 1 + len(SHOWN)
 
 

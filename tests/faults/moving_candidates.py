@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from opc_ros.policies.candidate import Candidate
-from tests.policies.bad_graphs import make_model, write_onnx
+from tests.policies.bad_graphs import loop, make_model, write_onnx
 
 THINK_S = 0.5
 _NOT = -1000.0
@@ -24,8 +24,8 @@ _ALWAYS = np.array([0.0, -60.0, 20.0, 0.0, 1.0, _NOT, _NOT, _NOT], dtype=np.floa
 def make_candidates(folder: Path) -> dict[str, Candidate]:
     """By what they do when they see black: hang, slow, memory, nan."""
     return {
-        "hang": _write(folder, "hang", _loop("")),
-        "slow": _write(folder, "slow", _loop("rounds")),
+        "hang": _write(folder, "hang", [loop("", "is_black", "fine")]),
+        "slow": _write(folder, "slow", [loop("rounds", "is_black", "fine")]),
         "memory": _write(folder, "memory", _eat()),
         "nan": _write(folder, "nan", [helper.make_node("Where", ["is_black", "nan", "fine"], ["q"])]),
     }
@@ -56,24 +56,6 @@ def _write(folder: Path, name: str, last: list[Any]) -> Candidate:
         "rounds": np.array(30_000_000, dtype=np.int64),
     }
     return write_onnx(folder / name, make_model(nodes, constants), think_s=THINK_S)
-
-
-def _loop(rounds: str) -> list[Any]:
-    """For ever, or so many rounds as this input says."""
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["go_in"], ["go_out"]), helper.make_node("Identity", ["x_in"], ["x_out"])],
-        "body",
-        [
-            helper.make_tensor_value_info("round", TensorProto.INT64, []),
-            helper.make_tensor_value_info("go_in", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("x_in", TensorProto.FLOAT, [None]),
-        ],
-        [
-            helper.make_tensor_value_info("go_out", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("x_out", TensorProto.FLOAT, [None]),
-        ],
-    )
-    return [helper.make_node("Loop", [rounds, "is_black", "fine"], ["q"], body=body)]
 
 
 def _eat() -> list[Any]:

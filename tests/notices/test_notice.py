@@ -94,7 +94,7 @@ def test_a_webhook_that_never_answers_is_named_without_its_secret_address() -> N
     delivery.close(timeout_s=30)
     (complaint,) = complaints
     assert "webhook at 127.0.0.1" in complaint
-    assert "not told: quartet is the new champion" in complaint
+    assert "not sent: quartet is the new champion" in complaint
     assert "secret" not in complaint
 
 
@@ -135,8 +135,8 @@ def test_a_webhook_that_speaks_no_http_ends_nobody_and_its_address_stays_secret(
         delivery.close(timeout_s=30)
         assert len(came) >= 2
     assert len(complaints) == 4
-    assert complaints[0].startswith("webhook at 127.0.0.1: BadStatusLine; not told:")
-    assert complaints[1].startswith("an odd one: ZeroDivisionError; not told:")
+    assert complaints[0].startswith("webhook at 127.0.0.1: BadStatusLine; not sent:")
+    assert complaints[1].startswith("an odd one: ZeroDivisionError; not sent:")
     assert not any("secret" in complaint for complaint in complaints)
     with pytest.raises(NoticeNotSent, match=r"webhook at 127.0.0.1: InvalidURL") as caught:
         Webhook("http://127.0.0.1:9/hooks/sec ret", lab="farm").send(NOTICE)

@@ -34,8 +34,8 @@ def sums_actions() -> ModelProto:
     return make_model([helper.make_node("ReduceSum", ["action", "one"], ["q"], keepdims=0)])
 
 
-def loops_for_ever(*, after_row: float = 0.0) -> ModelProto:
-    """A While loop whose condition stays true; only for batches of more than so many rows, so that it loads."""
+def loop(rounds: str, condition: str, carried: str) -> Any:
+    """A node `q` that hands on what it carries, for ever or so many rounds as the first input says."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["go_in"], ["go_out"]), helper.make_node("Identity", ["x_in"], ["x_out"])],
         "body",
@@ -49,11 +49,16 @@ def loops_for_ever(*, after_row: float = 0.0) -> ModelProto:
             helper.make_tensor_value_info("x_out", TensorProto.FLOAT, [None]),
         ],
     )
+    return helper.make_node("Loop", [rounds, condition, carried], ["q"], body=body)
+
+
+def loops_for_ever(*, after_row: float = 0.0) -> ModelProto:
+    """A While loop whose condition stays true; only for batches of more than so many rows, so that it loads."""
     return make_model(
         [
             helper.make_node("ReduceSum", ["action", "one"], ["sum"], keepdims=0),
             *_many_rows(after_row),
-            helper.make_node("Loop", ["", "is_many", "sum"], ["q"], body=body),
+            loop("", "is_many", "sum"),
         ]
     )
 

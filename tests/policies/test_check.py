@@ -35,7 +35,7 @@ CASES: list[tuple[Function, bool, str]] = [
     (lambda i, t, a: np.zeros((len(a), 3)), True, "returned shape (6, 3)"),
     (lambda i, t, a: np.full(len(a), np.nan), True, "NaN or infinity for 6 of 6"),
     (lambda i, t, a: np.full(len(a), 0.25), True, "every one of 6 answers is 0.25: the output is constant"),
-    (lambda i, t, a: good(i, t, a) + _coin.random(len(a)), True, "asked twice the same"),
+    (lambda i, t, a: good(i, t, a) + _coin.random(len(a)), True, "two identical calls differ"),
     (lambda i, t, a: good(i, t, a * 0), True, "the action is ignored"),
     (lambda i, t, a: 0.5 + a[:, 0], False, "the image is ignored"),
     (lambda i, t, a: good(i, t, a) / good(i, t, a).sum(), True, "looks at its neighbours in the batch"),

@@ -63,7 +63,7 @@ def test_a_client_that_cannot_be_answered_holds_up_nobody_and_is_named(
 
     def is_named() -> bool:
         said.append(capfd.readouterr().err)
-        return "service switch: did as a client asked but cannot tell it so" in "".join(said)
+        return "service switch: did what a client asked but cannot answer it" in "".join(said)
 
     probe.until(lambda: switch.asked == [True], "the deaf client's request did not arrive")
     assert probe.call(SetBool, "switch", data=False).success

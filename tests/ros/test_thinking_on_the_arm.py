@@ -20,6 +20,7 @@ from opc_ros.deployment.dsse import from_text, to_text
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_signer
 from opc_ros.deployment.permit import Permit, Revocations, Rung, sign_permit, sign_revocations
+from opc_ros.episode import Episode
 from opc_ros.playing import record_episode
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.image_view import ImageView
@@ -121,24 +122,31 @@ class Robot:
         publisher.publish(String(data=to_text(signed)))
 
 
-def test_evaluator_runner_and_scorer_choose_the_same_actions_bit_for_bit(
-    tmp_path: Path, start: Start, probe: Probe
-) -> None:
-    (candidate,) = make_lab(tmp_path, {ROBOT: ["full"]})
-    start("recorder", f"/{ROBOT}", store=str(tmp_path / "store"))
-    robot = Robot(tmp_path, start, probe, wait_for_recorder=True)
+def play_on_the_arm_and_in_evaluation(
+    folder: Path, start: Start, probe: Probe, candidate: Candidate
+) -> tuple[Episode, Episode]:
+    """One episode under a permit, as the recorder kept it, and the same one evaluated: the actions must be the same."""
+    start("recorder", f"/{ROBOT}", store=str(folder / "store"))
+    robot = Robot(folder, start, probe, wait_for_recorder=True)
     answer = robot.result(robot.send(candidate))
     assert answer.success, answer.message
     (episode_id,) = answer.episode_ids
-    with open_store(tmp_path / "store") as store:
+    with open_store(folder / "store") as store:
         probe.until(lambda: episode_id in {each.id for each in store.episodes()}, "the episode was not recorded")
         recorded = store.read(episode_id)
     assert (recorded.seed, recorded.behaviour_policy) == (SEED, candidate.id)
-
     evaluated = record_episode(
         ScriptedArm(image_size=64), load_policy(candidate), SEED, episode_id="e", object_set="disc"
     )
     assert [step.action for step in recorded.steps] == [step.action for step in evaluated.steps]
+    return recorded, evaluated
+
+
+def test_evaluator_runner_and_scorer_choose_the_same_actions_bit_for_bit(
+    tmp_path: Path, start: Start, probe: Probe
+) -> None:
+    (candidate,) = make_lab(tmp_path, {ROBOT: ["full"]})
+    recorded, evaluated = play_on_the_arm_and_in_evaluation(tmp_path, start, probe, candidate)
 
     # The scorer sees what was recorded: the frames' bytes, the tool, the seed.
     seen = Observations.from_sequence([step.observe() for step in recorded.steps], ImageView((48, 48)))

@@ -205,7 +205,8 @@ def test_counts_are_those_of_the_episodes(filled: Store) -> None:
     one_day = filled.statistics(Selection(since_ns=DAY_NS, until_ns=2 * DAY_NS))
     assert one_day.total.episodes == len(list(filled.episodes(Selection(since_ns=DAY_NS, until_ns=2 * DAY_NS)))) == 2
     some = Selection(robots=("left",), behaviour_policies=("policy 0",))
-    assert filled.statistics(some).total.episodes == sum(map(some.matches, by_files(filled)))
+    meant = [each for each in by_files(filled) if (each.robot, each.behaviour_policy) == ("left", "policy 0")]
+    assert filled.statistics(some).total.episodes == len(meant) > 0
 
 
 def test_pages_follow_the_order_in_which_episodes_began(filled: Store) -> None:
@@ -243,7 +244,7 @@ def test_a_catalogue_that_differs_from_the_files_is_noticed_by_verify(filled: St
     sidecar.write_bytes((folder / "e0.json").read_bytes())
     sidecar.with_suffix(".mcap").write_bytes((folder / "e0.mcap").read_bytes())
     (problem,) = verify(filled).problems
-    assert problem.startswith("catalogue: episode e0 is not as its files are")
+    assert problem.startswith("catalogue: episode e0 does not match its files")
     shutil.rmtree(filled.layout.catalogue)
     assert verify(open_store(filled.path)).problems == ()
 

@@ -1,12 +1,16 @@
-"""The experiment's page: figures beside the paper's, where the scores are wrong, and what made them."""
+"""The experiment's pages: figures beside the paper's, where the scores are wrong, and what made them."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from opc_ros.errors import ScoreError
 from opc_ros.experiments.figures import LABELS
+from opc_ros.experiments.page_section import write_section
 from opc_ros.experiments.pong.emulator import HEIGHT, MOST_DECISIONS, WIDTH
 from opc_ros.experiments.pong.experiment import PUBLISHED, PongPlan, PongResult
 from opc_ros.experiments.pong.judging import BASELINES, SHOWN, JudgedCandidate, LevelResult, find_misranked
@@ -83,12 +87,20 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
     yield "other batch sizes (128, 256; paper 32, 64) and learning rates (1e-3, 4e-4; paper 2.5e-4, 1e-4)"
 
 
-def to_markdown(result: PongResult, plots: Sequence[str], command: str) -> str:
-    """The page's section; `plots` are where the page finds them."""
-    first = result.levels[0]
+def write_pages(page: Path, result: PongResult, plots: Sequence[Path], command: str) -> None:
+    """Put the headline into the page, all tables and plots into pong.md beside it."""
+    tables = page.with_name("pong.md")
+    write_section(page, "pong", to_headline(result, command, tables.name))
+    shown = [os.path.relpath(plot, page.parent) for plot in plots]
+    write_section(tables, "pong", to_tables(result, shown, command))
+
+
+def to_headline(result: PongResult, command: str, tables: str) -> str:
+    """What a reader wants first; `tables` is the page with the rest, as linked from this one."""
     lines = [
         "## Pong",
         "",
+        f"Made by `{command}`; [all tables and plots]({tables}).",
         "Score against the share of points truly won: R² of the line of best fit / Spearman ξ (the middle 95 % of ξ",
         "over resampled candidates; the paper's R² / ξ).",
         "",
@@ -102,10 +114,21 @@ def to_markdown(result: PongResult, plots: Sequence[str], command: str) -> str:
     ceilings = ", ".join(f"{level.ceiling:.2f} at {level.stickiness:.0%}" for level in result.levels)
     lines += ["", f"Noise in true success alone would leave ξ {ceilings}.", ""]
     lines += [f"- {line}" for level in result.levels for line in goal_lines(level)]
-    lines += ["", *(f"![{_title(plot)}]({plot})" for plot in plots), "", "How it differs:", ""]
-    lines += [f"- {line}" for line in scale_lines(result.plan, len(first.candidates))]
+    return "\n".join(lines)
+
+
+def to_tables(result: PongResult, plots: Sequence[str], command: str) -> str:
+    """Everything else; `plots` are where the page finds them."""
+    first = result.levels[0]
+    lines = ["## Tables and plots", "", *(f"![{_title(plot)}]({plot})" for plot in plots), ""]
+    lines += ["How this run differs from the paper's:", ""]
+    lines += [_wrap_item(line) for line in scale_lines(result.plan, len(first.candidates))]
     lines += ["", *_training_lines(first), "", *_misranked_lines(first)]
     return "\n".join([*lines, "", *_origin_lines(result, command)])
+
+
+def _wrap_item(line: str) -> str:
+    return textwrap.fill(f"- {line}", 125, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _training_lines(level: LevelResult) -> Iterator[str]:

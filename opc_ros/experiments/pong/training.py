@@ -187,7 +187,7 @@ class PongRun:
         try:
             state: dict[str, Any] = torch.load(path, weights_only=True)
         except Exception as error:  # torch raises whatever its reader met
-            raise TrainingError(f"{path}: cannot be read; remove it to start the run anew") from error
+            raise TrainingError(f"{path}: cannot be read; remove it to start the run over") from error
         if state["identity"] != self._identity():
             raise TrainingError(f"{path}: is of another budget or version; remove it or choose another folder")
         self._done = state["done"]

@@ -8,13 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from opc_ros.policies.architectures.map_windows import Trunk, WindowedStates, find_windows
-from opc_ros.policies.architectures.network import (
-    ActionEmbedding,
-    Code,
-    QNetwork,
-    convolution,
-    group_by_state,
-)
+from opc_ros.policies.architectures.network import ActionEmbedding, Code, QNetwork, convolution, group_by_state
 from opc_ros.policies.architectures.patch import HEIGHTS, PatchSampler, pose_after
 from opc_ros.policies.input_spec import InputSpec
 

@@ -6,13 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from opc_ros.policies.architectures.network import (
-    ActionEmbedding,
-    Code,
-    QNetwork,
-    convolution,
-    group_by_state,
-)
+from opc_ros.policies.architectures.network import ActionEmbedding, Code, QNetwork, convolution, group_by_state
 from opc_ros.policies.architectures.patch import HEIGHTS, PatchSampler
 from opc_ros.policies.input_spec import InputSpec
 

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from opc_ros.policies.architectures.network import (
-    ActionEmbedding,
-    Code,
-    QNetwork,
-    convolution,
-    group_by_state,
-)
+from opc_ros.policies.architectures.network import ActionEmbedding, Code, QNetwork, convolution, group_by_state
 from opc_ros.policies.input_spec import InputSpec
 
 

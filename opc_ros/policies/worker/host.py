@@ -143,7 +143,7 @@ class WorkerHost:
         self._control.settimeout(_START_S)
         data = self._control.recv(64)
         if not data:
-            raise WorkerLost(f"the program that candidates think in ended with {self._process.wait()}")
+            raise WorkerLost(f"the program that runs candidates ended with {self._process.wait()}")
         return data
 
 
@@ -283,7 +283,7 @@ class CandidateProcess:
             raise
         if not data:
             self.close()
-            raise WorkerLost(f"candidate {self._name}: its process died, for memory or by itself")
+            raise WorkerLost(f"candidate {self._name}: its process died, out of memory or by itself")
         answer = Answer.unpack(data)
         if not answer.is_done:
             raise CandidateError(answer.text)
