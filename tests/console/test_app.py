@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import re
 import threading
@@ -300,7 +301,8 @@ def test_a_stop_does_not_wait_for_threads_that_a_silent_scheduler_holds(
     lab[0].live.update_robot("arm1", state="running")
     server = ConsoleServer(lab[0])
     address = server.start()
-    asking = [threading.Thread(target=httpx2.get, args=(f"{address}api/decisions/{n}",)) for n in range(45)]
+    ask = functools.partial(httpx2.get, timeout=180)
+    asking = [threading.Thread(target=ask, args=(f"{address}api/decisions/{n}",)) for n in range(45)]
     try:
         for each in asking:
             each.start()
