@@ -15,6 +15,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from opc_ros.errors import CandidateError
 from opc_ros.policies.architectures import Code, QNetwork
 from opc_ros.policies.architectures.answering import answer_each
+from opc_ros.policies.architectures.cpu_layout import lay_out_for_cpu
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.exported import network_arguments
 from opc_ros.policies.input_spec import InputSpec
@@ -26,6 +27,8 @@ class NetworkQFunction:
 
     def __init__(self, network: QNetwork, device: str) -> None:
         fuse_normalisation(network)
+        if device == "cpu":
+            lay_out_for_cpu(network)
         self._network = network.to(device).eval()
         self._device = device
 

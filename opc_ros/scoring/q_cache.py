@@ -19,7 +19,7 @@ import numpy as np
 
 from opc_ros.errors import QCacheError
 
-SCORER_VERSION = "3"  # changes with anything that changes Q values: decoding, resizing, what a candidate is given
+SCORER_VERSION = "4"  # changes with anything that changes Q values: decoding, resizing, what a candidate is given
 COARSE_VERSION = f"{SCORER_VERSION}+bfloat16"  # Q values that no float32 score may be made of
 FORMAT_VERSION = 1
 LOGGED = "q"  # Q at the recorded action

@@ -122,7 +122,7 @@ def test_bfloat16_is_ranked_apart_and_never_published(lab: Path, capsys: pytest.
     run_json(capsys, "candidate", "remove", "whole_image-1")  # one is in order under any arithmetic
     code, coarse = run_json(capsys, "score", "--precision", "bfloat16")
     assert (code, coarse["is_published"], coarse["ranking"]["scope"]) == (0, False, "selection")
-    assert json.loads(Path(coarse["report"]).read_text())["scorer_version"] == "3+bfloat16"
+    assert json.loads(Path(coarse["report"]).read_text())["scorer_version"] == "4+bfloat16"
     code, exact = run_json(capsys, "score")
     assert (code, exact["is_published"]) == (0, True)
     assert exact["pairs_cached"] == 10  # the whole small set was tried in float32

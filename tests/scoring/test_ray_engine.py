@@ -44,7 +44,8 @@ class DeadlySource(MemorySource):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
+    # Never somebody else's cluster, which Ray would join if one runs on this machine.
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
     yield
     ray.shutdown()
 
