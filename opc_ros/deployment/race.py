@@ -12,7 +12,7 @@ import numpy as np
 
 from opc_ros.ranking.success_model import RATES, chance_better, chance_within
 
-_TRUSTED = 0.8  # expected correlation of score and success
+_TRUSTED = 0.88  # expected correlation of score and success
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class RaceRules:
     tolerance: float = 0.03  # a winner this close to the best is good enough
     confidence: float = 0.95  # probability of that at which the race ends
     trusted_confidence: float = 0.0  # the same where scores have shown that they predict success; 0: no other
-    drop_below: float = 0.005  # a candidate less likely than this to be that close to the best leaves the race
+    drop_below: float = 0.0005  # less likely than this to be that close, a candidate leaves; small, for a dozen may
     crown_confidence: float = 0.95  # probability of being better than the champion that replacing it takes
     explore_every: int = 10  # every n-th batch goes to the candidate that has run least; 0: none
 

@@ -40,13 +40,13 @@ def test_a_clear_leader_settles_the_race_and_sends_the_others_home() -> None:
 
 def test_less_is_asked_where_scores_have_shown_that_they_predict() -> None:
     rules = RaceRules(confidence=0.97, trusted_confidence=0.9)
-    assert rules.confidence_at(np.array([-1.0, 0.79, 0.8, 1.0])).tolist() == [0.97, 0.97, 0.9, 0.9]
+    assert rules.confidence_at(np.array([-1.0, 0.87, 0.88, 1.0])).tolist() == [0.97, 0.97, 0.9, 0.9]
     assert RaceRules(confidence=0.9).confidence_at(1.0) == 0.9
     predicted = predict_success(Field.of([0.0] * 2, [157, 150], [200, 200]))
     lead = judge_race(predicted.weight, predicted.density, rules).lead
     assert 0.9 < lead < 0.97
-    assert not judge_race(predicted.weight, predicted.density, rules, 0.79).is_settled
-    assert judge_race(predicted.weight, predicted.density, rules, 0.8).is_settled
+    assert not judge_race(predicted.weight, predicted.density, rules, 0.87).is_settled
+    assert judge_race(predicted.weight, predicted.density, rules, 0.88).is_settled
 
 
 def test_two_that_are_equally_good_settle_the_race_once_both_are_known() -> None:
