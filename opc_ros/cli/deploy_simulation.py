@@ -138,17 +138,22 @@ def run_simulate(arguments: argparse.Namespace) -> int:
 def _print_benchmark(race: RaceRules, runs: int, seed: int, only: str, *, as_json: bool) -> int:
     import dataclasses
 
+    from opc_ros.cli.progress_bar import progress_bar
     from opc_ros.deployment.race_benchmark import run_benchmark
 
     methods = ("race", "equal", "halving", "top-two", "best score")
     if not as_json:
         print(f"share of {runs} runs that end within {race.tolerance:.0%} of the best")
-        print(f"{'':<32} " + " ".join(f"{method:>10}" for method in methods) + "   episodes of budget  settled    bias")
-    for cell in run_benchmark(known_tables(), race, runs, seed, only):
-        if as_json:
-            print(json.dumps(dataclasses.asdict(cell)), flush=True)
-            continue
-        shares = " ".join(f"{cell.good[method]:>10.1%}" for method in methods)
-        spent = f"{cell.episodes:>8.0f} {cell.episodes / cell.budget:>8.0%}"
-        print(f"{cell.name:<32} {shares}   {spent} {cell.settled:>8.0%} {cell.bias:>+8.3f}", flush=True)
+        print("ahead: of the best alternative, in points, +- its standard error")
+        shares = " ".join(f"{method:>10}" for method in methods)
+        print(f"{'':<32} {shares} {'ahead':>13}   episodes of budget  settled    bias", flush=True)
+    with progress_bar("races", is_shown=not as_json) as report:
+        for cell in run_benchmark(known_tables(), race, runs, seed, only, report):
+            if as_json:
+                print(json.dumps(dataclasses.asdict(cell)), flush=True)
+                continue
+            shares = " ".join(f"{cell.good[method]:>10.1%}" for method in methods)
+            ahead = f"{100 * cell.ahead:+.1f} +- {100 * cell.ahead_error:.1f}"
+            spent = f"{cell.episodes:>8.0f} {cell.episodes / cell.budget:>8.0%}"
+            print(f"{cell.name:<32} {shares} {ahead:>13}   {spent} {cell.settled:>8.0%} {cell.bias:>+8.3f}", flush=True)
     return 0

@@ -1,4 +1,4 @@
-"""Who gets robot time next: top-two Thompson sampling on predicted success, until the leader is surely good enough.
+"""Who gets robot time next: the leader, or whoever most threatens what is claimed of it, until that claim is sure.
 
 Densities are (..., H, K, G): at H points of the model, K candidates over the grid of success rates; weights are
 (..., H). Axes before these are independent races.
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opc_ros.ranking.success_model import EDGES, RATES, chance_within
+from opc_ros.ranking.success_model import RATES, chance_better, chance_within
+
+_TRUSTED = 0.88  # expected correlation of score and success
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class RaceRules:
     budget_episodes: int = 1071  # for the whole race
     tolerance: float = 0.03  # a winner this close to the best is good enough
     confidence: float = 0.95  # probability of that at which the race ends
-    drop_below: float = 0.005  # a candidate less likely than this to be that close to the best leaves the race
+    trusted_confidence: float = 0.0  # the same where scores have shown that they predict success; 0: no other
+    drop_below: float = 0.0005  # less likely than this to be that close, a candidate leaves; small, for a dozen may
     crown_confidence: float = 0.95  # probability of being better than the champion that replacing it takes
     explore_every: int = 10  # every n-th batch goes to the candidate that has run least; 0: none
 
@@ -30,12 +33,26 @@ class RaceRules:
             raise ValueError(f"batch_episodes {self.batch_episodes}, budget_episodes {self.budget_episodes}: too few")
         if not 0.0 <= self.tolerance < 1.0 or not 0.0 < self.confidence < 1.0:
             raise ValueError(f"tolerance {self.tolerance}, confidence {self.confidence}: expected between 0 and 1")
+        if not 0.0 <= self.trusted_confidence <= self.confidence:
+            raise ValueError(
+                f"trusted_confidence is {self.trusted_confidence}, expected from 0 to confidence, {self.confidence}"
+            )
         if not 0.0 <= self.drop_below < 1.0 - self.confidence:
             raise ValueError(f"drop_below is {self.drop_below}, expected from 0 to below {1.0 - self.confidence:g}")
         if not 0.5 <= self.crown_confidence < 1.0:
             raise ValueError(f"crown_confidence is {self.crown_confidence}, expected from 0.5 to below 1")
         if self.explore_every < 0:
             raise ValueError(f"explore_every is {self.explore_every}, expected 0 or more")
+
+    def confidence_at(self, correlation: np.ndarray | float) -> np.ndarray:
+        """How sure the leader must be, (...), for the race to end, given how well scores predict success.
+
+        The model allows for scatter and strays that good scores do not have: with them its leaders are better than it
+        says.
+        """
+        return np.where(
+            np.asarray(correlation) >= _TRUSTED, self.trusted_confidence or self.confidence, self.confidence
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,34 +63,80 @@ class Standing:
     within: np.ndarray  # (..., K) probability of being within the tolerance of the best
     leader: np.ndarray  # (...) index of the highest mean
     is_in_race: np.ndarray  # (..., K) bool
+    lead: np.ndarray  # (...) probability of that for the leader
     is_settled: np.ndarray  # (...) bool: the leader is surely good enough
 
 
-def judge_race(weight: np.ndarray, density: np.ndarray, rules: RaceRules) -> Standing:
-    """What the model says of the race; the leader never leaves it."""
+def judge_race(
+    weight: np.ndarray, density: np.ndarray, rules: RaceRules, correlation: np.ndarray | float = 0.0
+) -> Standing:
+    """What the model says of the race; the leader never leaves it.
+
+    `correlation`, (...), is that of scores and success, as far as results tell.
+    """
     mean = np.einsum("...h,...hk->...k", weight, density @ RATES.astype(density.dtype))
     within = np.einsum("...h,...hk->...k", weight, chance_within(density, rules.tolerance))
     leader = mean.argmax(axis=-1)
     is_in_race = within >= rules.drop_below
     np.put_along_axis(is_in_race, leader[..., None], True, axis=-1)
-    lead = np.take_along_axis(within, leader[..., None], axis=-1)[..., 0]
-    return Standing(mean, within, leader, is_in_race, lead >= rules.confidence)
+    lead = _of(within, leader)
+    return Standing(mean, within, leader, is_in_race, lead, lead >= rules.confidence_at(correlation))
 
 
-def choose_next(density: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Whom to run next, (...), from two points drawn by weight, (..., 2, K, G).
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """Who leads, and who most threatens the claim that the leader is within the tolerance of the best."""
 
-    Success of everyone is drawn at the first point; whoever comes out best gets the batch half of the time. Otherwise
-    success is drawn at the second point, and the best of the others gets it. So the leader is confirmed, and whoever
-    might beat it is tried, in proportion to the chance that it does.
+    leader: np.ndarray  # (...) index of the highest mean
+    challenger: np.ndarray  # (...) index; the leader's where it is alone
+    chance: np.ndarray  # (...) that the challenger is better by more than the tolerance
+    leader_share: np.ndarray  # (...) of their next episodes
+
+    def of(self, races: np.ndarray) -> Duel:
+        """Of some of the races alone."""
+        return Duel(self.leader[races], self.challenger[races], self.chance[races], self.leader_share[races])
+
+
+def find_duel(weight: np.ndarray, density: np.ndarray, tolerance: float, is_in_race: np.ndarray | None = None) -> Duel:
+    """Among those in the race, (..., K) bool, or among all.
+
+    The leader is within the tolerance with at most one minus the duel's chance. Episodes are shared so that the doubt
+    about their difference shrinks fastest: each gets its share of it.
     """
-    drawn = draw_rates(density, rng)
-    return _choose_of_two(drawn[..., 0, :], drawn[..., 1, :], rng)
+    found = density @ np.stack([RATES, RATES**2], axis=1).astype(density.dtype)  # (..., H, K, 2)
+    mean, square = np.moveaxis(np.einsum("...h,...hkm->...km", weight, found), -1, 0)
+    is_open = np.ones(mean.shape, dtype=bool) if is_in_race is None else is_in_race
+    leader = np.where(is_open, mean, -1.0).argmax(axis=-1)
+    better = chance_better(density, np.broadcast_to(leader[..., None], density.shape[:-2]), tolerance)
+    threat = np.where(is_open, np.einsum("...h,...hk->...k", weight, better), -1.0)
+    np.put_along_axis(threat, leader[..., None], -1.0 if threat.shape[-1] > 1 else 0.0, axis=-1)
+    challenger = threat.argmax(axis=-1)
+    challenger = np.where(_of(threat, challenger) < 0.0, leader, challenger)
+    variance = square - mean**2
+    first, second = _of(variance, leader), _of(variance, challenger)
+    return Duel(leader, challenger, np.maximum(_of(threat, challenger), 0.0), first / (first + second))
 
 
-def choose_by_results(successes: np.ndarray, trials: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The same from results alone, (...), of successes and trials (..., K): no score, no line, no other candidate."""
+def choose_next(duel: Duel, rng: np.random.Generator) -> np.ndarray:
+    """Whom of the two to run next, (...)."""
+    return np.asarray(np.where(rng.random(duel.leader.shape) < duel.leader_share, duel.leader, duel.challenger))
+
+
+def _of(values: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return np.asarray(np.take_along_axis(values, index[..., None], axis=-1)[..., 0])
+
+
+def choose_by_results(
+    successes: np.ndarray, trials: np.ndarray, rng: np.random.Generator, is_in_race: np.ndarray | None = None
+) -> np.ndarray:
+    """Top-two Thompson sampling on results alone, (...), of successes and trials (..., K): no score, no line.
+
+    Success of everyone is drawn twice; whoever comes out best at first gets the batch half of the time, otherwise the
+    best of the others in the second draw.
+    """
     first, second = (rng.beta(1.0 + successes, 1.0 + trials - successes) for _ in range(2))
+    if is_in_race is not None:
+        first, second = np.where(is_in_race, first, -1.0), np.where(is_in_race, second, -1.0)
     return _choose_of_two(first, second, rng)
 
 
@@ -86,16 +149,9 @@ def _choose_of_two(first_draw: np.ndarray, second_draw: np.ndarray, rng: np.rand
     first = first_draw.argmax(axis=-1)
     others = second_draw.copy()
     np.put_along_axis(others, first[..., None], -1.0, axis=-1)
-    second = others.argmax(axis=-1) if others.shape[-1] > 1 else first
+    second = others.argmax(axis=-1)
+    second = np.where(_of(others, second) < 0.0, first, second)
     return np.asarray(np.where(rng.random(first.shape) < 0.5, first, second))
-
-
-def draw_rates(density: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A success rate for everyone, (..., K), each from its own density (..., K, G)."""
-    cumulated = np.cumsum(density, axis=-1)
-    level = rng.random((*cumulated.shape[:-1], 1)) * cumulated[..., -1:]
-    cell = (cumulated < level).sum(axis=-1).clip(max=RATES.size - 1)
-    return np.asarray(EDGES[cell] + rng.random(cell.shape) * (EDGES[cell + 1] - EDGES[cell]))
 
 
 def is_exploration_turn(batches_given: int, rules: RaceRules) -> bool:

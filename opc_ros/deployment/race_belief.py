@@ -5,20 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from opc_ros.ranking.success_model import (
-    KERNELS,
+    BASES,
+    FOLLOWS,
     LOGITS,
+    SCATTERS,
     SHAPES,
+    SPREADS,
     Prior,
     conditional,
+    correlation_of,
     line_position,
     log_likelihood,
 )
 
-_SIDE = 9  # lines along each axis of a race's grid
+_SIDE = 7  # lines along each axis of a race's grid
 _REACH = 3.0  # standard deviations that it spans to either side
 _OFFSETS = np.stack(np.meshgrid(*[np.linspace(-_REACH, _REACH, _SIDE)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
 _GAP = 2.0 * _REACH / (_SIDE - 1)  # between neighbours, in standard deviations
-_LEAST = 1e-35
 
 
 class RaceBelief:
@@ -29,10 +32,14 @@ class RaceBelief:
         races, rivals = scores.shape
         spread = scores.std(axis=1, keepdims=True)
         self._z = (scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0.0, spread, 1.0)
-        # Of each candidate's results so far, at each value of the line and with each shape: the log of their chance.
-        self._chance = np.zeros((races, rivals, LOGITS.size, len(SHAPES)), dtype=np.float32)
+        # Of each candidate's results so far: their chance at each value of the line with each scatter, if it follows
+        # the line, and with each share of duds, if it does not.
+        self._following = np.ones((races, rivals, LOGITS.size, len(SCATTERS)), dtype=np.float32)
+        self._apart = np.ones((races, rivals, len(BASES)), dtype=np.float32) * BASES.sum(axis=1, dtype=np.float32)
         self._likelihood = np.ones((races, rivals, LOGITS.size), dtype=np.float32)
-        self._kernels = np.ascontiguousarray(KERNELS.transpose(2, 1, 0).reshape(LOGITS.size, -1), dtype=np.float32)
+        self._spreads = np.ascontiguousarray(SPREADS.transpose(2, 1, 0).reshape(LOGITS.size, -1), dtype=np.float32)
+        self._bases = BASES.T.astype(np.float32)
+        self._follows = FOLLOWS.astype(np.float32)
         self._batches, self._due = np.zeros(races, dtype=int), np.ones(races, dtype=int)
         lines = len(_OFFSETS)
         self._lines, self._gap = np.zeros((races, lines, 2)), np.zeros((races, 2))
@@ -49,8 +56,9 @@ class RaceBelief:
         likelihood = np.exp(log_likelihood(successes, trials)).astype(np.float32)
         self._likelihood[races, picked] = likelihood
         before = self._at_lines(races, picked)
-        found = np.log(np.maximum(likelihood @ self._kernels, _LEAST))
-        self._chance[races, picked] = found.reshape(len(races), LOGITS.size, len(SHAPES))
+        found = likelihood @ self._spreads
+        self._following[races, picked] = found.reshape(len(races), LOGITS.size, len(SCATTERS))
+        self._apart[races, picked] = likelihood @ self._bases
         self._log_weight[races] += self._at_lines(races, picked) - before
         self._batches[races] += 1
         self._follow(races[self._batches[races] >= self._due[races]])
@@ -72,7 +80,15 @@ class RaceBelief:
         rows = races[:, None]
         return conditional(
             self._likelihood[races][:, None], shape[..., None], self._low[rows, line], self._share[rows, line]
-        ).astype(np.float32)
+        )
+
+    def correlation(self, races: np.ndarray) -> np.ndarray:
+        """Expected correlation of score and success, (r,)."""
+        weight = self._weights(races)
+        slope = self._lines[races, :, 1, None]
+        scatter = np.array([shape.scatter for shape in SHAPES])
+        found = weight * correlation_of(slope, scatter)
+        return np.asarray(found.sum(axis=(1, 2)) / weight.sum(axis=(1, 2)))
 
     def _weights(self, races: np.ndarray) -> np.ndarray:
         """Of lines and shapes, (r, lines, shapes), up to a factor for each race."""
@@ -110,5 +126,6 @@ class RaceBelief:
         """Log of the chance of one candidate's results in each race, (r, lines, shapes)."""
         low, share = self._low[races, :, picked], self._share[races, :, picked][..., None]
         rows, columns = races[:, None], picked[:, None]
-        below, above = self._chance[rows, columns, low], self._chance[rows, columns, low + 1]
-        return np.asarray(below * (1.0 - share) + above * share)
+        found = self._following[rows, columns, low] * (1.0 - share) + self._following[rows, columns, low + 1] * share
+        chance = found[..., None] * self._follows + self._apart[races, picked][:, None, None, :]
+        return np.asarray(np.log(chance).reshape(len(races), -1, len(SHAPES)))

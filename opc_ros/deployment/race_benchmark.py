@@ -11,6 +11,7 @@ import numpy as np
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.race_alternatives import ALTERNATIVES
 from opc_ros.deployment.simulation import SuccessTable, simulate_races
+from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.synthetic_labs import CORRELATIONS, SHAPE_NAMES, SyntheticLabs, degrade_scores, draw_labs
 
 EPISODES_EACH = 71  # budget, for every candidate there is: 1,065 for fifteen
@@ -21,7 +22,11 @@ class Cell:
     """One line of the benchmark."""
 
     name: str
+    runs: int
     good: dict[str, float]  # by method: share of runs that end within the tolerance of the best
+    best: str  # the alternative with the largest share
+    ahead: float  # the race's share minus that of the best alternative
+    ahead_error: float  # standard error of that; all methods run on the same labs
     regret: dict[str, float]  # by method: mean success lost
     budget: int  # that every method but the best score may spend
     episodes: float  # that the race spends on average
@@ -30,7 +35,12 @@ class Cell:
 
 
 def run_benchmark(
-    tables: Sequence[SuccessTable], rules: RaceRules, runs: int, seed: int, only: str = ""
+    tables: Sequence[SuccessTable],
+    rules: RaceRules,
+    runs: int,
+    seed: int,
+    only: str = "",
+    report: Report = ignore_progress,
 ) -> Iterator[Cell]:
     """Sixteen synthetic cells, then each table with its own scores and with scores that say nothing.
 
@@ -40,7 +50,7 @@ def run_benchmark(
     for number, (name, draw) in enumerate(_cells(tables, runs)):
         if only in name:
             rng = np.random.default_rng([seed, number])
-            yield compare(name, draw(rng), rules, rng)
+            yield compare(name, draw(rng), rules, rng, report)
 
 
 def _cells(
@@ -60,19 +70,34 @@ def _as_labs(table: SuccessTable, runs: int, is_shuffled: bool, rng: np.random.G
     return SyntheticLabs(rates, scores)
 
 
-def compare(name: str, labs: SyntheticLabs, rules: RaceRules, rng: np.random.Generator) -> Cell:
+def compare(
+    name: str, labs: SyntheticLabs, rules: RaceRules, rng: np.random.Generator, report: Report = ignore_progress
+) -> Cell:
     """All methods on the same labs with the same budget."""
     runs, rivals = labs.rates.shape
     budget = EPISODES_EACH * rivals
-    raced = simulate_races(labs.scores, labs.rates, replace(rules, budget_episodes=budget), rng)
+    raced = simulate_races(
+        labs.scores,
+        labs.rates,
+        replace(rules, budget_episodes=budget),
+        rng,
+        report=lambda done, total, note="": report(done, total, name),
+    )
     every = np.arange(runs)
     regret = {"race": raced.regret}
     for method, choose in ALTERNATIVES.items():
         winner = choose(labs.scores, labs.rates, budget, rules.batch_episodes, rng)
         regret[method] = labs.rates.max(axis=1) - labs.rates[every, winner]
+    is_good = {method: lost <= rules.tolerance + 1e-12 for method, lost in regret.items()}
+    best = max(ALTERNATIVES, key=lambda method: is_good[method].mean())
+    ahead = is_good["race"].astype(np.float64) - is_good[best]
     return Cell(
         name=name,
-        good={method: float((lost <= rules.tolerance + 1e-12).mean()) for method, lost in regret.items()},
+        runs=runs,
+        good={method: float(found.mean()) for method, found in is_good.items()},
+        best=best,
+        ahead=float(ahead.mean()),
+        ahead_error=float(ahead.std() / np.sqrt(runs)),
         regret={method: float(lost.mean()) for method, lost in regret.items()},
         budget=budget,
         episodes=float(raced.trials.sum(axis=1).mean()),

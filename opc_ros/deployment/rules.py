@@ -112,7 +112,8 @@ class SchedulerRules:
     recording: RecordingRules = field(default_factory=RecordingRules)
     request_episodes: int = 300  # at full speed, if a request names no number
     explore_unasked: bool = False  # on real arms, for a candidate that is only outranked; otherwise a person decides
-    exploration_episodes: int = 20  # at reduced speed, for a candidate that is only outranked
+    exploration_episodes: int = 100  # at reduced speed at most, for a candidate that the gate leaves open
+    exploration_tolerance: float = 0.1  # how far below the best the gate lets a candidate lie: its within.tolerance
     abort_confidence: float = 0.99  # of "provably below"
     override_people: int = 1  # how many different people must override what the gate refused
 
@@ -137,6 +138,8 @@ class SchedulerRules:
             self._check_floor(rung)
         if self.request_episodes < 1 or self.exploration_episodes < 0:
             raise ValueError("request_episodes must be at least 1 and exploration_episodes not negative")
+        if not 0.0 < self.exploration_tolerance < 1.0:
+            raise ValueError(f"exploration_tolerance is {self.exploration_tolerance}, expected between 0 and 1")
 
     def _check_floor(self, rung: Rung) -> None:
         """Refuse a floor that no result on the rung can trigger: it would only look like one."""

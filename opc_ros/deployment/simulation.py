@@ -12,6 +12,7 @@ from opc_ros.deployment.race import (
     RaceRules,
     choose_by_results,
     choose_next,
+    find_duel,
     goes_by_results,
     is_exploration_turn,
     judge_race,
@@ -22,9 +23,12 @@ from opc_ros.errors import DeploymentError
 from opc_ros.progress import Report, ignore_progress
 
 COLUMNS = ("name", "score", "success")
-_POINTS = 12  # of the model that a race is judged by
+_POINTS = 8  # of the model by which the next batch is given
+_POINTS_TO_LOOK = 16  # by which it is seen whether a race may be over
 _POINTS_TO_END = 64  # and by which it is ended
-_RIVALS_AT_ONCE = 3750  # candidates of all races that are run side by side
+_SLACK = 0.02  # what fewer points may be wrong by
+_DROP_EVERY = 5  # batches; the scheduler looks after each whether somebody leaves the race
+_RIVALS_AT_ONCE = 1500  # candidates of all races that are run side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +120,28 @@ def simulate_races(
 def _run_races(scores: np.ndarray, rates: np.ndarray, rules: RaceRules, rng: np.random.Generator) -> RaceOutcomes:
     belief = RaceBelief(scores)
     successes, trials = np.zeros(scores.shape), np.zeros(scores.shape)
-    is_settled = np.zeros(len(scores), dtype=bool)
+    is_settled, is_in_race = np.zeros(len(scores), dtype=bool), np.ones(scores.shape, dtype=bool)
     for batch in range(rules.budget_episodes // rules.batch_episodes):
         running = np.flatnonzero(~is_settled)
+        density = belief.densities(running, _POINTS, rng, is_even=True)
+        if batch % _DROP_EVERY == _DROP_EVERY - 1:
+            is_in_race[running] &= judge_race(_even(density), density, rules).is_in_race
+        duel = find_duel(_even(density), density, rules.tolerance, is_in_race[running])
         if batch:
-            is_settled[running] = _settles(belief, running, rules, rng)
-            running = running[~is_settled[running]]
+            # The bound says of most races, at little cost, that they cannot be over.
+            near = duel.chance <= 1.0 - rules.confidence_at(belief.correlation(running)) + _SLACK
+            is_settled[running[near]] = _settles(belief, running[near], rules, rng)
+        goes_on = ~is_settled[running]
+        running, duel = running[goes_on], duel.of(goes_on)
         if not running.size:
             break
         if is_exploration_turn(batch, rules):
-            picked = least_run(scores[running], trials[running])
+            ran = np.where(is_in_race[running], trials[running], np.inf)
+            picked = least_run(scores[running], ran)
         elif goes_by_results(batch):
-            picked = choose_by_results(successes[running], trials[running], rng)
+            picked = choose_by_results(successes[running], trials[running], rng, is_in_race[running])
         else:
-            picked = choose_next(belief.densities(running, 2, rng), rng)
+            picked = choose_next(duel, rng)
         trials[running, picked] += rules.batch_episodes
         successes[running, picked] += rng.binomial(rules.batch_episodes, rates[running, picked])
         belief.learn(running, picked, successes[running, picked], trials[running, picked])
@@ -141,12 +153,16 @@ def _run_races(scores: np.ndarray, rates: np.ndarray, rules: RaceRules, rng: np.
 
 
 def _settles(belief: RaceBelief, running: np.ndarray, rules: RaceRules, rng: np.random.Generator) -> np.ndarray:
-    """Which races are over, (r,): a few points of the model say who may be, and more of them whether it is so."""
-    density = belief.densities(running, _POINTS, rng, is_even=True)
-    is_settled = judge_race(_even(density), density, rules).is_settled
+    """Which races are over, (r,): some points of the model say which may be, and more of them whether it is so."""
+    is_settled = np.zeros(len(running), dtype=bool)
+    correlation = belief.correlation(running)
+    if running.size:
+        density = belief.densities(running, _POINTS_TO_LOOK, rng, is_even=True)
+        lead = judge_race(_even(density), density, rules).lead
+        is_settled = lead >= rules.confidence_at(correlation) - _SLACK
     if is_settled.any():
         closer = belief.densities(running[is_settled], _POINTS_TO_END, rng, is_even=True)
-        is_settled[is_settled] = judge_race(_even(closer), closer, rules).is_settled
+        is_settled[is_settled] = judge_race(_even(closer), closer, rules, correlation[is_settled]).is_settled
     return is_settled
 
 

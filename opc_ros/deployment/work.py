@@ -14,6 +14,7 @@ from opc_ros.deployment.race import (
     Standing,
     choose_by_results,
     choose_next,
+    find_duel,
     goes_by_results,
     is_exploration_turn,
     judge_race,
@@ -112,7 +113,7 @@ def judge_requests(
     if champion is not None and champion[0] in real and champion[0] not in {name for name, _ in rivals}:
         rivals.append(champion)
     predicted = predict_rivals(rivals, real, field)
-    standing = judge_race(predicted.weight, predicted.density, rules.race)
+    standing = judge_race(predicted.weight, predicted.density, rules.race, predicted.correlation)
     names = tuple(name for name, _ in rivals)
 
     def result(is_over: bool, why: str) -> RaceResult:
@@ -151,7 +152,7 @@ def _choose_racer(
     batches_given: int,
     field: Forecast | None,
 ) -> Work:
-    pick, leader = _draw(fitting, real, batches_given, field)
+    pick, leader = _pick(fitting, rules.race.tolerance, real, batches_given, field)
     why = "leads the race" if pick == leader else "may yet beat the leader"
     return _work(fitting[pick], wanted, rules, why)
 
@@ -164,24 +165,27 @@ def _choose_explorer(
     batches_given: int,
     field: Forecast | None,
 ) -> Work:
-    """Exploration goes first to those who may be the best."""
-    pick, _ = _draw(explorers, real, batches_given, field)
+    """The best of them, or whoever most threatens the claim that it is as near the best as the gate asks."""
+    pick, _ = _pick(explorers, rules.exploration_tolerance, real, batches_given, field)
     return _work(explorers[pick], wanted, rules, "exploration slot")
 
 
-def _draw(
-    requests: Sequence[Request], real: Mapping[str, RealResult], batches_given: int, field: Forecast | None
+def _pick(
+    requests: Sequence[Request],
+    tolerance: float,
+    real: Mapping[str, RealResult],
+    batches_given: int,
+    field: Forecast | None,
 ) -> tuple[int, int]:
-    """The choice of top-two Thompson sampling and the leader; the number of batches so far is the seed."""
+    """Whose turn it is, and who leads; the number of batches so far is the seed."""
     predicted = predict_rivals([(request.candidate_id, request.score) for request in requests], real, field)
     rng = np.random.default_rng(batches_given)
-    leader = int(predicted.mean().argmax())
+    duel = find_duel(predicted.weight, predicted.density, tolerance)
     if goes_by_results(batches_given):
         results = [real.get(request.candidate_id, RealResult(0, 0)) for request in requests]
         successes, trials = (np.array([getattr(each, name) for each in results]) for name in ("successes", "trials"))
-        return int(choose_by_results(successes, trials, rng)), leader
-    points = rng.choice(predicted.weight.size, size=2, p=predicted.weight)
-    return int(choose_next(predicted.density[points], rng)), leader
+        return int(choose_by_results(successes, trials, rng)), int(duel.leader)
+    return int(choose_next(duel, rng)), int(duel.leader)
 
 
 def _work(request: Request, wanted: Mapping[str, int], rules: SchedulerRules, why: str) -> Work:

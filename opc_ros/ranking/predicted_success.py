@@ -20,6 +20,7 @@ from opc_ros.ranking.success_model import (
     chance_better,
     chance_within,
     conditional,
+    correlation_of,
     line_position,
     log_likelihood,
     marginal,
@@ -82,6 +83,7 @@ class PredictedSuccess:
     slope: tuple[float, float, float]  # logits a standard deviation of score is worth: mean, low and high of 95 %
     scatter: float  # mean scatter of logits about the line
     duds: float  # expected share of candidates whose score says nothing
+    correlation: float  # expected, of score and logit of success of all others
 
     def select(self, index: Sequence[int] | np.ndarray) -> PredictedSuccess:
         """The same of some candidates alone."""
@@ -136,12 +138,14 @@ def predict_success(field: Field, prior: Prior | None = None) -> PredictedSucces
     low, share = line_position(points.intercept[:, None], points.slope[:, None], z)
     density = conditional(likelihood, points.shape[:, None], low, share)
     slope = _summarise(points.slope, weight)
+    scatter = np.array([SHAPES[shape].scatter for shape in points.shape])
     return PredictedSuccess(
         weight,
         density,
         slope,
-        float(weight @ np.array([SHAPES[shape].scatter for shape in points.shape])),
+        float(weight @ scatter),
         float(weight @ np.array([SHAPES[shape].duds for shape in points.shape])),
+        float(weight @ correlation_of(points.slope, scatter)),
     )
 
 

@@ -10,6 +10,8 @@ candidates are independent, so everything asked of the model is a sum over point
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp
@@ -44,21 +46,26 @@ SHAPES = tuple(
 )
 
 
-def _make_kernels() -> np.ndarray:
-    """(S, G, G): where success lies, for each shape and each value of the line; rows sum to one."""
+def _make_spreads() -> np.ndarray:
+    """(scatters, G, G): where success lies about each value of the line; rows sum to one."""
+    distance = (LOGITS[None, None, :] - LOGITS[None, :, None]) / np.array(SCATTERS)[:, None, None]
+    density = (1.0 + distance**2 / TAIL) ** (-(TAIL + 1.0) / 2.0)
+    return np.asarray(density / density.sum(axis=-1, keepdims=True))
+
+
+def _make_bases() -> np.ndarray:
+    """(duds, G): success of those that do not follow the line, with their share."""
     first, second = DUD_RATES
     cells = np.diff(EDGES) / (EDGES[-1] - EDGES[0])
     dud = np.exp(first * log_expit(LOGITS) + second * log_expit(-LOGITS))
-    kernels = []
-    for shape in SHAPES:
-        distance = (LOGITS[None, :] - LOGITS[:, None]) / shape.scatter
-        density = (1.0 + distance**2 / TAIL) ** (-(TAIL + 1.0) / 2.0)
-        density /= density.sum(axis=-1, keepdims=True)
-        kernels.append((1.0 - shape.duds - STRAYS) * density + shape.duds * dud / dud.sum() + STRAYS * cells)
-    return np.stack(kernels)
+    return np.array([duds * dud / dud.sum() + STRAYS * cells for duds in DUDS])
 
 
-KERNELS = _make_kernels()
+# Given a value of the line and a shape, success lies as FOLLOWS[duds] * SPREADS[scatter, line] + BASES[duds]: kept
+# apart, for a table of all 28 shapes would be four times as large and as slow.
+SPREADS = _make_spreads()
+BASES = _make_bases()
+FOLLOWS = 1.0 - STRAYS - np.array(DUDS)  # share of candidates that follow the line
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,11 @@ def spread_points(intercepts: np.ndarray, slopes: np.ndarray) -> Points:
     return Points(a.ravel(), b.ravel(), s.ravel(), np.zeros(a.size))
 
 
+def correlation_of(slope: np.ndarray, scatter: np.ndarray) -> np.ndarray:
+    """Of score and logit of success over a field, given the line; scores have a standard deviation of one."""
+    return np.asarray(slope / np.hypot(slope, scatter))
+
+
 def log_likelihood(successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
     """Of each rate on the grid, (..., G), up to a constant for each candidate."""
     s, n = np.asarray(successes, dtype=np.float64)[..., None], np.asarray(trials, dtype=np.float64)[..., None]
@@ -110,11 +122,13 @@ def line_position(intercept: np.ndarray, slope: np.ndarray, z: np.ndarray) -> tu
 
 def marginal(likelihood: np.ndarray) -> np.ndarray:
     """Chance of the results given a value of the line and a shape, (..., S, G), of likelihoods (..., G)."""
-    return np.stack([likelihood @ kernel.T for kernel in KERNELS], axis=-2)
+    about = np.stack([likelihood @ spread.T for spread in SPREADS], axis=-2)[..., :, None, :]
+    found = FOLLOWS[:, None] * about + (likelihood @ BASES.T)[..., None, :, None]
+    return np.asarray(found.reshape(*likelihood.shape[:-1], len(SHAPES), LOGITS.size))
 
 
 def conditional(likelihood: np.ndarray, shape: np.ndarray, low: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Density of success rates at points of the quadrature, (..., K, G).
+    """Density of success rates at points of the quadrature, (..., K, G), as exact as the likelihood is.
 
     Args:
         likelihood: (..., K, G).
@@ -122,42 +136,58 @@ def conditional(likelihood: np.ndarray, shape: np.ndarray, low: np.ndarray, shar
         low: (..., K), with share as `line_position` gives them.
         share: (..., K).
     """
-    around = KERNELS[shape, low] * (1.0 - share[..., None]) + KERNELS[shape, low + 1] * share[..., None]
-    density = around * likelihood
-    return np.asarray(density / density.sum(axis=-1, keepdims=True))
+    spreads, bases, follows = _tables(likelihood.dtype)
+    scatter, duds = np.divmod(shape, len(DUDS))
+    above = (follows[duds] * share.astype(likelihood.dtype))[..., None]
+    density = spreads[scatter, low]
+    density *= follows[duds][..., None] - above
+    upper = spreads[scatter, low + 1]
+    upper *= above
+    density += upper
+    density += bases[duds]
+    density *= likelihood
+    density /= density.sum(axis=-1, keepdims=True)
+    return np.asarray(density)
+
+
+@cache
+def _tables(dtype: np.dtype[np.floating[Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return SPREADS.astype(dtype), BASES.astype(dtype), FOLLOWS.astype(dtype)
 
 
 def chance_within(density: np.ndarray, tolerance: float) -> np.ndarray:
     """Probability of being at most `tolerance` below the best, (..., K), of independent densities (..., K, G)."""
-    return np.asarray((density * _all_others_below(density, tolerance)).sum(axis=-1))
+    # As one matrix: numpy would multiply the (K, G) of each point on its own.
+    below = density.reshape(-1, RATES.size) @ _share_below(tolerance, density.dtype)
+    log_below = np.log(np.maximum(below, _LEAST, out=below), out=below).reshape(density.shape)
+    others_below = np.exp(log_below.sum(axis=-2, keepdims=True) - log_below)
+    return np.asarray(np.einsum("...g,...g->...", density, others_below))
 
 
 def chance_above(density: np.ndarray, floor: float) -> np.ndarray:
     """Probability of a success rate of at least `floor`, (..., K)."""
-    return 1.0 - _below(_cumulate(density), np.array([floor]))[..., 0]
+    return np.asarray(1.0 - density @ _cells_below(np.array([floor]))[:, 0].astype(density.dtype))
 
 
-def chance_better(density: np.ndarray, other: int, margin: float = 0.0) -> np.ndarray:
-    """Probability of being better than one other by at least a margin, (..., K); of itself one half without margin."""
-    below = _below(_cumulate(density[..., other, :]), RATES - margin)[..., None, :]
-    return np.asarray((density * below).sum(axis=-1))
+def chance_better(density: np.ndarray, other: int | np.ndarray, margin: float = 0.0) -> np.ndarray:
+    """Probability of being better than one other by at least a margin, (..., K); of itself one half without margin.
+
+    `other` is one index for all, or one for each of the axes before, (...).
+    """
+    at = np.broadcast_to(np.asarray(other), density.shape[:-2])[..., None, None]
+    below = np.take_along_axis(density, at, axis=-2) @ _share_below(-margin, density.dtype)  # (..., 1, G)
+    return np.asarray((density @ below.swapaxes(-1, -2))[..., 0])
 
 
-def _all_others_below(density: np.ndarray, tolerance: float) -> np.ndarray:
-    log_below = np.log(np.maximum(_below(_cumulate(density), RATES + tolerance), _LEAST))
-    return np.asarray(np.exp(log_below.sum(axis=-2, keepdims=True) - log_below))
+@lru_cache(maxsize=32)
+def _share_below(shift: float, dtype: np.dtype[np.floating[Any]]) -> np.ndarray:
+    """(G, G): a density times this is the probability of lying below each rate of the grid plus `shift`."""
+    return _cells_below(RATES + shift).astype(dtype)
 
 
-def _cumulate(density: np.ndarray) -> np.ndarray:
-    zero = np.zeros((*density.shape[:-1], 1), dtype=density.dtype)
-    return np.concatenate([zero, np.cumsum(density, axis=-1)], axis=-1)
-
-
-def _below(cumulated: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Probability of lying below each of some rates, by interpolation within the cells of the grid."""
-    at = np.clip(np.searchsorted(EDGES, rates, side="right") - 1, 0, EDGES.size - 2)
-    share = np.clip((rates - EDGES[at]) / (EDGES[at + 1] - EDGES[at]), 0.0, 1.0)
-    return np.asarray(cumulated[..., at] * (1.0 - share) + cumulated[..., at + 1] * share)
+def _cells_below(rates: np.ndarray) -> np.ndarray:
+    """How much of each cell of the grid lies below each of some rates, (G, M)."""
+    return np.asarray(np.clip((rates - EDGES[:-1, None]) / np.diff(EDGES)[:, None], 0.0, 1.0))
 
 
 def weigh_points(points: Points, prior: Prior, z: np.ndarray, chance: np.ndarray, say: np.ndarray) -> np.ndarray:

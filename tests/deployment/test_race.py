@@ -3,7 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opc_ros.deployment.race import RaceRules, choose_next, is_exploration_turn, judge_race, least_run
+from opc_ros.deployment.race import (
+    RaceRules,
+    choose_by_results,
+    choose_next,
+    find_duel,
+    is_exploration_turn,
+    judge_race,
+    least_run,
+)
 from opc_ros.deployment.race_alternatives import ALTERNATIVES
 from opc_ros.deployment.race_belief import RaceBelief
 from opc_ros.ranking.predicted_success import Field, predict_success
@@ -30,18 +38,54 @@ def test_a_clear_leader_settles_the_race_and_sends_the_others_home() -> None:
     assert standing.is_in_race.tolist() == [True, False, False]
 
 
+def test_less_is_asked_where_scores_have_shown_that_they_predict() -> None:
+    rules = RaceRules(confidence=0.97, trusted_confidence=0.9)
+    assert rules.confidence_at(np.array([-1.0, 0.87, 0.88, 1.0])).tolist() == [0.97, 0.97, 0.9, 0.9]
+    assert RaceRules(confidence=0.9).confidence_at(1.0) == 0.9
+    predicted = predict_success(Field.of([0.0] * 2, [157, 150], [200, 200]))
+    lead = judge_race(predicted.weight, predicted.density, rules).lead
+    assert 0.9 < lead < 0.97
+    assert not judge_race(predicted.weight, predicted.density, rules, 0.87).is_settled
+    assert judge_race(predicted.weight, predicted.density, rules, 0.88).is_settled
+
+
 def test_two_that_are_equally_good_settle_the_race_once_both_are_known() -> None:
     assert not standing_of([8, 8], [10, 10]).is_settled
     assert standing_of([1600, 1600], [2000, 2000]).is_settled
 
 
-def test_the_leader_and_whoever_may_beat_it_share_the_episodes() -> None:
-    predicted = predict_success(Field.of([0.0] * 4, [80, 78, 20, 10], [100, 100, 100, 100]))
+def test_the_leader_meets_whoever_most_threatens_that_it_is_near_the_best() -> None:
+    """Known, hardly known and hopeless: only the second may yet be more than 3 points better than the leader."""
+    predicted = predict_success(Field.of([0.0] * 4, [800, 8, 780, 10], [1000, 11, 1000, 100]))
+    duel = find_duel(predicted.weight, predicted.density, RULES.tolerance)
+    assert (duel.leader, duel.challenger) == (0, 1)
+    assert duel.chance == pytest.approx(predicted.better_than(0, RULES.tolerance)[1])
+    assert duel.leader_share < 0.05  # of the doubt about their difference nearly all is the second's
+    within = predicted.within(RULES.tolerance)[0]
+    assert within <= 1.0 - duel.chance
     rng = np.random.default_rng(0)
-    points = rng.choice(predicted.weight.size, size=(400, 2), p=predicted.weight)
-    picks = np.bincount(choose_next(predicted.density[points], rng), minlength=4)
-    assert picks[0] + picks[1] == 400
-    assert min(picks[:2]) > 120
+    picks = [int(choose_next(duel, rng)) for _ in range(400)]
+    assert set(picks) <= {0, 1}
+    assert np.mean(np.equal(picks, 0)) == pytest.approx(duel.leader_share, abs=0.03)
+
+
+def test_two_that_are_known_alike_share_the_episodes() -> None:
+    predicted = predict_success(Field.of([0.0] * 4, [80, 80, 20, 10], [100, 100, 100, 100]))
+    duel = find_duel(predicted.weight, predicted.density, RULES.tolerance)
+    assert {int(duel.leader), int(duel.challenger)} == {0, 1}
+    assert duel.leader_share == pytest.approx(0.5, abs=0.01)
+
+
+def test_whoever_is_out_of_the_race_neither_leads_nor_threatens() -> None:
+    predicted = predict_success(Field.of([0.0] * 3, [90, 5, 4], [100, 8, 8]))
+    duel = find_duel(predicted.weight, predicted.density, 0.03, np.array([False, True, True]))
+    assert (duel.leader, duel.challenger) == (1, 2)
+    alone = find_duel(predicted.weight, predicted.density, 0.03, np.array([False, False, True]))
+    assert (alone.leader, alone.challenger, alone.chance) == (2, 2, 0.0)
+    rng = np.random.default_rng(0)
+    results = np.array([90, 5, 4]), np.array([100, 8, 8])
+    assert {int(choose_by_results(*results, rng, np.array([False, True, True]))) for _ in range(50)} == {1, 2}
+    assert int(choose_by_results(*results, rng, np.array([False, False, True]))) == 2
 
 
 def test_a_worse_challenger_hardly_ever_takes_over() -> None:
@@ -56,7 +100,7 @@ def test_a_worse_challenger_hardly_ever_takes_over() -> None:
 
 def test_someone_who_races_alone_is_chosen() -> None:
     predicted = predict_success(Field.of([0.2], [5], [10]))
-    assert choose_next(predicted.density[[0, 0]], np.random.default_rng(0)) == 0
+    assert choose_next(find_duel(predicted.weight, predicted.density, 0.03), np.random.default_rng(0)) == 0
 
 
 def test_simulated_races_believe_what_the_scheduler_believes() -> None:
@@ -72,6 +116,7 @@ def test_simulated_races_believe_what_the_scheduler_believes() -> None:
     exact = judge_race(predicted.weight, predicted.density, RULES)
     assert simulated.mean[0] == pytest.approx(exact.mean, abs=0.015)
     assert simulated.within[0] == pytest.approx(exact.within, abs=0.02)
+    assert belief.correlation(np.array([0]))[0] == pytest.approx(predicted.correlation, abs=0.02)
 
 
 def test_one_batch_in_ten_goes_to_whoever_has_run_least() -> None:
@@ -93,6 +138,8 @@ def test_rules_out_of_range_are_refused() -> None:
         RaceRules(batch_episodes=10, budget_episodes=5)
     with pytest.raises(ValueError, match="between 0 and 1"):
         RaceRules(confidence=1.0)
+    with pytest.raises(ValueError, match="trusted_confidence is"):
+        RaceRules(trusted_confidence=0.98)
     with pytest.raises(ValueError, match="drop_below"):
         RaceRules(drop_below=0.2)
     with pytest.raises(ValueError, match="crown_confidence"):

@@ -8,6 +8,7 @@ import pytest
 from opc_ros.cli.deploy_simulation import PONG_CORRELATION, known_tables, published_table
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.race_alternatives import choose_by_equal_allocation
+from opc_ros.deployment.race_benchmark import run_benchmark
 from opc_ros.deployment.simulation import SuccessTable, read_success_table, simulate_races, simulate_table
 from opc_ros.errors import DeploymentError
 from opc_ros.ranking import spearman
@@ -54,6 +55,25 @@ def test_a_race_alone_ends_whoever_the_next_batch_would_go_to() -> None:
     table = SuccessTable(("good", "bad"), np.array([0.5, 0.1]), np.array([0.95, 0.05]))
     for seed in range(12):
         assert simulate_table(table, RaceRules(), 1, np.random.default_rng(seed)).is_settled.all()
+
+
+def test_whoever_is_surely_not_near_the_best_gets_no_more_episodes() -> None:
+    """Two that cannot be told apart keep the race going; every other batch goes to whoever has run least."""
+    table = SuccessTable(("good", "as good", "bad"), np.zeros(3), np.array([0.8, 0.8, 0.05]))
+    rules = RaceRules(budget_episodes=600, tolerance=0.0, confidence=0.99, explore_every=2)
+    trials = simulate_table(table, rules, 20, np.random.default_rng(0)).trials
+    assert trials[:, 2].mean() < 60  # a third of the exploring half would be 100
+    assert trials[:, 2].min() >= 10
+
+
+def test_the_benchmark_tells_how_far_ahead_the_race_is_and_how_far_it_has_got() -> None:
+    heard: list[tuple[int, int, str]] = []
+    rules = RaceRules(budget_episodes=100)
+    only = "uniform, correlation 0.95"
+    (cell,) = run_benchmark([], rules, 4, 0, only, lambda done, total, note="": heard.append((done, total, note)))
+    assert cell.ahead == pytest.approx(cell.good["race"] - cell.good[cell.best])
+    assert cell.good[cell.best] == max(share for method, share in cell.good.items() if method != "race")
+    assert heard == [(4, 4, only)]
 
 
 def test_the_same_seed_gives_the_same_simulation() -> None:

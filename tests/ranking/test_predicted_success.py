@@ -1,13 +1,16 @@
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import beta, t
 
 from opc_ros.errors import LengthMismatch, ScoreError
 from opc_ros.experiments.calibration import hide_in_synthetic_labs, leave_one_family_out
 from opc_ros.experiments.zoo_tables import WORLDS, read_zoo_table
 from opc_ros.ranking.predicted_success import Field, predict_success
 from opc_ros.ranking.success_model import (
+    EDGES,
+    LOGITS,
     RATES,
+    SHAPES,
     Prior,
     chance_above,
     chance_better,
@@ -109,6 +112,35 @@ def test_zooming_in_gives_what_a_fine_grid_over_everything_gives() -> None:
         density = conditional(likelihood, points.shape[part, None], low[part], share[part])
         expected += weight[part] @ (density @ RATES)
     assert predict_success(field).mean() == pytest.approx(expected, abs=0.01)
+
+
+def test_what_is_kept_apart_adds_up_to_the_density_as_it_is_written_down() -> None:
+    """Shape 18: Student's t of 4 degrees about the line, scatter 0.95; 16 % duds, Beta(0.25, 2); 3 % of any success."""
+    shape = 18
+    assert (SHAPES[shape].scatter, SHAPES[shape].duds) == (0.95, 0.16)
+    likelihood = np.exp(log_likelihood(np.array([[3]]), np.array([[7]])))  # (1, 1, G)
+    low, line = 60, LOGITS[60]
+    about = t.pdf(LOGITS, 4, loc=line, scale=0.95)
+    dud = RATES**0.25 * (1.0 - RATES) ** 2.0  # a density of rates turned into one of logits
+    cells = np.diff(EDGES) / (EDGES[-1] - EDGES[0])
+    kernel = 0.81 * about / about.sum() + 0.16 * dud / dud.sum() + 0.03 * cells
+    expected = kernel * likelihood[0, 0] / (kernel * likelihood[0, 0]).sum()
+    found = conditional(likelihood[0], np.array([shape]), np.array([low]), np.array([0.0]))
+    assert found[0] == pytest.approx(expected, rel=1e-9)
+    assert marginal(likelihood)[0, 0, shape, low] == pytest.approx((kernel * likelihood[0, 0]).sum(), rel=1e-9)
+    single = conditional(likelihood[0].astype(np.float32), np.array([shape]), np.array([low]), np.array([0.0]))
+    assert single.dtype == np.float32
+    assert single[0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_being_better_than_a_different_one_in_each_of_several_fields() -> None:
+    rng = np.random.default_rng(0)
+    density = rng.random((2, 3, 4, RATES.size))
+    density /= density.sum(axis=-1, keepdims=True)
+    other = np.array([[1], [3]]).repeat(3, axis=1)
+    found = chance_better(density, other, 0.02)
+    assert found[0] == pytest.approx(chance_better(density[0], 1, 0.02))
+    assert found[1] == pytest.approx(chance_better(density[1], 3, 0.02))
 
 
 def test_chances_worked_by_hand() -> None:
