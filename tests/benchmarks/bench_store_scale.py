@@ -31,7 +31,7 @@ from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.store import Selection, open_store, schemas
 from opc_ros.store.commit import describe, encode_sidecar
 from opc_ros.store.episode_writing import EpisodeFileWriter
-from opc_ros.store.layout import Home, Place, StoreLayout, day_of
+from opc_ros.store.layout import JSON, MCAP, Home, StoreLayout, day_of
 from opc_ros.store.packing import pack
 
 DAY_NS = 86_400_000_000_000
@@ -50,10 +50,15 @@ def main() -> None:
     parser.add_argument("--robots", type=int, default=10)
     parser.add_argument("--per-day", type=int, default=1000, help="episodes of a robot in a day")
     parser.add_argument("--folder", type=Path, help="where to make the store (default: a temporary folder here)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that make the store")
     parser.add_argument("--keep", action="store_true", help="leave the store, and use one that is there already")
     arguments = parser.parse_args()
     root = arguments.folder or Path(tempfile.mkdtemp(prefix="bench_scale_", dir=Path.cwd()))
     try:
+        if not (root / "store.json").exists():
+            begin = time.perf_counter()
+            make_store(root, arguments.episodes, arguments.robots, arguments.per_day, arguments.workers)
+            print(f"made {arguments.episodes} episodes in {time.perf_counter() - begin:.0f} s")
         measure(root, arguments.episodes, arguments.robots, arguments.per_day)
     finally:
         if not arguments.keep:
@@ -61,10 +66,6 @@ def main() -> None:
 
 
 def measure(root: Path, episodes: int, robots: int, per_day: int) -> None:
-    if not (root / "store.json").exists():
-        begin = time.perf_counter()
-        make_store(root, episodes, robots, per_day)
-        print(f"made {episodes} episodes in {time.perf_counter() - begin:.0f} s")
     shutil.rmtree(root / "catalogue", ignore_errors=True)
     shutil.rmtree(root / "snapshots", ignore_errors=True)
     (root / "snapshots").mkdir()
@@ -150,9 +151,9 @@ def schema_without_comments(name: str) -> bytes:
     return "\n".join(line for line in lines if line).encode() + b"\n"
 
 
-def make_store(root: Path, episodes: int, robots: int, per_day: int) -> None:
+def make_store(root: Path, episodes: int, robots: int, per_day: int, processes: int | None = None) -> None:
     open_store(root, create=True)
-    with ProcessPoolExecutor(os.cpu_count()) as workers:
+    with ProcessPoolExecutor(processes) as workers:
         made, day, waiting = 0, 0, []
         while made < episodes:
             for robot in range(robots):
@@ -189,9 +190,7 @@ def add_episode(root: Path, robot: int, day: int, number: int) -> None:
     template, name = _TEMPLATES[key]
     data = bytearray(template.replace(name, header.id.encode()))
     patch_checksum(data)
-    layout, place = StoreLayout(root), Place(Home(header.robot, day_of(header.began_ns)), header.id)
-    folder = layout.home_folder(place.home)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder_of(root, header.robot, header.began_ns)
     sidecar = describe(
         header,
         steps=1,
@@ -202,8 +201,23 @@ def add_episode(root: Path, robot: int, day: int, number: int) -> None:
         file_bytes=len(data),
         committed_ns=header.began_ns + 2,
     )
-    layout.file(place).write_bytes(data)
-    layout.sidecar(place).write_bytes(encode_sidecar(sidecar))
+    write_file(f"{folder}/{header.id}{MCAP}", data)
+    write_file(f"{folder}/{header.id}{JSON}", encode_sidecar(sidecar))
+
+
+@functools.lru_cache(maxsize=64)
+def folder_of(root: Path, robot: str, began_ns: int) -> str:
+    folder = StoreLayout(root).home_folder(Home(robot, day_of(began_ns)))
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def write_file(path: str, data: bytes | bytearray) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 def patch_checksum(data: bytearray) -> None:
