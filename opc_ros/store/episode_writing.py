@@ -12,7 +12,7 @@ from opc_ros.episode import EpisodeHeader, Frame, Label, Step, WireMessage, chec
 from opc_ros.errors import EpisodeError
 from opc_ros.store import messages, schemas
 from opc_ros.store.cdr import PREAMBLE
-from opc_ros.store.mcap_writing import McapWriter, Sink
+from opc_ros.store.mcap_writing import McapWriter, PieceSink
 from opc_ros.store.messages import UNLABELLED, EpisodeEvent, EventKind
 from opc_ros.store.step_codecs import STEP_TOPICS, codec_for
 
@@ -28,7 +28,7 @@ _MAGIC = {"jpeg": b"\xff\xd8\xff", "png": b"\x89PNG\r\n\x1a\n"}
 class EpisodeFileWriter:
     """Messages of one episode, in order: BEGIN, then frame and step for each step, then END and label."""
 
-    def __init__(self, sink: Sink, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> None:
+    def __init__(self, sink: PieceSink, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> None:
         """`topics` says under which name each message type was on the wire; without it, by a robot's usual names."""
         self._header = header
         self._topics = {**usual_topics(header.robot), **(topics or {})}

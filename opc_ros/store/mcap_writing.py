@@ -28,7 +28,7 @@ _LENGTH = struct.Struct("<I")
 _IDS = struct.Struct("<HH")
 
 
-class Sink(Protocol):
+class PieceSink(Protocol):
     """Where a file's bytes go."""
 
     def writelines(self, pieces: Sequence[bytes], /) -> object: ...
@@ -54,7 +54,7 @@ class _OpenChunk:
 class McapWriter:
     """Writes a chunk whenever one is full, and the summary at the end; whoever made the sink syncs and closes it."""
 
-    def __init__(self, sink: Sink, *, chunk_bytes: int, profile: str, library: str) -> None:
+    def __init__(self, sink: PieceSink, *, chunk_bytes: int, profile: str, library: str) -> None:
         self._sink = sink
         self._chunk_bytes = chunk_bytes
         self._chunk = _OpenChunk()

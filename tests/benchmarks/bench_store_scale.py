@@ -21,6 +21,7 @@ import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -33,6 +34,7 @@ from opc_ros.store.commit import describe, encode_sidecar
 from opc_ros.store.episode_writing import EpisodeFileWriter
 from opc_ros.store.layout import JSON, MCAP, Home, StoreLayout, day_of
 from opc_ros.store.packing import pack
+from tests.benchmarks.bench_store import make_episode, measure_commit
 
 DAY_NS = 86_400_000_000_000
 FIRST_DAY_NS = 20_000 * DAY_NS
@@ -93,7 +95,7 @@ def measure(root: Path, episodes: int, robots: int, per_day: int) -> None:
     timed("1 % more seen", store.catalogue.refresh)
     timed("snapshot of 1 % more", store.take_snapshot, "goal 1 s")
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB (goal 500)")
-    measure_commit(root)
+    measure_commits(root)
     measure_shards(root)
 
 
@@ -110,28 +112,11 @@ def measure_shards(root: Path) -> None:
     print(f"  packing {len(entries) / packing:.0f} episodes a second, from shards {files / shards:.2f} times as fast")
 
 
-def measure_commit(root: Path) -> None:
-    """begin, steps and commit at this size beside a bare write and fsync of the same bytes."""
-    store = open_store(root)
-    ours, bare = [], []
-    for number in range(21):
-        header = EpisodeHeader(f"commit-{time.time_ns()}-{number}", "robot-00", "scripted", FIRST_DAY_NS)
-        begin = time.perf_counter()
-        writer = store.begin(header)
-        writer.add_step(STEP)
-        committed = writer.commit(SUCCESS)
-        ours.append(time.perf_counter() - begin)
-        path = root / f"bare-{number}"
-        begin = time.perf_counter()
-        with path.open("wb") as file:
-            file.write(bytes(committed.file_bytes))
-            file.flush()
-            os.fsync(file.fileno())
-        bare.append(time.perf_counter() - begin)
-        path.unlink()
-    ours, bare = sorted(ours[1:]), sorted(bare[1:])
-    print(f"begin, a step and commit {ours[10] * 1e3:.1f} ms, bare write and fsync {bare[10] * 1e3:.1f} ms: ", end="")
-    print(f"{ours[10] / bare[10]:.2f}")
+def measure_commits(root: Path) -> None:
+    """begin, steps and commit at this size beside a bare writer of the same messages."""
+    episodes = [replace(make_episode(number, 10), id=f"commit-{time.time_ns()}-{number}") for number in range(21)]
+    with tempfile.TemporaryDirectory(dir=root.parent) as folder:
+        measure_commit(open_store(root), episodes, Path(folder))
 
 
 def timed(name: str, action: Callable[[], object], goal: str = "") -> float:
