@@ -10,14 +10,16 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from opc_ros.errors import StoreError
 
 PART = ".part"
 
-_WRITE_AND_WAIT = 1 | 2 | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER
+_PIECES_AT_ONCE = 1024  # the kernel's limit
+_WRITE = 2  # SYNC_FILE_RANGE_WRITE
+_WRITE_AND_WAIT = 1 | _WRITE | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER
 
 _NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _NO_LINKS_HERE = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -132,6 +134,15 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def write_pieces(descriptor: int, pieces: Sequence[bytes]) -> None:
+    """The same for bytes that lie in several places, without putting them together first."""
+    for first in range(0, len(pieces), _PIECES_AT_ONCE):
+        some = pieces[first : first + _PIECES_AT_ONCE]
+        written = os.writev(descriptor, some)
+        if written < sum(map(len, some)):
+            write_all(descriptor, b"".join(some)[written:])
+
+
 def write_synced(path: Path, data: bytes, *, flags: int = os.O_TRUNC) -> None:
     """Write a file in place and wait until it is on the disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o644)
@@ -160,6 +171,13 @@ class BackgroundCall:
             function(*arguments)
         except OSError as error:
             self._error = error
+
+
+def begin_writing_out(descriptor: int) -> None:
+    """Have the kernel begin to write a file's bytes to the disk, while the caller goes on."""
+    call = _sync_file_range()
+    if call is not None:
+        call(descriptor, 0, 0, _WRITE)  # where it cannot, `write_out` does everything
 
 
 def write_out(descriptor: int) -> None:

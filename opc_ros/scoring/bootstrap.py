@@ -61,7 +61,7 @@ def bootstrap_scores(
         raise ScoreError(f"resamples is {resamples}, expected at least 1")
     found = np.empty((resamples, len(q_by_candidate)))
     begun = rng.bit_generator.state
-    at_once = max(1, _VALUES_AT_ONCE // check_lengths(lengths).transitions)
+    at_once = candidates_at_once(lengths)
     for first in range(0, max(1, len(q_by_candidate)), at_once):
         some = slice(first, first + at_once)
         rng.bit_generator.state = begun
@@ -82,6 +82,16 @@ def bootstrap_scores(
             report(done // len(q_by_candidate), resamples, "resamples")
         del reweighter  # before the next is prepared
     return found
+
+
+def candidates_at_once(lengths: ArrayLike) -> int:
+    """How many candidates are prepared together on such a set, so that memory does not grow with their number."""
+    return max(1, _VALUES_AT_ONCE // check_lengths(lengths).transitions)
+
+
+def weightings_at_once(episodes: int) -> int:
+    """How many weights of every episode are held together."""
+    return max(1, _WEIGHTS_AT_ONCE // episodes)
 
 
 def _score_resamples(
@@ -167,15 +177,32 @@ def split_scores(
         raise ScoreError(
             f"{strata[0].size} successes and {strata[1].size} failures cannot be halved, expected at least 2 of each"
         )
-    weights = np.zeros((splits, 2, is_success.size))
+    found = np.empty((splits, 2, len(q_by_candidate)))
+    begun = rng.bit_generator.state
+    at_once, rows = candidates_at_once(lengths), max(1, weightings_at_once(is_success.size) // 2)
+    for first in range(0, max(1, len(q_by_candidate)), at_once):
+        some = slice(first, first + at_once)
+        rng.bit_generator.state = begun  # every candidate sees the same halves
+        values = [q_by_candidate[index] for index in range(len(q_by_candidate))[some]]
+        reweighter = Reweighter(values, lengths, success, metric=metric, prior=prior, first=first)
+        for start in range(0, splits, rows):
+            halves = _draw_halves(strata, min(rows, splits - start), rng)  # (S, 2, E)
+            scores = reweighter.score(halves.reshape(-1, is_success.size))
+            found[start : start + len(halves), :, some] = scores.reshape(len(halves), 2, -1)
+        del reweighter  # before the next is prepared
+    return found
+
+
+def _draw_halves(strata: Sequence[np.ndarray], splits: int, rng: np.random.Generator) -> np.ndarray:
+    """Which episodes are in the first half and which in the second, (splits, 2, E)."""
+    weights = np.zeros((splits, 2, sum(stratum.size for stratum in strata)))
     for first, second in weights:
         for stratum in strata:
             shuffled = rng.permutation(stratum)
             middle = (stratum.size + 1) // 2
             first[shuffled[:middle]] = 1
             second[shuffled[middle:]] = 1
-    reweighter = Reweighter(q_by_candidate, lengths, success, metric=metric, prior=prior)
-    return reweighter.score(weights.reshape(2 * splits, -1)).reshape(splits, 2, -1)
+    return weights
 
 
 # What is the best of many thresholds is too high by what noise adds to it. A resample has the set's noise and as much

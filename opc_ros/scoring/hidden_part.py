@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from opc_ros.scoring.bootstrap import candidates_at_once, weightings_at_once
 from opc_ros.scoring.reweighting import Reweighter
 
 SHARE = 0.2
@@ -59,18 +60,28 @@ def compare_with_hidden(
     judged = [row for row, mask in enumerate(own) if _least(success, hidden, mask) >= LEAST]
     if not judged:
         return chances
-    scorer = Reweighter(
-        [q[row] for row in judged], lengths, success, metric=metric, prior=prior, own=own[np.array(judged)]
-    )
-    found = _differences(scorer, hidden[None])[0]
-    drawn = _differences(scorer, _draw_splits(success, hidden, splits, rng))
+    drawn = _draw_splits(success, hidden, splits, rng)
+    at_once, rows = candidates_at_once(lengths), weightings_at_once(hidden.size)
+    for first in range(0, len(judged), at_once):
+        some = judged[first : first + at_once]
+        values = [q[row] for row in some]
+        scorer = Reweighter(values, lengths, success, metric=metric, prior=prior, own=own[np.array(some)], first=first)
+        found = _differences(scorer, hidden[None])[0]
+        parts = (drawn[start : start + rows] for start in range(0, splits, rows))
+        by_luck = np.concatenate([_differences(scorer, _unpack(part, hidden.size)) for part in parts])
+        chances[some] = _tell_luck(found, by_luck)
+        del scorer  # before the next is prepared
+    return chances
+
+
+def _tell_luck(found: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """The chance, (C,), of a difference, (C,), among those of random splits, (splits, C)."""
     above = (drawn >= found).sum(axis=0)
     spread = np.maximum(drawn.std(axis=0), np.finfo(float).tiny)
     tail = np.array([0.5 * math.erfc(z / math.sqrt(2)) for z in (found - drawn.mean(axis=0)) / spread])
-    seen = (1 + above) / (1 + splits)
+    seen = (1 + above) / (1 + len(drawn))
     chance = np.where(above > 0, seen, np.minimum(seen, tail))
-    chances[judged] = np.where(chance < TOLD_BELOW, chance, 1.0)
-    return chances
+    return np.where(chance < TOLD_BELOW, chance, 1.0)
 
 
 def _differences(scorer: Reweighter, hidden: np.ndarray) -> np.ndarray:
@@ -80,13 +91,19 @@ def _differences(scorer: Reweighter, hidden: np.ndarray) -> np.ndarray:
 
 
 def _draw_splits(success: np.ndarray, hidden: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Splits with as many hidden successes and failures as the real one, (count, E) bool."""
-    drawn = np.zeros((count, hidden.size), np.bool_)
+    """Splits with as many hidden successes and failures as the real one, (count, E), a bit for each episode."""
+    drawn = np.zeros((count, -(-hidden.size // 8)), np.uint8)
     for stratum in (np.flatnonzero(success), np.flatnonzero(~success)):
         size = int(hidden[stratum].sum())
         for row in drawn:
-            row[rng.permutation(stratum)[:size]] = True
+            is_drawn = np.zeros(hidden.size, np.bool_)
+            is_drawn[rng.permutation(stratum)[:size]] = True
+            row |= np.packbits(is_drawn)
     return drawn
+
+
+def _unpack(drawn: np.ndarray, episodes: int) -> np.ndarray:
+    return np.unpackbits(drawn, axis=1, count=episodes).astype(np.bool_)
 
 
 def _least(success: np.ndarray, hidden: np.ndarray, own: np.ndarray) -> int:

@@ -70,12 +70,15 @@ class KnownValues:
         return tuple(self._facts[ref.id, ref.file_sha256] for ref in refs)
 
     def join(self, candidates: Sequence[Candidate], quantity: str, facts: Sequence[EpisodeFacts]) -> np.ndarray:
-        """One row for each candidate, (C, N) float32, the episodes one behind the other."""
+        """One row for each candidate, (C, N) float32, the episodes one behind the other; asked once for a quantity.
+
+        What lay in one piece moves into its row, so that a large set is not held twice.
+        """
         keys = [(fact.id, fact.file_sha256) for fact in facts]
         joined = np.empty((len(candidates), sum(fact.steps for fact in facts)), dtype=np.float32)
         is_all = keys == self._keys
         for row, candidate in zip(joined, candidates, strict=True):
-            whole = self._joined.get((candidate.id, quantity))
+            whole = self._joined.pop((candidate.id, quantity), None)
             if whole is not None:
                 row[:] = whole if is_all else self._take(whole, keys)
                 continue

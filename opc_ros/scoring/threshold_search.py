@@ -8,33 +8,27 @@ import numpy as np
 
 BLOCK_STEPS = 64  # transitions that are summed at a go, and walked through only where they can matter
 PAIRS_AT_ONCE = 4096  # blocks times weightings that are walked through together
+_BLOCKS_AT_ONCE = 16_384  # looked through together: arrays as long as all transitions would fill the memory
 WEIGHTINGS_AT_ONCE = 32  # so that an episode's weights are two lines of the processor's cache
 
 
 class ThresholdSearch:
     """One candidate's transitions by descending Q, cut into blocks that never part equal Q values."""
 
-    def __init__(self, row: np.ndarray, is_threshold: np.ndarray, last: np.ndarray, outcomes: tuple[int, int]) -> None:
-        """`row`, (N,), is each transition's episode, successes first; `last` the ends of groups of equal Q values."""
-        wanted = np.arange(BLOCK_STEPS, row.size, BLOCK_STEPS)
-        edges = np.unique(np.concatenate([[0], last[np.searchsorted(last, wanted)] + 1, [row.size]]))
+    def __init__(self, row: np.ndarray, is_threshold: np.ndarray, edges: np.ndarray, outcomes: tuple[int, int]) -> None:
+        """`row`, (N,), is each transition's episode, successes first; `edges` are those of `cut_into_blocks`."""
         is_positive = row < outcomes[0]
         positive_edges = np.append(0, np.cumsum(is_positive, dtype=np.int32)[edges[1:] - 1].astype(np.int64))
         self._row = row
         self._is_positive = is_positive
         self._is_threshold = is_threshold
         self._edges = edges
-        # Up to a block's last threshold but its own end, which is an edge: at most BLOCK_STEPS, since a longer group of
-        # equal values ends its block.
-        is_inner = is_threshold.copy()
-        is_inner[edges[1:] - 1] = False
-        inner = np.flatnonzero(is_inner)
-        block = np.searchsorted(edges, inner, side="right") - 1
-        self._walked = np.zeros(edges.size - 1, dtype=np.int64)  # (B,)
-        np.maximum.at(self._walked, block, inner - edges[block] + 1)
+        self._walked = _count_walked(is_threshold, edges)
         self._successes = outcomes[0]
         self._positives = _summing(row[is_positive], positive_edges, outcomes[0])
-        self._negatives = _summing(row[~is_positive] - outcomes[0], edges - positive_edges, outcomes[1])
+        negatives = row[~is_positive]
+        negatives -= outcomes[0]
+        self._negatives = _summing(negatives, edges - positive_edges, outcomes[1])
 
     def best_margins(self, weights: np.ndarray, gain: np.ndarray, loss: np.ndarray) -> np.ndarray:
         """Largest sum of margins over all transitions above some threshold, (R,), never below 0.
@@ -82,6 +76,28 @@ class ThresholdSearch:
         margins = np.cumsum(steps, axis=1) + starts[blocks, columns][:, None]
         margins[~self._is_threshold[inside] | (places >= lengths[:, None])] = 0.0
         np.maximum.at(best, columns, margins.max(axis=1))
+
+
+def cut_into_blocks(last: np.ndarray, transitions: int) -> np.ndarray:
+    """Where blocks begin and end, (B+1,), given the ends of groups of equal Q values."""
+    wanted = np.arange(BLOCK_STEPS, transitions, BLOCK_STEPS)
+    return np.unique(np.concatenate([[0], last[np.searchsorted(last, wanted)] + 1, [transitions]]))
+
+
+def _count_walked(is_threshold: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """How many transitions of each block lead up to its last threshold but its own end, which is an edge, (B,).
+
+    At most BLOCK_STEPS, since a longer group of equal values ends its block.
+    """
+    walked = np.zeros(edges.size - 1, dtype=np.int64)
+    for first in range(0, walked.size, _BLOCKS_AT_ONCE):
+        some = edges[first : first + _BLOCKS_AT_ONCE + 1]
+        is_inner = is_threshold[some[0] : some[-1]].copy()
+        is_inner[some[1:] - 1 - some[0]] = False
+        inner = np.flatnonzero(is_inner) + some[0]
+        block = np.searchsorted(some, inner, side="right") - 1
+        np.maximum.at(walked, first + block, inner - some[block] + 1)
+    return walked
 
 
 def _summing(rows: np.ndarray, edges: np.ndarray, episodes: int) -> Any:

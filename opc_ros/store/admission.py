@@ -62,7 +62,7 @@ def _commit(store: Store, whole: WholeEpisode, sidecar: Sidecar, data: bytes) ->
     place = place_for(whole.header)
     sink = claim(store.layout, whole.header, store.catalogue.locate)
     try:
-        sink.write(data)
+        sink.writelines((data,))
         sink.flush()
         commit_file(store.layout, place, sidecar, sink)
     except BaseException:

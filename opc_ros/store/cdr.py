@@ -64,12 +64,14 @@ class CdrWriter:
         self.time(stamp_ns)
         self.string(frame_id)
 
-    def finish(self, blob: bytes | None = None) -> bytes:
-        """The message; `blob` becomes a last field of type uint8[], without a detour through a list."""
-        if blob is None:
-            return bytes(self._buffer)
+    def finish(self) -> bytes:
+        """The message."""
+        return bytes(self._buffer)
+
+    def finish_with(self, blob: bytes) -> tuple[bytes, bytes]:
+        """The message in two pieces; `blob` becomes a last field of type uint8[], and is not copied."""
         self._pack("I", len(blob))
-        return b"".join((self._buffer, blob))
+        return bytes(self._buffer), blob
 
     def _pack(self, code: str, value: float) -> None:
         size = _SIZES[code]

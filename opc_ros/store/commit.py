@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from opc_ros.durable import (
     PART,
-    BackgroundCall,
+    begin_writing_out,
     is_same_file,
     make_folder,
     sync_together,
     wait_for_lock,
     write_all,
     write_out,
+    write_pieces,
 )
 from opc_ros.episode import EpisodeHeader, Label
 from opc_ros.errors import EpisodeDamaged, StoreError
@@ -30,30 +31,32 @@ from opc_ros.task import GRASPING
 
 LARGE_BYTES = 64 * 1024
 
+_SIDECAR_FIELDS, _LABEL_FIELDS = (tuple(field.name for field in fields(kind)) for kind in (Sidecar, Label))
+
 
 class FileSink:
-    """An open file that remembers and hashes what is written to it; large pieces go to the kernel at once."""
+    """An open file that remembers and hashes what is written to it; what is large goes to the kernel at once."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._hash = hashlib.sha256()
-        self._pieces: list[bytes] = []  # all that was written, to compare with what is read back
-        self._waiting: list[bytes] = []  # small pieces, not yet given to the kernel
+        self._written: list[bytes] = []  # to compare with what is read back
+        self._waiting: list[bytes] = []  # not yet given to the kernel
         self._position = 0
 
-    def write(self, data: bytes) -> int:
-        self._waiting.append(data)
-        self._position += len(data)
-        if len(data) >= LARGE_BYTES:
+    def writelines(self, pieces: Sequence[bytes]) -> None:
+        size = sum(map(len, pieces))
+        self._waiting += pieces
+        self._position += size
+        if size >= LARGE_BYTES:
             self.flush()
-        return len(data)
 
     def flush(self) -> None:
-        piece = b"".join(self._waiting)
-        self._waiting.clear()
-        write_all(self.descriptor, piece)
-        self._hash.update(piece)
-        self._pieces.append(piece)
+        pieces, self._waiting = self._waiting, []
+        write_pieces(self.descriptor, pieces)
+        for piece in pieces:
+            self._hash.update(piece)
+        self._written += pieces
 
     def tell(self) -> int:
         return self._position
@@ -64,7 +67,12 @@ class FileSink:
 
     def has_written(self, data: bytes) -> bool:
         """Whether these are exactly the bytes that were flushed."""
-        return data == b"".join(self._pieces)
+        at = 0
+        for piece in self._written:
+            if not data.startswith(piece, at):
+                return False
+            at += len(piece)
+        return at == len(data)
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -125,12 +133,10 @@ def commit_file(layout: StoreLayout, place: Place, sidecar: Sidecar, sink: FileS
             closing.callback(os.close, descriptor)
             folder = os.open(part.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             closing.callback(os.close, folder)
-            writing = BackgroundCall(write_out, sink.descriptor)
-            try:
-                write_all(descriptor, encode_sidecar(sidecar))
-                _check_written(part, sidecar, sink)
-            finally:
-                writing.wait()
+            begin_writing_out(sink.descriptor)
+            write_all(descriptor, encode_sidecar(sidecar))
+            _check_written(part, sidecar, sink)
+            write_out(sink.descriptor)
             part.rename(file)
             sidecar_part.rename(sidecar_file)
             sync_together(sink.descriptor, descriptor, folder)
@@ -186,7 +192,8 @@ def describe_whole(whole: WholeEpisode, *, file_sha256: str, file_bytes: int, co
 
 def encode_sidecar(sidecar: Sidecar) -> bytes:
     """What an older opc_ros knows of an episode is written as it was; one with more says so in its version."""
-    body = asdict(sidecar)
+    label = {name: getattr(sidecar.label, name) for name in _LABEL_FIELDS}
+    body = {name: getattr(sidecar, name) for name in _SIDECAR_FIELDS} | {"label": label}
     news = {"task": body.pop("task"), "seed": body.pop("seed")}
     if news == {"task": GRASPING.name, "seed": None}:
         return encode_document("episode", body)
@@ -219,13 +226,12 @@ def _find_taken(layout: StoreLayout, place: Place, find_committed: Callable[[str
     """Looked up after the claim, so that of two writers with one id at least one sees the other."""
     if labels.has_labels(layout, place):
         return layout.label_folder(place.home)  # of an earlier episode of this id: its labels are not for another
-    own = os.fspath(layout.home_folder(place.home))
+    own, episodes = os.fspath(layout.file_part(place)), os.fspath(layout.episodes)
     for robot in layout.robots():
-        for home in (Home(robot), Home(robot, place.home.day)):
-            folder = os.fspath(layout.home_folder(home))
+        for folder in (f"{episodes}/{robot}", f"{episodes}/{robot}/{place.home.day}"):
             for suffix in (MCAP, JSON, MCAP + PART):
                 path = f"{folder}/{place.episode_id}{suffix}"
-                if os.path.exists(path) and not (folder == own and suffix == MCAP + PART):
+                if os.path.exists(path) and path != own:
                     return Path(path)
     known = find_committed(place.episode_id)
     return layout.sidecar(known) if known is not None else None

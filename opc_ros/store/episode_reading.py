@@ -20,11 +20,10 @@ from opc_ros.episode import EpisodeHeader, Frame, Label, Step
 from opc_ros.errors import EpisodeDamaged, EpisodeError, StoreError
 from opc_ros.store import schemas
 from opc_ros.store.episode_writing import FORMAT_VERSION, METADATA_NAME, WIRE_FORMAT_VERSION
+from opc_ros.store.mcap_writing import MAGIC
 from opc_ros.store.messages import DECODERS, Decoder, EpisodeEvent, EventKind
 from opc_ros.store.older_messages import decoder_for
 from opc_ros.store.step_codecs import STEP_TYPES, StepMessage, codec_of
-
-MAGIC = b"\x89MCAP0\r\n"
 
 _RECORD = struct.Struct("<BQ")  # opcode, length
 _CHUNK_HEAD = struct.Struct("<QQQII")  # first and last time, size, checksum, length of the compression's name

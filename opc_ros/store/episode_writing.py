@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Protocol
 
-from mcap.writer import LIBRARY_IDENTIFIER, CompressionType, Writer
+from mcap.writer import LIBRARY_IDENTIFIER
 
 from opc_ros.episode import EpisodeHeader, Frame, Label, Step, WireMessage, check_stamp
 from opc_ros.errors import EpisodeError
 from opc_ros.store import messages, schemas
 from opc_ros.store.cdr import PREAMBLE
+from opc_ros.store.mcap_writing import McapWriter, PieceSink
 from opc_ros.store.messages import UNLABELLED, EpisodeEvent, EventKind
 from opc_ros.store.step_codecs import STEP_TOPICS, codec_for
 
@@ -25,18 +25,10 @@ LIBRARY = f"opc_ros {LIBRARY_IDENTIFIER}"
 _MAGIC = {"jpeg": b"\xff\xd8\xff", "png": b"\x89PNG\r\n\x1a\n"}
 
 
-class Sink(Protocol):
-    """Where an episode's bytes go."""
-
-    def write(self, data: bytes) -> int: ...
-
-    def tell(self) -> int: ...
-
-
 class EpisodeFileWriter:
     """Messages of one episode, in order: BEGIN, then frame and step for each step, then END and label."""
 
-    def __init__(self, sink: Sink, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> None:
+    def __init__(self, sink: PieceSink, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> None:
         """`topics` says under which name each message type was on the wire; without it, by a robot's usual names."""
         self._header = header
         self._topics = {**usual_topics(header.robot), **(topics or {})}
@@ -45,8 +37,7 @@ class EpisodeFileWriter:
         self._last_stamp_ns = -1
         self._is_terminated = False
         self._channels: dict[str, int] = {}
-        self._writer = Writer(sink, chunk_size=CHUNK_BYTES, compression=CompressionType.NONE)
-        self._writer.start(profile="ros2", library=LIBRARY)
+        self._writer = McapWriter(sink, chunk_bytes=CHUNK_BYTES, profile="ros2", library=LIBRARY)
         self._event(
             EpisodeEvent(
                 stamp_ns=header.began_ns,
@@ -79,7 +70,7 @@ class EpisodeFileWriter:
         data = codec.encode(step, self._steps)
         is_compressed = frame.encoding in messages.COMPRESSED_ENCODINGS
         self._add(schemas.COMPRESSED_IMAGE if is_compressed else schemas.IMAGE, image, frame.stamp_ns, self._steps)
-        self._add(codec.message_type, data, frame.stamp_ns, self._steps)
+        self._add(codec.message_type, (data,), frame.stamp_ns, self._steps)
         self._steps += 1
         self._last_stamp_ns = frame.stamp_ns
         self._is_terminated = step.is_last
@@ -94,13 +85,12 @@ class EpisodeFileWriter:
             raise EpisodeError(f"{where}: begins with {message.data[:4].hex()}, expected little-endian CDR")
         self._has_wire_messages = True
         logged_ns = max(message.stamp_ns, self._header.began_ns)
-        self._add(message.type, message.data, logged_ns, 0, published_ns=message.stamp_ns)
+        self._add(message.type, (bytes(message.data),), logged_ns, 0, published_ns=message.stamp_ns)
 
     def finish(self, label: Label, *, ended_ns: int, health: tuple[str, ...]) -> None:
         self._event(self._closing(EventKind.END, ended_ns, label=label))
-        self._add(
-            schemas.LABEL, messages.encode_label(label, episode_id=self._header.id, stamp_ns=ended_ns), ended_ns, 0
-        )
+        data = messages.encode_label(label, episode_id=self._header.id, stamp_ns=ended_ns)
+        self._add(schemas.LABEL, (data,), ended_ns, 0)
         self._close(health)
 
     def abort(self, reason: str, *, ended_ns: int, health: tuple[str, ...]) -> None:
@@ -126,9 +116,11 @@ class EpisodeFileWriter:
         )
 
     def _event(self, event: EpisodeEvent) -> None:
-        self._add(schemas.EPISODE_EVENT, messages.encode_event(event), event.stamp_ns, int(event.kind))
+        self._add(schemas.EPISODE_EVENT, (messages.encode_event(event),), event.stamp_ns, int(event.kind))
 
-    def _add(self, kind: str, data: bytes, stamp_ns: int, sequence: int, *, published_ns: int | None = None) -> None:
+    def _add(
+        self, kind: str, data: tuple[bytes, ...], stamp_ns: int, sequence: int, *, published_ns: int | None = None
+    ) -> None:
         if kind not in self._channels:
             schema_id = self._writer.register_schema(kind, "ros2msg", schemas.schema(kind))
             self._channels[kind] = self._writer.register_channel(self._topics[kind], "cdr", schema_id)

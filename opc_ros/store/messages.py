@@ -56,19 +56,20 @@ class EpisodeEvent:
     reason: str = ""
 
 
-def encode_frame(frame: Frame) -> bytes:
-    """CompressedImage for jpeg and png, Image for raw encodings; the camera's bytes go in as they are."""
+def encode_frame(frame: Frame) -> tuple[bytes, bytes]:
+    """CompressedImage for jpeg and png, Image for raw encodings, in two pieces: the second is the camera's bytes."""
     writer = CdrWriter()
     writer.header(frame.stamp_ns, frame.frame_id)
+    data = bytes(frame.data)  # the same object, unless somebody may still change it
     if frame.encoding in COMPRESSED_ENCODINGS:
         writer.string(frame.encoding)
-        return writer.finish(frame.data)
+        return writer.finish_with(data)
     writer.uint32(frame.height)
     writer.uint32(frame.width)
     writer.string(frame.encoding)
     writer.boolean(False)  # is_bigendian
     writer.uint32(frame.width * BYTES_PER_PIXEL[frame.encoding])
-    return writer.finish(frame.data)
+    return writer.finish_with(data)
 
 
 def decode_compressed_image(data: Bytes) -> Frame:

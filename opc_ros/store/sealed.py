@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,20 @@ def encode_document(kind: str, body: dict[str, Any], *, version: int = VERSION) 
     """Readable by people, and sealed: a changed byte is noticed."""
     document = {"format": f"opc_ros.{kind}", "version": version, **body}
     document["seal"] = _seal(document)
-    return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8") + b"\n"
+    return indent_json(document).encode("utf-8") + b"\n"
+
+
+def indent_json(value: Any, margin: str = "\n") -> str:
+    """As `json.dumps` spells it with an indent of 2 and text as it is, several times faster on small documents."""
+    deeper = f"{margin}  "
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, dict) and value:
+        lines = [f"{encode_basestring(key)}: {indent_json(item, deeper)}" for key, item in value.items()]
+        return f"{{{deeper}{f',{deeper}'.join(lines)}{margin}}}"
+    if isinstance(value, list | tuple) and value:
+        return f"[{deeper}{f',{deeper}'.join(indent_json(item, deeper) for item in value)}{margin}]"
+    return str(value) if type(value) is int else json.dumps(value)
 
 
 def read_document(path: Path, kind: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from mcap.opcode import Opcode
 from mcap.records import Attachment
@@ -17,9 +17,10 @@ from mcap.writer import CompressionType, Writer
 
 from opc_ros.episode import check_name
 from opc_ros.errors import EpisodeError, StoreError
-from opc_ros.store.episode_reading import MAGIC, read_records, stream_of
-from opc_ros.store.episode_writing import LIBRARY, Sink
+from opc_ros.store.episode_reading import read_records, stream_of
+from opc_ros.store.episode_writing import LIBRARY
 from opc_ros.store.layout import MCAP, Home
+from opc_ros.store.mcap_writing import MAGIC
 from opc_ros.store.sealed import decode_document, encode_document
 
 KIND = "shard"
@@ -77,6 +78,14 @@ class HashedFile:
 
     def sha256(self) -> str:
         return self._hash.hexdigest()
+
+
+class Sink(Protocol):
+    """Where a shard's bytes go."""
+
+    def write(self, data: bytes) -> int: ...
+
+    def tell(self) -> int: ...
 
 
 class ShardWriter:

@@ -57,14 +57,12 @@ def bench_streamed(
     rng: np.random.Generator,
 ) -> None:
     """Values lie in the Q cache in one piece for each candidate, and only those being worked on are in memory."""
-    good = np.repeat(success, lengths)
+    transitions = int(lengths.sum())
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, QCache(Path(folder) / "q.sqlite") as cache:
-        for rank in range(candidates):
-            q = rng.standard_normal(good.size, dtype=np.float32) + np.float32(0.1 + 0.01 * rank) * good
-            cache.keep_joined(f"candidate-{rank}", LOGGED, "set", q)
-        print(f"{candidates} candidates, {success.size} episodes, {good.size} transitions: in the Q cache")
+        fill_joined(cache, lengths, success, candidates, rng)
+        print(f"{candidates} candidates, {success.size} episodes, {transitions} transitions: in the Q cache")
         print_memory()
-        q_rows = CachedRows(cache, candidates, good.size)
+        q_rows = CachedRows(cache, candidates, transitions)
         for metric in metrics:
             name = f"{metric}: scores of {candidates} candidates, streamed"
             timed(name, lambda: [compute_metric(metric, q, lengths, success) for q in q_rows])  # noqa: B023
@@ -76,6 +74,16 @@ def bench_streamed(
                 lambda: bootstrap_scores(q_rows, lengths, success, metric=metric, resamples=resamples, rng=draws),  # noqa: B023
             )
             print_memory()
+
+
+def fill_joined(
+    cache: QCache, lengths: np.ndarray, success: np.ndarray, candidates: int, rng: np.random.Generator
+) -> None:
+    """What is made up here is gone afterwards, so that memory is what scoring takes."""
+    good = np.repeat(success, lengths)
+    for rank in range(candidates):
+        q = rng.standard_normal(good.size, dtype=np.float32) + np.float32(0.1 + 0.01 * rank) * good
+        cache.keep_joined(f"candidate-{rank}", LOGGED, "set", q)
 
 
 class CachedRows(Sequence[np.ndarray]):

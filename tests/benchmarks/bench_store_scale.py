@@ -21,6 +21,7 @@ import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -31,8 +32,9 @@ from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.store import Selection, open_store, schemas
 from opc_ros.store.commit import describe, encode_sidecar
 from opc_ros.store.episode_writing import EpisodeFileWriter
-from opc_ros.store.layout import Home, Place, StoreLayout, day_of
+from opc_ros.store.layout import JSON, MCAP, Home, StoreLayout, day_of
 from opc_ros.store.packing import pack
+from tests.benchmarks.bench_store import make_episode, measure_commit
 
 DAY_NS = 86_400_000_000_000
 FIRST_DAY_NS = 20_000 * DAY_NS
@@ -50,10 +52,15 @@ def main() -> None:
     parser.add_argument("--robots", type=int, default=10)
     parser.add_argument("--per-day", type=int, default=1000, help="episodes of a robot in a day")
     parser.add_argument("--folder", type=Path, help="where to make the store (default: a temporary folder here)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that make the store")
     parser.add_argument("--keep", action="store_true", help="leave the store, and use one that is there already")
     arguments = parser.parse_args()
     root = arguments.folder or Path(tempfile.mkdtemp(prefix="bench_scale_", dir=Path.cwd()))
     try:
+        if not (root / "store.json").exists():
+            begin = time.perf_counter()
+            make_store(root, arguments.episodes, arguments.robots, arguments.per_day, arguments.workers)
+            print(f"made {arguments.episodes} episodes in {time.perf_counter() - begin:.0f} s")
         measure(root, arguments.episodes, arguments.robots, arguments.per_day)
     finally:
         if not arguments.keep:
@@ -61,10 +68,6 @@ def main() -> None:
 
 
 def measure(root: Path, episodes: int, robots: int, per_day: int) -> None:
-    if not (root / "store.json").exists():
-        begin = time.perf_counter()
-        make_store(root, episodes, robots, per_day)
-        print(f"made {episodes} episodes in {time.perf_counter() - begin:.0f} s")
     shutil.rmtree(root / "catalogue", ignore_errors=True)
     shutil.rmtree(root / "snapshots", ignore_errors=True)
     (root / "snapshots").mkdir()
@@ -92,7 +95,7 @@ def measure(root: Path, episodes: int, robots: int, per_day: int) -> None:
     timed("1 % more seen", store.catalogue.refresh)
     timed("snapshot of 1 % more", store.take_snapshot, "goal 1 s")
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB (goal 500)")
-    measure_commit(root)
+    measure_commits(root)
     measure_shards(root)
 
 
@@ -109,28 +112,11 @@ def measure_shards(root: Path) -> None:
     print(f"  packing {len(entries) / packing:.0f} episodes a second, from shards {files / shards:.2f} times as fast")
 
 
-def measure_commit(root: Path) -> None:
-    """begin, steps and commit at this size beside a bare write and fsync of the same bytes."""
-    store = open_store(root)
-    ours, bare = [], []
-    for number in range(21):
-        header = EpisodeHeader(f"commit-{time.time_ns()}-{number}", "robot-00", "scripted", FIRST_DAY_NS)
-        begin = time.perf_counter()
-        writer = store.begin(header)
-        writer.add_step(STEP)
-        committed = writer.commit(SUCCESS)
-        ours.append(time.perf_counter() - begin)
-        path = root / f"bare-{number}"
-        begin = time.perf_counter()
-        with path.open("wb") as file:
-            file.write(bytes(committed.file_bytes))
-            file.flush()
-            os.fsync(file.fileno())
-        bare.append(time.perf_counter() - begin)
-        path.unlink()
-    ours, bare = sorted(ours[1:]), sorted(bare[1:])
-    print(f"begin, a step and commit {ours[10] * 1e3:.1f} ms, bare write and fsync {bare[10] * 1e3:.1f} ms: ", end="")
-    print(f"{ours[10] / bare[10]:.2f}")
+def measure_commits(root: Path) -> None:
+    """begin, steps and commit at this size beside a bare writer of the same messages."""
+    episodes = [replace(make_episode(number, 10), id=f"commit-{time.time_ns()}-{number}") for number in range(21)]
+    with tempfile.TemporaryDirectory(dir=root.parent) as folder:
+        measure_commit(open_store(root), episodes, Path(folder))
 
 
 def timed(name: str, action: Callable[[], object], goal: str = "") -> float:
@@ -150,9 +136,9 @@ def schema_without_comments(name: str) -> bytes:
     return "\n".join(line for line in lines if line).encode() + b"\n"
 
 
-def make_store(root: Path, episodes: int, robots: int, per_day: int) -> None:
+def make_store(root: Path, episodes: int, robots: int, per_day: int, processes: int | None = None) -> None:
     open_store(root, create=True)
-    with ProcessPoolExecutor(os.cpu_count()) as workers:
+    with ProcessPoolExecutor(processes) as workers:
         made, day, waiting = 0, 0, []
         while made < episodes:
             for robot in range(robots):
@@ -189,9 +175,7 @@ def add_episode(root: Path, robot: int, day: int, number: int) -> None:
     template, name = _TEMPLATES[key]
     data = bytearray(template.replace(name, header.id.encode()))
     patch_checksum(data)
-    layout, place = StoreLayout(root), Place(Home(header.robot, day_of(header.began_ns)), header.id)
-    folder = layout.home_folder(place.home)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder_of(root, header.robot, header.began_ns)
     sidecar = describe(
         header,
         steps=1,
@@ -202,8 +186,23 @@ def add_episode(root: Path, robot: int, day: int, number: int) -> None:
         file_bytes=len(data),
         committed_ns=header.began_ns + 2,
     )
-    layout.file(place).write_bytes(data)
-    layout.sidecar(place).write_bytes(encode_sidecar(sidecar))
+    write_file(f"{folder}/{header.id}{MCAP}", data)
+    write_file(f"{folder}/{header.id}{JSON}", encode_sidecar(sidecar))
+
+
+@functools.lru_cache(maxsize=64)
+def folder_of(root: Path, robot: str, began_ns: int) -> str:
+    folder = StoreLayout(root).home_folder(Home(robot, day_of(began_ns)))
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def write_file(path: str, data: bytes | bytearray) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 def patch_checksum(data: bytearray) -> None:

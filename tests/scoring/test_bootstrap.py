@@ -334,3 +334,17 @@ def test_where_thresholds_may_lie_does_not_depend_on_how_many_groups_are_looked_
     for found, expected in zip(opc_module._sort_transitions(q[2], row, int(success.sum())), at_one_go, strict=True):
         np.testing.assert_array_equal(found, expected)
     assert at_one_go[1].sum() > 5
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("limit", ["_VALUES_AT_ONCE", "_WEIGHTS_AT_ONCE"])
+def test_halves_of_a_large_set_scored_in_pieces_are_those_scored_at_one_go(
+    metric: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, lengths, success = make_set(np.random.default_rng(3), 60)
+    drawn = [np.random.default_rng(5), np.random.default_rng(5)]
+    at_one_go = split_scores(q, lengths, success, metric=metric, splits=9, rng=drawn[0])
+    monkeypatch.setattr(bootstrap_module, limit, 4 * 60)
+    in_pieces = split_scores(q, lengths, success, metric=metric, splits=9, rng=drawn[1])
+    assert drawn[0].bit_generator.state == drawn[1].bit_generator.state
+    np.testing.assert_allclose(in_pieces, at_one_go, rtol=1e-12, atol=1e-14)

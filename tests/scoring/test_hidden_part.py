@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from opc_ros.scoring import bootstrap
 from opc_ros.scoring.hidden_part import SHARE, compare_with_hidden, find_hidden
 
 LENGTH = 4
@@ -73,3 +74,21 @@ def test_too_few_hidden_episodes_say_nothing() -> None:
     success = np.arange(40) % 2 == 0
     hidden = np.arange(40) < 8
     assert chances(rng, [make_q(rng, success, 1.0)], success, hidden).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("pieces", [{"_VALUES_AT_ONCE": 400 * LENGTH}, {"_WEIGHTS_AT_ONCE": 400 * 7}])
+def test_a_large_set_looked_at_in_pieces_tells_what_it_tells_at_one_go(
+    pieces: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A candidate in turn, or seven splits: one that has seen half of what is shown is found with the same chance."""
+    rng = np.random.default_rng(1)
+    success = rng.random(400) < 0.4
+    hidden = find_hidden(b"secret", [f"e{n}" for n in range(400)])
+    q = [make_q(rng, success, skill) for skill in (0.8, 0.5, 0.0)]
+    q[2][np.repeat(success & ~hidden & (np.arange(400) % 2 == 0), LENGTH)] += 2.0
+    at_one_go = chances(np.random.default_rng(2), q, success, hidden)
+    for name, number in pieces.items():
+        monkeypatch.setattr(bootstrap, name, number)
+    in_pieces = chances(np.random.default_rng(2), q, success, hidden)
+    np.testing.assert_allclose(in_pieces, at_one_go, rtol=1e-9)
+    assert at_one_go[2] < 0.01

@@ -180,11 +180,11 @@ def test_ros_deserializes_our_messages_and_we_those_of_ros() -> None:
         check_step(message, index)
         back = layout.decode(serialization.serialize_message(message))
         assert (back.tool, back.action, back.index) == (step.tool, step.action, index)
-        image = serialization.deserialize_message(encode_frame(step.frame), CompressedImage)
+        image = serialization.deserialize_message(b"".join(encode_frame(step.frame)), CompressedImage)
         assert bytes(image.data) == step.frame.data
         assert decode_compressed_image(serialization.serialize_message(image)).data == step.frame.data
     raw = make_episode(encoding="rgb8").steps[0].frame
-    image = serialization.deserialize_message(encode_frame(raw), Image)
+    image = serialization.deserialize_message(b"".join(encode_frame(raw)), Image)
     assert decode_image(serialization.serialize_message(image)) == raw
     event = EpisodeEvent(robot="left", episode_id="e1", kind=3, reason="lost")
     assert decode_event(serialization.serialize_message(event)).reason == "lost"

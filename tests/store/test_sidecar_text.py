@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
 from opc_ros.episode import Label, LabelSource
 from opc_ros.store.commit import encode_sidecar
 from opc_ros.store.records import Sidecar
+from opc_ros.store.sealed import indent_json
 from opc_ros.store.sidecar_text import take_apart
 
 PLAIN = Sidecar(
@@ -70,3 +72,14 @@ def test_a_version_has_its_own_keys_and_no_others() -> None:
     assert take_apart(encode_sidecar(PLAIN).replace(b'"version": 1', b'"version": 2')) is None
     assert take_apart(newer.replace(b'"steps": 3', b'"steps": 03')) is None
     assert take_apart(newer + b"\n") is None
+
+
+def test_documents_are_indented_as_the_standard_library_does() -> None:
+    value = {
+        "text": 'a "mug" \\ Größe\n\u2028',
+        "whole": -3,
+        "share": 0.1,
+        "truths": [True, False, None],
+        "nested": {"empty": {}, "none": [], "deep": [[1, {"source": LabelSource.PERSON}], ()]},
+    }
+    assert indent_json(value) == json.dumps(value, indent=2, ensure_ascii=False)

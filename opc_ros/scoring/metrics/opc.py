@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from opc_ros.errors import PriorOutOfRange
 from opc_ros.scoring.metric import Answers, CandidatesOnEpisodes, Direction, ScoreWeightings
-from opc_ros.scoring.threshold_search import WEIGHTINGS_AT_ONCE, ThresholdSearch
+from opc_ros.scoring.threshold_search import WEIGHTINGS_AT_ONCE, ThresholdSearch, cut_into_blocks
 from opc_ros.scoring.transitions import (
     check_both_outcomes,
     check_finite,
@@ -132,7 +132,7 @@ def best_margin(positives: np.ndarray, negatives: np.ndarray, prior: float) -> f
 def _search_thresholds(candidates: CandidatesOnEpisodes, rows: np.ndarray, prior: float) -> ScoreWeightings:
     """For very many transitions: the same scores but for rounding, a few weightings at a time."""
     outcomes = (candidates.successes, candidates.lengths.size - candidates.successes)
-    searches = [ThresholdSearch(*_sort_transitions(q, rows, candidates.successes), outcomes) for q in candidates.values]
+    searches = [_prepare_search(q, rows, outcomes) for q in candidates.values]
 
     def score(weights: np.ndarray) -> np.ndarray:
         parts = []
@@ -142,6 +142,13 @@ def _search_thresholds(candidates: CandidatesOnEpisodes, rows: np.ndarray, prior
         return np.concatenate(parts)
 
     return score
+
+
+def _prepare_search(q: np.ndarray, rows: np.ndarray, outcomes: tuple[int, int]) -> ThresholdSearch:
+    row, is_threshold, last = _sort_transitions(q, rows, outcomes[0])
+    edges = cut_into_blocks(last, row.size)
+    del last  # as long as the transitions, and not needed any more
+    return ThresholdSearch(row, is_threshold, edges, outcomes)
 
 
 def _weigh(
