@@ -80,7 +80,7 @@ def describe_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], histo
             f"  {names[each]:<{width}}  {before.expected(each).describe():>18}  {shown:>11}"
             f"  {after.expected(each).describe():>18}  {truth[each]:>6.0%}"
         )
-    inside = sum(after.expected(each).low <= rate <= after.expected(each).high for each, rate in truth.items())
+    inside = sum(after.expected(each).contains(rate) for each, rate in truth.items())
     lines.append(f"  {inside} of {len(truth)} true rates lie inside their 95 % interval")
     champion = ran.status["champion"]
     if champion in truth:

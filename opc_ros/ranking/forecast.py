@@ -33,6 +33,14 @@ class Expected:
         """For people: `71 % (58 to 82)`."""
         return f"{100 * self.mean:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f})"
 
+    def contains(self, rate: float) -> bool:
+        """Whether the interval holds this rate as people read both, in whole percent.
+
+        An interval whose tails weigh the same never reaches 0 itself, where policies that never succeed are.
+        """
+        low, read, high = (float(f"{100 * each:.0f}") for each in (self.low, rate, self.high))
+        return low <= read <= high
+
 
 @dataclass(frozen=True, slots=True)
 class RankAgreement:

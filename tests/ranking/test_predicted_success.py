@@ -5,6 +5,7 @@ from scipy.stats import beta, t
 from opc_ros.errors import LengthMismatch, ScoreError
 from opc_ros.experiments.calibration import hide_in_synthetic_labs, leave_one_family_out
 from opc_ros.experiments.zoo_tables import WORLDS, read_zoo_table
+from opc_ros.ranking.forecast import Expected
 from opc_ros.ranking.predicted_success import Field, predict_success
 from opc_ros.ranking.success_model import (
     EDGES,
@@ -182,3 +183,11 @@ def test_intervals_cover_on_families_that_were_left_out() -> None:
 def test_intervals_cover_in_synthetic_labs() -> None:
     hidden = hide_in_synthetic_labs("uniform", 0.8, 12, np.random.default_rng(1))
     assert 0.92 <= hidden.coverage(0.95) <= 1.0
+
+
+def test_an_interval_holds_a_rate_as_both_are_printed() -> None:
+    expected = Expected(mean=0.19, low=0.0042, high=0.7349)
+    assert expected.describe() == "19 % (0 to 73)"
+    assert expected.contains(0.0)
+    assert expected.contains(0.734)
+    assert not expected.contains(0.736)
