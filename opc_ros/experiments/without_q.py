@@ -12,16 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from opc_ros.errors import ScoreError
-from opc_ros.experiments.clustered_figures import ClusteredFigure, measure, training_runs_of
-from opc_ros.experiments.greedy_choices import RecordedStates, find_greedy, gather_states
-from opc_ros.experiments.score_choice import to_markdown
+from opc_ros.experiments.clustered_figures import ClusteredFigure, measure, to_markdown, training_runs_of
+from opc_ros.experiments.greedy_choices import find_greedy, gather_states, spread_evenly
+from opc_ros.experiments.own_actions import judge_own
 from opc_ros.experiments.validation_sets import store_folder
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.critic import fit_critic
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.scoring import compute_metric
-from opc_ros.scoring.agreement import AgreementJudge
-from opc_ros.scoring.recorded_set import RecordedSet, read_recorded
+from opc_ros.scoring.recorded_set import read_recorded
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import open_store
 from sim_bridge.training.evaluation import TrialPlan, read_outcomes
@@ -84,10 +82,10 @@ def run_world(
         source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
         refs = source.refs
         everything = read_recorded(source, refs)
-        asked = np.unique(np.linspace(0, len(refs) - 1, min(episodes, len(refs))).round().astype(int))
+        asked = spread_evenly(np.arange(len(refs)), episodes)
         states = gather_states([source.read(refs[index]) for index in asked], chosen[0].manifest.input.image_size)
     own = find_greedy(chosen, states, data / "greedy", report=_tell).actions
-    agreed, rated = judge_own(everything, asked, states, own, chosen)
+    agreed, rated = judge_own(everything, asked, own, chosen)
     # The last two flags close the gripper and terminate.
     decisive = np.asarray((own[:, :, -2:] > 0.5).any(axis=2) | (states.actions[:, -2:] > 0.5).any(axis=1))
     success = everything.success[asked]
@@ -101,35 +99,6 @@ def run_world(
         f"{int(success.sum())} successes, {len(states.actions)} states; snapshot {snapshot.id[:12]}"
     )
     return head, scores, figures, [candidate.name for candidate in chosen]
-
-
-def judge_own(
-    everything: RecordedSet,
-    asked: np.ndarray,
-    states: RecordedStates,
-    own: np.ndarray,
-    candidates: Sequence[Candidate],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Agreement and the critic's opinion of own actions (C, M, A) in the asked episodes, (C, M) each."""
-    camera = next((c.manifest.input.camera for c in candidates if c.manifest.input.camera is not None), None)
-    critic = fit_critic(
-        everything.images,
-        everything.states,
-        everything.actions,
-        everything.lengths,
-        everything.success,
-        everything.keys,
-        camera,
-    )
-    agreement = AgreementJudge(everything)
-    rows = np.repeat(np.isin(np.arange(everything.lengths.size), asked), everything.lengths)
-    agreed, rated = [], []
-    for actions in own:
-        filled = everything.actions.copy()
-        filled[rows] = actions
-        agreed.append(agreement.rate(filled)[rows])
-        rated.append(critic.rate(filled)[rows])
-    return np.stack(agreed).astype(np.float64), np.stack(rated).astype(np.float64)
 
 
 def _tell(done: int, total: int, note: str = "") -> None:
