@@ -19,6 +19,7 @@ from opc_ros.experiments.validation_sets import store_folder
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.scoring import compute_metric
+from opc_ros.scoring.agreement import spread_by_step
 from opc_ros.scoring.recorded_set import read_recorded
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import open_store
@@ -34,6 +35,9 @@ VARIANTS = (
     "critic_at_decisions",
     "critic_and_agreement",
 )
+# Added when the figures of the variants were known, and listed beside them: decision 17 says why.
+MENDS = ("agreement_on_flags", "peer_agreement", "peers_and_flags")
+_FLAGS = slice(5, 8)  # opening, closing, terminating
 
 
 def score_variants(
@@ -69,6 +73,35 @@ def score_variants(
     return scores
 
 
+def score_mends(
+    recorded: np.ndarray, own: np.ndarray, spread: np.ndarray, lengths: np.ndarray, success: np.ndarray
+) -> dict[str, np.ndarray]:
+    """What was tried after the variants had failed, (C,) each.
+
+    Args:
+        recorded: actions, (N, 8).
+        own: each candidate's in the same states, (C, N, 8).
+        spread: how much displacements vary among recorded actions as far from the end, (N, 3).
+        lengths: steps of each episode, (E,).
+        success: whether each succeeded, (E,).
+    """
+    flags = own[:, :, _FLAGS] > 0.5
+    differing = -(flags != (recorded[:, _FLAGS] > 0.5)).sum(axis=2).astype(np.float64)
+    moved = own[:, :, :3]
+    from_peers = np.linalg.norm((moved - moved.mean(axis=0)) / spread, axis=2)
+    from_peers += np.abs(flags - flags.mean(axis=0)).sum(axis=2)
+    scores = {
+        "agreement_on_flags": np.array(
+            [compute_metric("soft_opc_over_spread", row, lengths, success) for row in differing]
+        ),
+        "peer_agreement": -from_peers.mean(axis=1),
+    }
+    scores["peers_and_flags"] = (
+        _standardise(scores["peer_agreement"]) + _standardise(scores["agreement_on_flags"])
+    ) / 2
+    return scores
+
+
 def run_world(
     world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, *, episodes: int
 ) -> tuple[str, dict[str, np.ndarray], dict[str, ClusteredFigure], list[str]]:
@@ -90,9 +123,12 @@ def run_world(
     decisive = np.asarray((own[:, :, -2:] > 0.5).any(axis=2) | (states.actions[:, -2:] > 0.5).any(axis=1))
     success = everything.success[asked]
     scores = score_variants(agreed, rated, decisive, states.lengths, success)
+    steps_to_end = everything.steps_to_end[np.repeat(np.isin(np.arange(len(refs)), asked), everything.lengths)]
+    spread = spread_by_step(states.actions[:, :3], steps_to_end)
+    scores |= score_mends(states.actions, own, spread, states.lengths, success)
     true = np.array([known[c.id, world].share for c in chosen])
     rng, runs = np.random.default_rng(0), training_runs_of(chosen)
-    figures = {name: measure(scores[name], scores[VARIANTS[0]], true, runs, rng) for name in VARIANTS}
+    figures = {name: measure(scores[name], scores[VARIANTS[0]], true, runs, rng) for name in scores}
     head = (
         f"{world}: {len(chosen)} candidates, their Q hidden; {len(refs)} episodes, "
         f"{int(everything.success.sum())} successes; own actions in {len(asked)} of them, "
