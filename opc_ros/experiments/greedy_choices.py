@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def _search(candidate: Candidate, states: RecordedStates, wanted: Sequence[int])
     return found
 
 
-def _to_bytes(arrays: dict[str, np.ndarray]) -> bytes:
+def _to_bytes(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # keyed by episode id
     return buffer.getvalue()
