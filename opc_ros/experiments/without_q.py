@@ -103,9 +103,9 @@ def score_mends(
 
 
 def run_world(
-    world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, *, episodes: int
+    world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, *, episodes: int, successes: int = 0
 ) -> tuple[str, dict[str, np.ndarray], dict[str, ClusteredFigure], list[str]]:
-    """Judge own actions in evenly chosen episodes of the world's store; the critic is fitted on all of them."""
+    """Judge own actions in evenly chosen episodes, and successes, of the store; the critic is fitted on all of them."""
     known = read_outcomes(candidates, TrialPlan(worlds=(world,)), outcomes)
     chosen = [c for c in candidates if (c.id, world) in known and known[c.id, world].episodes >= _LEAST_TRIALS]
     if len(chosen) < 4:
@@ -115,7 +115,9 @@ def run_world(
         source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
         refs = source.refs
         everything = read_recorded(source, refs)
-        asked = spread_evenly(np.arange(len(refs)), episodes)
+        asked = np.union1d(
+            spread_evenly(np.arange(len(refs)), episodes), spread_evenly(np.flatnonzero(everything.success), successes)
+        ).astype(int)
         states = gather_states([source.read(refs[index]) for index in asked], chosen[0].manifest.input.image_size)
     own = find_greedy(chosen, states, data / "greedy", report=_tell).actions
     agreed, rated = judge_own(everything, asked, own, chosen)
@@ -154,11 +156,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--candidates", type=Path, default=Path("sim_bridge/zoo/candidates"))
     parser.add_argument("--outcomes", type=Path, default=Path("sim_bridge/zoo/outcomes.parquet"))
     parser.add_argument("--episodes", type=int, default=1000, help="in which own actions are searched, at most")
+    parser.add_argument(
+        "--successes", type=int, default=0, help="beside these, so many of the successes, as score_choice"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write scores and figures")
     arguments = parser.parse_args(argv)
     found = sorted(CandidateRegistry(arguments.candidates).find_each(())[0], key=lambda candidate: candidate.name)
     head, scores, figures, names = run_world(
-        arguments.world, arguments.data, found, arguments.outcomes, episodes=arguments.episodes
+        arguments.world,
+        arguments.data,
+        found,
+        arguments.outcomes,
+        episodes=arguments.episodes,
+        successes=arguments.successes,
     )
     print(f"{head}\n\n{to_markdown(figures)}")
     if arguments.json:
