@@ -89,7 +89,7 @@ def apply_rule(worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[str, fl
 def _judge(name: str, worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[str, float]]) -> Verdict:
     lost = [(one.world, one.spearman(BASE) - one.spearman(name)) for one in worlds]
     lost += [(level, found[BASE] - found[name]) for level, found in levels.items() if name in found]
-    below = [f"{where} {by:.2f}" for where, by in lost if by > _SLACK + _ROUNDING]
+    below = [f"{where} {by:.3f}" for where, by in lost if by > _SLACK + _ROUNDING]
     runs = sorted(frozenset().union(*(run for one in worlds for run in one.runs)))
     worse = float(np.mean([_mean_regret_1(name, worlds, run) > _mean_regret_1(BASE, worlds, run) for run in runs]))
     dropped = ""

@@ -26,7 +26,7 @@ def test_a_challenger_that_orders_worse_anywhere_falls_at_the_first_step() -> No
     backwards = [1.0, 2.0, 3.0, 4.0, 5.0]
     worlds = [KeptWorld.of(world(weighted_auc=IN_ORDER)), KeptWorld.of(world("train", weighted_auc=backwards))]
     verdicts, best = apply_rule(worlds, {})
-    assert verdicts[0].dropped == "step 1: ξ lower by train 1.90"  # 0.9 there, -1 here
+    assert verdicts[0].dropped == "step 1: ξ lower by train 1.900"  # 0.9 there, -1 here
     assert best == ""
 
 
@@ -34,7 +34,7 @@ def test_pong_and_the_tree_count_for_the_first_step_and_two_hundredths_are_forgi
     worlds = [KeptWorld.of(world(weighted_auc=IN_ORDER))]
     assert apply_rule(worlds, {"tree": {BASE: 0.57, "weighted_auc": 0.55}})[1] == "weighted_auc"
     verdicts, best = apply_rule(worlds, {"tree": {BASE: 0.57, "weighted_auc": 0.54}})
-    assert (verdicts[0].dropped, best) == ("step 1: ξ lower by tree 0.03", "")
+    assert (verdicts[0].dropped, best) == ("step 1: ξ lower by tree 0.030", "")
 
 
 def test_a_challenger_whose_first_place_is_worse_without_many_runs_falls_at_the_second_step() -> None:
