@@ -61,7 +61,7 @@ class KeptWorld:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ChallengerVerdict:
     """What the rule says of one challenger."""
 
     name: str
@@ -71,7 +71,9 @@ class Verdict:
     mean_spearman: float
 
 
-def apply_rule(worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[str, float]]) -> tuple[list[Verdict], str]:
+def apply_rule(
+    worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[str, float]]
+) -> tuple[list[ChallengerVerdict], str]:
     """A verdict on every challenger, and the name of the one to be judged; empty where none is left.
 
     Args:
@@ -86,7 +88,7 @@ def apply_rule(worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[str, fl
     return verdicts, best.name if best else ""
 
 
-def _judge(name: str, worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[str, float]]) -> Verdict:
+def _judge(name: str, worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[str, float]]) -> ChallengerVerdict:
     lost = [(one.world, one.spearman(BASE) - one.spearman(name)) for one in worlds]
     lost += [(level, found[BASE] - found[name]) for level, found in levels.items() if name in found]
     below = [f"{where} {by:.3f}" for where, by in lost if by > _SLACK + _ROUNDING]
@@ -98,7 +100,7 @@ def _judge(name: str, worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[
     elif worse > _MOST_WORSE:
         dropped = f"step 2: regret@1 is larger without {worse:.0%} of the runs"
     regrets = [one.regret(name, k) for one in worlds for k in (1, 3)]
-    return Verdict(
+    return ChallengerVerdict(
         name, dropped, worse, float(np.mean(regrets)), float(np.mean([one.spearman(name) for one in worlds]))
     )
 
@@ -107,7 +109,7 @@ def _mean_regret_1(name: str, worlds: Sequence[KeptWorld], without: str) -> floa
     return float(np.mean([round(one.regret(name, 1, without), 9) for one in worlds]))
 
 
-def to_markdown(verdicts: Sequence[Verdict], best: str) -> str:
+def to_markdown(verdicts: Sequence[ChallengerVerdict], best: str) -> str:
     """One row for each challenger."""
     lines = ["| challenger | worse without a run | mean regret@1, @3 | mean ξ | |", "|---|---|---|---|---|"]
     for one in verdicts:

@@ -70,9 +70,8 @@ class WorldScores:
     scores: Scores
     figures: Figures
     same_episodes: Figures  # the baselines and three scores, all on the asked episodes alone
-    asked: int  # how many those are
-    asked_successes: int  # among them
-    asked_in_successes: int  # episodes in which greedy actions of successes were searched
+    asked: Asked  # as many as there were
+    asked_at: np.ndarray  # places of all asked episodes
 
     def document(self) -> dict[str, object]:
         """What `rule_of_choice` and `set_size` read."""
@@ -116,9 +115,8 @@ def run_world(
         same_episodes={
             name: measure(values, baselines[BASE], true_success, runs, rng) for name, values in baselines.items()
         },
-        asked=everywhere.size,
-        asked_successes=int(scored.success[everywhere].sum()),
-        asked_in_successes=successes.size,
+        asked=Asked(successes.size, everywhere.size),
+        asked_at=np.union1d(successes, everywhere).astype(int),
     )
 
 
@@ -179,11 +177,14 @@ def _ask(
         parts |= score_actions(acted)
     if not everywhere.size:
         return parts, {}
-    here, recorded = _rows(states.lengths, np.isin(at, everywhere)), _rows_of(scored, everywhere)
+    here = _rows(states.lengths, np.isin(at, everywhere))
     _, rated = judge_own(read_recorded(source, scored.refs), everywhere, greedy.actions[:, here], scored.candidates)
     parts["critic"] = rated.mean(axis=1)
-    lengths, success, q = scored.lengths[everywhere], scored.success[everywhere], scored.q[:, recorded]
-    baselines = score_baselines_each(q, greedy.q[:, here], lengths, success, scored.candidates)
+    lengths, success = scored.lengths[at], scored.success[at]
+    if not 0 < success.sum() < success.size:
+        return parts, {}  # nothing to tell apart
+    q = scored.q[:, _rows_of(scored, at)]
+    baselines = score_baselines_each(q, greedy.q, lengths, success, scored.candidates)
     by_q = score_by_q(q, lengths, success)
     return parts, {**baselines, **{name: by_q[name] for name in ("opc", "soft_opc", BASE)}}
 
@@ -263,12 +264,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     scored = result.scored
     print(
         f"{result.world}: {len(scored.candidates)} candidates, {scored.lengths.size} episodes, "
-        f"{int(scored.success.sum())} successes; greedy actions in {result.asked_in_successes} successes and "
-        f"{result.asked} episodes of both outcomes; snapshot {scored.snapshot_id[:12]}\n\n{to_markdown(result.figures)}"
+        f"{int(scored.success.sum())} successes; greedy actions in {result.asked.successes} successes and "
+        f"{result.asked.episodes} episodes of both outcomes; snapshot {scored.snapshot_id[:12]}\n\n"
+        f"{to_markdown(result.figures)}"
     )
     if result.same_episodes:
         print(
-            f"\non {result.asked} episodes, {result.asked_successes} successes, alone\n\n"
+            f"\non {result.asked_at.size} episodes, {int(scored.success[result.asked_at].sum())} successes, alone\n\n"
             f"{to_markdown(result.same_episodes)}"
         )
     _write(arguments.json, result.document())
