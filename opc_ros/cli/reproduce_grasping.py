@@ -47,7 +47,11 @@ def add_parser(experiments: Any) -> None:
         default=1.0,
         help="size of the validation sets (default 1; the published results used 0.25)",
     )
-    parser.add_argument("--world", action="append", help="train, test or pseudo_real; may be repeated (default: all)")
+    parser.add_argument(
+        "--world",
+        action="append",
+        help="train, test or pseudo_real; may be repeated (default: all); with --only-collect also second_pseudo_real",
+    )
     parser.add_argument("--candidates", type=Path, help=f"default: {zoo}/candidates, and those of --archived")
     parser.add_argument(
         "--outcomes", type=Path, default=zoo / "outcomes.parquet", help=f"default: {zoo}/outcomes.parquet"
@@ -92,12 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
     from opc_ros.experiments.figures import open_folder
     from opc_ros.experiments.grasping_figures import draw_grasping
     from opc_ros.experiments.grasping_page import write_pages
-    from opc_ros.experiments.validation_sets import COLUMNS, Budget
+    from opc_ros.experiments.validation_sets import COLUMNS, JUDGING_WORLD, Budget
 
     names = tuple(dict.fromkeys(arguments.world or COLUMNS))
+    known = (*COLUMNS, JUDGING_WORLD) if arguments.only_collect else COLUMNS
     for name in names:
-        if name not in COLUMNS:
-            raise ConfigError(f"--world {name}: expected one of {', '.join(COLUMNS)}")
+        if name not in known:
+            raise ConfigError(f"--world {name}: expected one of {', '.join(known)}")
     budget = Budget.of_scale(arguments.budget)
     folder = arguments.page.parent / "plots" if arguments.page else arguments.out
     open_folder(folder)

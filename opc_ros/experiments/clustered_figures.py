@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +58,22 @@ def measure(
         spearman_above_half=agree(scores[above], success[above])[1] if above.sum() >= 4 else None,
         worse_without_a_run=_worse_share(scores, base, success, runs),
     )
+
+
+def to_markdown(figures: Mapping[str, ClusteredFigure]) -> str:
+    """One row for each score."""
+    lines = [
+        "| score | ξ (95 %, runs resampled) | R² | regret@1 | regret@3 | ξ above 50 % | worse without a run |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, one in figures.items():
+        low, high = one.spearman_interval
+        above = "-" if one.spearman_above_half is None else f"{one.spearman_above_half:.2f}"
+        lines.append(
+            f"| {name} | {one.spearman:.2f} ({low:.2f} to {high:.2f}) | {one.r_squared:.2f} | {one.regret_at_1:.1f} | "
+            f"{one.regret_at_3:.1f} | {above} | {one.worse_without_a_run:.0%} |"
+        )
+    return "\n".join(lines)
 
 
 def _interval(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,10 +28,6 @@ class RecordedStates:
     actions: np.ndarray  # (M, 8), as recorded
     lengths: np.ndarray  # (E,)
 
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256("\n".join(episode.id for episode in self.episodes).encode()).hexdigest()[:12]
-
 
 @dataclass(frozen=True, slots=True)
 class GreedyChoices:
@@ -51,36 +47,54 @@ def gather_states(episodes: Sequence[Episode], image_size: tuple[int, int]) -> R
     )
 
 
+def spread_evenly(available: np.ndarray, count: int) -> np.ndarray:
+    """At most so many of the given places, evenly spread over them."""
+    if available.size <= count:
+        return available
+    return np.asarray(available[np.unique(np.linspace(0, available.size - 1, count).round().astype(int))])
+
+
 def find_greedy(
     candidates: Sequence[Candidate], states: RecordedStates, folder: Path, *, report: Report = ignore_progress
 ) -> GreedyChoices:
-    """Search what the folder lacks; an interrupted call goes on at the candidate it was at."""
+    """Search what the folder lacks, episode by episode; an interrupted call goes on at the candidate it was at."""
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for done, candidate in enumerate(candidates, start=1):
-        path = folder / f"{candidate.id[:16]}-{states.digest}.npy"
-        if not path.exists():
-            replace_file(path, _to_bytes(_search(candidate, states)))
-        found.append(np.load(path))
+        path = folder / f"{candidate.id[:16]}.npz"
+        known = _read(path)
+        missing = [index for index, episode in enumerate(states.episodes) if episode.id not in known]
+        if missing:
+            known |= _search(candidate, states, missing)
+            replace_file(path, _to_bytes(known))
+        found.append(np.concatenate([known[episode.id] for episode in states.episodes]))
         report(done, len(candidates), candidate.name)
     both = np.stack(found)
     return GreedyChoices(both[:, :, :-1], both[:, :, -1])
 
 
-def _search(candidate: Candidate, states: RecordedStates) -> np.ndarray:
-    """Actions and their Q side by side, (M, 9)."""
+def _read(path: Path) -> dict[str, np.ndarray]:
+    if not path.exists():
+        return {}
+    with np.load(path) as file:
+        return {episode_id: file[episode_id] for episode_id in file.files}
+
+
+def _search(candidate: Candidate, states: RecordedStates, wanted: Sequence[int]) -> dict[str, np.ndarray]:
+    """Actions and their Q side by side, (T, 9) for each of the wanted episodes, by its id."""
     policy = load_policy(candidate, device="cpu")
-    rows, start = [], 0
-    for episode, length in zip(states.episodes, states.lengths.tolist(), strict=True):
-        seed = seed_of_recorded(episode.id, episode.seed)
-        actions, values = policy.decide_each(states.seen.rows(start, start + length), seed=seed)
-        rows.append(np.column_stack([actions, values]))
-        start += length
+    ends = np.cumsum(states.lengths).tolist()
+    found = {}
+    for index in wanted:
+        episode = states.episodes[index]
+        seen = states.seen.rows(ends[index] - len(episode.steps), ends[index])
+        actions, values = policy.decide_each(seen, seed=seed_of_recorded(episode.id, episode.seed))
+        found[episode.id] = np.column_stack([actions, values]).astype(np.float32)
     policy.close()
-    return np.concatenate(rows).astype(np.float32)
+    return found
 
 
-def _to_bytes(array: np.ndarray) -> bytes:
+def _to_bytes(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
-    np.save(buffer, array)
+    np.savez(buffer, **arrays)  # keyed by episode id
     return buffer.getvalue()

@@ -5,16 +5,26 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from opc_ros.errors import ScoreError
-from opc_ros.experiments.clustered_figures import ClusteredFigure, measure, training_runs_of
-from opc_ros.experiments.greedy_choices import find_greedy, gather_states
-from opc_ros.experiments.score_variants import BASE, ActedOn, combine, cross_fit, score_actions, score_by_q
+from opc_ros.experiments.clustered_figures import ClusteredFigure, measure, to_markdown, training_runs_of
+from opc_ros.experiments.greedy_choices import find_greedy, gather_states, spread_evenly
+from opc_ros.experiments.own_actions import judge_own
+from opc_ros.experiments.score_variants import (
+    BASE,
+    ActedOn,
+    combine,
+    cross_fit,
+    score_actions,
+    score_baselines_each,
+    score_by_q,
+)
 from opc_ros.experiments.tree import TreeSettings, collect_episodes, measure_success, sample_q
 from opc_ros.experiments.validation_sets import store_folder
 from opc_ros.experiments.zoo_tables import FOLDER, WORLDS
@@ -24,9 +34,10 @@ from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.ranking import spearman
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.q_cache import QCache
+from opc_ros.scoring.recorded_set import read_recorded
 from opc_ros.scoring.scorer import ScoredSet, score_candidates
-from opc_ros.scoring.source import SnapshotSource
-from opc_ros.store import Store, open_store
+from opc_ros.scoring.source import EpisodeSource, SnapshotSource
+from opc_ros.store import open_store
 from sim_bridge.training.evaluation import TrialPlan, read_outcomes
 
 _LEAST_TRIALS = 200
@@ -36,31 +47,101 @@ _AVERAGES = {
     "trio": ("third", "mended", "final"),
     "quartet": ("third", "mended", "final", "resown"),
 }
+Scores = dict[str, np.ndarray]
 Figures = dict[str, ClusteredFigure]
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """In how many episodes greedy actions are searched: so many successes, and so many of all; the more, the dearer."""
+
+    successes: int  # for what is known of greedy actions in successes
+    episodes: int  # for the critic and the baselines, which need failures too
+
+
+@dataclass(frozen=True, slots=True)
+class WorldScores:
+    """All scores of one world's candidates, (C,) each, and how they agree with the truth."""
+
+    world: str
+    scored: ScoredSet
+    true_success: np.ndarray  # (C,)
+    runs: list[frozenset[str]]
+    scores: Scores
+    figures: Figures
+    same_episodes: Figures  # the baselines and three scores, all on the asked episodes alone
+    asked: Asked  # as many as there were
+    asked_at: np.ndarray  # places of all asked episodes
+
+    def document(self) -> dict[str, object]:
+        """What `rule_of_choice` and `set_size` read."""
+        return {
+            "world": self.world,
+            "snapshot": self.scored.snapshot_id,
+            "episodes": int(self.scored.lengths.size),
+            "candidates": [candidate.name for candidate in self.scored.candidates],
+            "runs": [sorted(run) for run in self.runs],
+            "success": self.true_success.tolist(),
+            "scores": {name: values.tolist() for name, values in self.scores.items()},
+            "figures": {name: asdict(figure) for name, figure in self.figures.items()},
+        }
+
+
 def run_world(
-    world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, *, successes: int, least_trials: int
-) -> tuple[ScoredSet, dict[str, np.ndarray], Figures]:
-    """Score all candidates with enough trials on everything the world's store holds; some successes also greedily."""
+    world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, asked: Asked, *, least_trials: int
+) -> WorldScores:
+    """Score all candidates with enough trials on everything the world's store holds."""
+    with open_store(store_folder(data, world)) as store, QCache(data / "q.sqlite") as q_cache:
+        snapshot = store.take_snapshot()
+        source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
+        scored, true_success = score_known(world, source, candidates, outcomes, q_cache, least_trials=least_trials)
+        everywhere = spread_evenly(np.arange(scored.lengths.size), asked.episodes)
+        successes = spread_evenly(np.flatnonzero(scored.success), asked.successes)
+        parts, baselines = _ask(source, scored, data / "greedy", successes, everywhere)
+    runs = training_runs_of(scored.candidates)
+    scores = score_by_q(scored.q, scored.lengths, scored.success)
+    combined = {f"over spread and {name}": combine(scores[BASE], part) for name, part in parts.items()}
+    if parts:
+        combined["cross-fitted"] = cross_fit({BASE: scores[BASE], **parts}, true_success, runs)
+    scores = {**scores, **parts, **combined}
+    rng = np.random.default_rng(0)
+    return WorldScores(
+        world=world,
+        scored=scored,
+        true_success=true_success,
+        runs=runs,
+        scores=scores,
+        figures={name: measure(values, scores[BASE], true_success, runs, rng) for name, values in scores.items()},
+        same_episodes={
+            name: measure(values, baselines[BASE], true_success, runs, rng) for name, values in baselines.items()
+        },
+        asked=Asked(successes.size, everywhere.size),
+        asked_at=np.union1d(successes, everywhere).astype(int),
+    )
+
+
+def load_zoo(folders: Sequence[Path]) -> list[Candidate]:
+    """All candidates in these folders, in the order of their names, which decides ties."""
+    found = [candidate for folder in folders for candidate in CandidateRegistry(folder).find_each(())[0]]
+    return sorted(found, key=lambda candidate: candidate.name)
+
+
+def score_known(
+    world: str,
+    source: EpisodeSource,
+    candidates: Sequence[Candidate],
+    outcomes: Path,
+    q_cache: QCache,
+    *,
+    least_trials: int = _LEAST_TRIALS,
+) -> tuple[ScoredSet, np.ndarray]:
+    """Q of all candidates with enough trials, and their true success (C,)."""
     known = read_outcomes(candidates, TrialPlan(worlds=(world,)), outcomes)
     chosen = [c for c in candidates if (c.id, world) in known and known[c.id, world].episodes >= least_trials]
     if len(chosen) < 4:
         raise ScoreError(f"{world}: {len(chosen)} candidates have {least_trials} trials, expected 4 or more")
-    with open_store(store_folder(data, world)) as store, QCache(data / "q.sqlite") as q_cache:
-        snapshot = store.take_snapshot()
-        source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
-        scored = score_candidates(source, chosen, q_cache, LocalEngine(workers=1, load=_load))
-        scores = score_by_q(scored.q, scored.lengths, scored.success)
-        parts = _second_parts(store, scored, data / "greedy", successes) if successes else {}
-    success = np.array([known[c.id, world].share for c in scored.candidates])
-    runs = training_runs_of(scored.candidates)
-    combined = {f"over spread and {name}": combine(scores[BASE], part) for name, part in parts.items()}
-    if parts:
-        combined["cross-fitted"] = cross_fit({BASE: scores[BASE], **parts}, success, runs)
-    scores = {**scores, **parts, **combined}
-    rng = np.random.default_rng(0)
-    return scored, scores, {name: measure(values, scores[BASE], success, runs, rng) for name, values in scores.items()}
+    scored = score_candidates(source, chosen, q_cache, LocalEngine(workers=1, load=_load), report=_tell)
+    return scored, np.array([known[candidate.id, world].share for candidate in scored.candidates])
 
 
 def _load(candidate: Candidate) -> Policy:
@@ -68,16 +149,52 @@ def _load(candidate: Candidate) -> Policy:
     return load_policy(candidate, device="cpu")
 
 
-def _second_parts(store: Store, scored: ScoredSet, folder: Path, successes: int) -> dict[str, np.ndarray]:
-    """What greedy actions say, in the first so many successes of the snapshot."""
-    at = np.flatnonzero(scored.success)[:: max(1, int(scored.success.sum()) // successes)][:successes]
-    wanted = {scored.refs[index].id for index in at}
-    episodes = [store.read_entry(entry) for entry in store.take_snapshot().entries if entry.episode_id in wanted]
+def _tell(done: int, total: int, note: str = "") -> None:
+    if done % 10 == 0 or done == total:
+        print(f"{done} of {total}: {note}", file=sys.stderr, flush=True)
+
+
+def _ask(
+    source: EpisodeSource, scored: ScoredSet, folder: Path, successes: np.ndarray, everywhere: np.ndarray
+) -> tuple[Scores, Scores]:
+    """What greedy actions say, and scores of the asked episodes alone; none where no episode is to be asked about."""
+    at = np.union1d(successes, everywhere).astype(int)
+    if not at.size:
+        return {}, {}
+    episodes = [source.read(scored.refs[index]) for index in at]
     states = gather_states(episodes, scored.candidates[0].manifest.input.image_size)
-    greedy = find_greedy(scored.candidates, states, folder)
-    rows = np.repeat(np.isin(np.arange(scored.lengths.size), at), scored.lengths)
-    acted = ActedOn(states.actions, states.lengths, greedy.actions, greedy.q, scored.q[:, rows])
-    return score_actions(acted)
+    greedy = find_greedy(scored.candidates, states, folder, report=_tell)
+    parts: Scores = {}
+    if successes.size:
+        here, recorded = _rows(states.lengths, np.isin(at, successes)), _rows_of(scored, successes)
+        acted = ActedOn(
+            states.actions[here],
+            scored.lengths[successes],
+            greedy.actions[:, here],
+            greedy.q[:, here],
+            scored.q[:, recorded],
+        )
+        parts |= score_actions(acted)
+    if not everywhere.size:
+        return parts, {}
+    here = _rows(states.lengths, np.isin(at, everywhere))
+    _, rated = judge_own(read_recorded(source, scored.refs), everywhere, greedy.actions[:, here], scored.candidates)
+    parts["critic"] = rated.mean(axis=1)
+    lengths, success = scored.lengths[at], scored.success[at]
+    if not 0 < success.sum() < success.size:
+        return parts, {}  # nothing to tell apart
+    q = scored.q[:, _rows_of(scored, at)]
+    baselines = score_baselines_each(q, greedy.q, lengths, success, scored.candidates)
+    by_q = score_by_q(q, lengths, success)
+    return parts, {**baselines, **{name: by_q[name] for name in ("opc", "soft_opc", BASE)}}
+
+
+def _rows(lengths: np.ndarray, is_in: np.ndarray) -> np.ndarray:
+    return np.repeat(is_in, lengths)
+
+
+def _rows_of(scored: ScoredSet, at: np.ndarray) -> np.ndarray:
+    return _rows(scored.lengths, np.isin(np.arange(scored.lengths.size), at))
 
 
 def judge_page(world: str) -> Figures:
@@ -105,23 +222,13 @@ def run_tree(seeds: Sequence[int], *, functions: int = 1000) -> dict[str, float]
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def to_markdown(figures: Figures) -> str:
-    lines = [
-        "| score | ξ (95 %, runs resampled) | R² | regret@1 | regret@3 | ξ above 50 % | worse without a run |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, one in figures.items():
-        low, high = one.spearman_interval
-        above = "-" if one.spearman_above_half is None else f"{one.spearman_above_half:.2f}"
-        lines.append(
-            f"| {name} | {one.spearman:.2f} ({low:.2f} to {high:.2f}) | {one.r_squared:.2f} | {one.regret_at_1:.1f} | "
-            f"{one.regret_at_3:.1f} | {above} | {one.worse_without_a_run:.0%} |"
-        )
-    return "\n".join(lines)
+def _write(path: Path | None, document: Mapping[str, object]) -> None:
+    if path is not None:
+        path.write_text(json.dumps(document, indent=1), encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print one table."""
+    """Print one world's tables, or the tree's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--world", help="whose store in DATA is scored; without it the tree")
     parser.add_argument(
@@ -130,6 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--candidates", type=Path, nargs="+", default=[Path("sim_bridge/zoo/candidates")])
     parser.add_argument("--outcomes", type=Path, default=Path("sim_bridge/zoo/outcomes.parquet"))
     parser.add_argument("--successes", type=int, default=40, help="successes in which greedy actions are searched")
+    parser.add_argument("--episodes", type=int, default=40, help="episodes of both outcomes in which they are, too")
     parser.add_argument("--least-trials", type=int, default=_LEAST_TRIALS)
     parser.add_argument("--seeds", type=int, default=20, help="of the tree")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write scores and figures")
@@ -140,31 +248,32 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{world}\n\n{to_markdown(judge_page(world))}\n")
         return 0
     if arguments.world is None:
-        for name, value in run_tree(range(arguments.seeds)).items():
+        tree = run_tree(range(arguments.seeds))
+        for name, value in tree.items():
             print(f"{name:<24} {value:.3f}")
+        _write(arguments.json, {"levels": {"tree": tree}})
         return 0
-    found = [c for folder in arguments.candidates for c in CandidateRegistry(folder).find_each(())[0]]
-    found.sort(key=lambda candidate: candidate.name)
-    scored, scores, figures = run_world(
+    result = run_world(
         arguments.world,
         arguments.data,
-        found,
+        load_zoo(arguments.candidates),
         arguments.outcomes,
-        successes=arguments.successes,
+        Asked(arguments.successes, arguments.episodes),
         least_trials=arguments.least_trials,
     )
+    scored = result.scored
     print(
-        f"{arguments.world}: {len(scored.candidates)} candidates, {scored.lengths.size} episodes, "
-        f"{int(scored.success.sum())} successes, snapshot {scored.snapshot_id[:12]}\n"
+        f"{result.world}: {len(scored.candidates)} candidates, {scored.lengths.size} episodes, "
+        f"{int(scored.success.sum())} successes; greedy actions in {result.asked.successes} successes and "
+        f"{result.asked.episodes} episodes of both outcomes; snapshot {scored.snapshot_id[:12]}\n\n"
+        f"{to_markdown(result.figures)}"
     )
-    print(to_markdown(figures))
-    if arguments.json:
-        document = {
-            "candidates": [candidate.name for candidate in scored.candidates],
-            "scores": {name: values.tolist() for name, values in scores.items()},
-            "figures": {name: asdict(figure) for name, figure in figures.items()},
-        }
-        arguments.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    if result.same_episodes:
+        print(
+            f"\non {result.asked_at.size} episodes, {int(scored.success[result.asked_at].sum())} successes, alone\n\n"
+            f"{to_markdown(result.same_episodes)}"
+        )
+    _write(arguments.json, result.document())
     return 0
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from opc_ros.scoring import compute_metric
+from opc_ros.policies.candidate import Candidate
+from opc_ros.scoring import compute_metric, final_rewards, score_baselines
 
 BASE = "soft_opc_over_spread"
 BY_Q = ("opc", "soft_opc", BASE, "soft_opc_on_ranks", "episode_auc", "weighted_auc", "auc_by_step", "opc_by_episode")
 WEIGHT = 0.3  # of a second part; from the first, exploratory look, not chosen again
 _RIDGE = 3.0
+_GAMMA = re.compile(r'"gamma":\s*([0-9.]+)')  # in the notes of a training run that did not take the recipe's own
+_RECIPE_GAMMA = 0.9  # of the zoo's recipes that name none
 _FAR = 8  # steps from the end that are no longer told apart
 
 
@@ -30,6 +34,32 @@ class ActedOn:
 def score_by_q(q: np.ndarray, lengths: np.ndarray, success: np.ndarray) -> dict[str, np.ndarray]:
     """Scores (C,) that need nothing but Q (C, N) at the recorded actions."""
     return {metric: np.array([compute_metric(metric, row, lengths, success) for row in q]) for metric in BY_Q}
+
+
+def discount_of(candidate: Candidate) -> float:
+    """What the candidate was trained with, as its notes say; an average's is that of the recipes that name none."""
+    named = _GAMMA.search(candidate.manifest.provenance.notes)
+    return float(named.group(1)) if named else _RECIPE_GAMMA
+
+
+def score_baselines_each(
+    q: np.ndarray,
+    q_greedy: np.ndarray,
+    lengths: np.ndarray,
+    success: np.ndarray,
+    candidates: Sequence[Candidate],
+) -> dict[str, np.ndarray]:
+    """The three baselines (C,) from Q and greedy Q (C, N), each candidate with the discount it was trained with."""
+    rewards = final_rewards(lengths, success)
+    found = [
+        score_baselines(own[:, None], greedy[:, None], lengths, rewards, gamma=discount_of(candidate))
+        for own, greedy, candidate in zip(q, q_greedy, candidates, strict=True)
+    ]
+    return {
+        "td_error": np.array([one.td_error[0] for one in found]),
+        "sum_of_advantages": np.array([one.sum_of_advantages[0] for one in found]),
+        "mcc_error": np.array([one.mcc_error[0] for one in found]),
+    }
 
 
 def score_actions(acted: ActedOn) -> dict[str, np.ndarray]:

@@ -17,6 +17,7 @@ FIRST_SEED = 500_000  # training data begins at 0, trials of true success at 1,0
 IMAGE_SIZE = 96
 EPSILON = 0.1  # how often an earlier policy acts at random while it collects
 COLUMNS = ("train", "test", "pseudo_real")  # worlds, in the paper's order
+JUDGING_WORLD = "second_pseudo_real"  # a challenger to the default score is judged there, once (decision 14)
 MIXED, SCRIPTED, OWN_PLAY, MOSTLY_RANDOM = "mixed", "scripted", "own play", "mostly_random"
 
 # Scripted policies of each world and their share of a scripted set.
@@ -24,7 +25,7 @@ _SCRIPTED: dict[str, tuple[str, ...]] = {
     "train": ("scripted",),
     "test": ("scripted",),
     "pseudo_real": ("weaker", "better"),
-    "second_pseudo_real": ("weaker", "better"),
+    JUDGING_WORLD: ("weaker", "better"),
 }
 
 

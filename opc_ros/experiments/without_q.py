@@ -12,16 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from opc_ros.errors import ScoreError
-from opc_ros.experiments.clustered_figures import ClusteredFigure, measure, training_runs_of
-from opc_ros.experiments.greedy_choices import RecordedStates, find_greedy, gather_states
-from opc_ros.experiments.score_choice import to_markdown
+from opc_ros.experiments.clustered_figures import ClusteredFigure, measure, to_markdown, training_runs_of
+from opc_ros.experiments.greedy_choices import find_greedy, gather_states, spread_evenly
+from opc_ros.experiments.own_actions import judge_own
 from opc_ros.experiments.validation_sets import store_folder
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.critic import fit_critic
 from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.scoring import compute_metric
-from opc_ros.scoring.agreement import AgreementJudge
-from opc_ros.scoring.recorded_set import RecordedSet, read_recorded
+from opc_ros.scoring.agreement import spread_by_step
+from opc_ros.scoring.recorded_set import read_recorded
 from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import open_store
 from sim_bridge.training.evaluation import TrialPlan, read_outcomes
@@ -36,6 +35,9 @@ VARIANTS = (
     "critic_at_decisions",
     "critic_and_agreement",
 )
+# Added when the figures of the variants were known, and listed beside them: decision 17 says why.
+MENDS = ("agreement_on_flags", "peer_agreement", "peers_and_flags")
+_FLAGS = slice(5, 8)  # opening, closing, terminating
 
 
 def score_variants(
@@ -71,10 +73,39 @@ def score_variants(
     return scores
 
 
+def score_mends(
+    recorded: np.ndarray, own: np.ndarray, spread: np.ndarray, lengths: np.ndarray, success: np.ndarray
+) -> dict[str, np.ndarray]:
+    """What was tried after the variants had failed, (C,) each.
+
+    Args:
+        recorded: actions, (N, 8).
+        own: each candidate's in the same states, (C, N, 8).
+        spread: how much displacements vary among recorded actions as far from the end, (N, 3).
+        lengths: steps of each episode, (E,).
+        success: whether each succeeded, (E,).
+    """
+    flags = own[:, :, _FLAGS] > 0.5
+    differing = -(flags != (recorded[:, _FLAGS] > 0.5)).sum(axis=2).astype(np.float64)
+    moved = own[:, :, :3]
+    from_peers = np.linalg.norm((moved - moved.mean(axis=0)) / spread, axis=2)
+    from_peers += np.abs(flags - flags.mean(axis=0)).sum(axis=2)
+    scores = {
+        "agreement_on_flags": np.array(
+            [compute_metric("soft_opc_over_spread", row, lengths, success) for row in differing]
+        ),
+        "peer_agreement": -from_peers.mean(axis=1),
+    }
+    scores["peers_and_flags"] = (
+        _standardise(scores["peer_agreement"]) + _standardise(scores["agreement_on_flags"])
+    ) / 2
+    return scores
+
+
 def run_world(
-    world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, *, episodes: int
+    world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, *, episodes: int, successes: int = 0
 ) -> tuple[str, dict[str, np.ndarray], dict[str, ClusteredFigure], list[str]]:
-    """Judge own actions in evenly chosen episodes of the world's store; the critic is fitted on all of them."""
+    """Judge own actions in evenly chosen episodes, and successes, of the store; the critic is fitted on all of them."""
     known = read_outcomes(candidates, TrialPlan(worlds=(world,)), outcomes)
     chosen = [c for c in candidates if (c.id, world) in known and known[c.id, world].episodes >= _LEAST_TRIALS]
     if len(chosen) < 4:
@@ -84,52 +115,28 @@ def run_world(
         source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
         refs = source.refs
         everything = read_recorded(source, refs)
-        asked = np.unique(np.linspace(0, len(refs) - 1, min(episodes, len(refs))).round().astype(int))
+        asked = np.union1d(
+            spread_evenly(np.arange(len(refs)), episodes), spread_evenly(np.flatnonzero(everything.success), successes)
+        ).astype(int)
         states = gather_states([source.read(refs[index]) for index in asked], chosen[0].manifest.input.image_size)
     own = find_greedy(chosen, states, data / "greedy", report=_tell).actions
-    agreed, rated = judge_own(everything, asked, states, own, chosen)
+    agreed, rated = judge_own(everything, asked, own, chosen)
     # The last two flags close the gripper and terminate.
     decisive = np.asarray((own[:, :, -2:] > 0.5).any(axis=2) | (states.actions[:, -2:] > 0.5).any(axis=1))
     success = everything.success[asked]
     scores = score_variants(agreed, rated, decisive, states.lengths, success)
+    steps_to_end = everything.steps_to_end[np.repeat(np.isin(np.arange(len(refs)), asked), everything.lengths)]
+    spread = spread_by_step(states.actions[:, :3], steps_to_end)
+    scores |= score_mends(states.actions, own, spread, states.lengths, success)
     true = np.array([known[c.id, world].share for c in chosen])
     rng, runs = np.random.default_rng(0), training_runs_of(chosen)
-    figures = {name: measure(scores[name], scores[VARIANTS[0]], true, runs, rng) for name in VARIANTS}
+    figures = {name: measure(scores[name], scores[VARIANTS[0]], true, runs, rng) for name in scores}
     head = (
         f"{world}: {len(chosen)} candidates, their Q hidden; {len(refs)} episodes, "
         f"{int(everything.success.sum())} successes; own actions in {len(asked)} of them, "
         f"{int(success.sum())} successes, {len(states.actions)} states; snapshot {snapshot.id[:12]}"
     )
     return head, scores, figures, [candidate.name for candidate in chosen]
-
-
-def judge_own(
-    everything: RecordedSet,
-    asked: np.ndarray,
-    states: RecordedStates,
-    own: np.ndarray,
-    candidates: Sequence[Candidate],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Agreement and the critic's opinion of own actions (C, M, A) in the asked episodes, (C, M) each."""
-    camera = next((c.manifest.input.camera for c in candidates if c.manifest.input.camera is not None), None)
-    critic = fit_critic(
-        everything.images,
-        everything.states,
-        everything.actions,
-        everything.lengths,
-        everything.success,
-        everything.keys,
-        camera,
-    )
-    agreement = AgreementJudge(everything)
-    rows = np.repeat(np.isin(np.arange(everything.lengths.size), asked), everything.lengths)
-    agreed, rated = [], []
-    for actions in own:
-        filled = everything.actions.copy()
-        filled[rows] = actions
-        agreed.append(agreement.rate(filled)[rows])
-        rated.append(critic.rate(filled)[rows])
-    return np.stack(agreed).astype(np.float64), np.stack(rated).astype(np.float64)
 
 
 def _tell(done: int, total: int, note: str = "") -> None:
@@ -149,11 +156,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--candidates", type=Path, default=Path("sim_bridge/zoo/candidates"))
     parser.add_argument("--outcomes", type=Path, default=Path("sim_bridge/zoo/outcomes.parquet"))
     parser.add_argument("--episodes", type=int, default=1000, help="in which own actions are searched, at most")
+    parser.add_argument(
+        "--successes", type=int, default=0, help="beside these, so many of the successes, as score_choice"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write scores and figures")
     arguments = parser.parse_args(argv)
     found = sorted(CandidateRegistry(arguments.candidates).find_each(())[0], key=lambda candidate: candidate.name)
     head, scores, figures, names = run_world(
-        arguments.world, arguments.data, found, arguments.outcomes, episodes=arguments.episodes
+        arguments.world,
+        arguments.data,
+        found,
+        arguments.outcomes,
+        episodes=arguments.episodes,
+        successes=arguments.successes,
     )
     print(f"{head}\n\n{to_markdown(figures)}")
     if arguments.json:

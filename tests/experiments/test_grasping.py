@@ -14,7 +14,7 @@ from opc_ros.experiments.grasping import WorldResult, find_misranked, run_world,
 from opc_ros.experiments.grasping_figures import draw_grasping
 from opc_ros.experiments.grasping_page import to_headline, write_pages
 from opc_ros.experiments.page_section import write_section
-from opc_ros.experiments.validation_sets import Budget, Part, ValidationSet, plan_sets
+from opc_ros.experiments.validation_sets import JUDGING_WORLD, Budget, Part, ValidationSet, plan_sets
 from opc_ros.policies.candidate import Candidate, read_candidate
 from opc_ros.policies.image_view import ImageView
 from opc_ros.policies.loading import load_q_function
@@ -229,3 +229,11 @@ def test_the_headline_shows_each_score_beside_the_papers_and_leads_to_the_tables
 def test_a_world_that_is_no_column_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "grasping", "--world", "moon"]) == 1
     assert capsys.readouterr().err == "opc: --world moon: expected one of train, test, pseudo_real\n"
+
+
+def test_the_world_that_judges_is_only_collected_in(capsys: pytest.CaptureFixture[str]) -> None:
+    """No score of the page may be looked at there; decision 14 says when it is played in."""
+    assert main(["reproduce", "grasping", "--world", JUDGING_WORLD]) == 1
+    assert "--world second_pseudo_real: expected one of train, test, pseudo_real\n" in capsys.readouterr().err
+    assert main(["reproduce", "grasping", "--world", "moon", "--only-collect"]) == 1
+    assert f"expected one of train, test, pseudo_real, {JUDGING_WORLD}" in capsys.readouterr().err

@@ -12,6 +12,8 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.experiments.page_section import write_section
+from opc_ros.experiments.pong import challengers
+from opc_ros.experiments.pong.challengers import score_level
 from opc_ros.experiments.pong.emulator import make_starts
 from opc_ros.experiments.pong.experiment import PUBLISHED, PongPlan, PongResult, compare
 from opc_ros.experiments.pong.judging import (
@@ -80,6 +82,21 @@ def test_points_go_from_the_emulator_through_store_q_cache_and_report(result: Po
     for one in level.candidates:  # every episode counts once, so SoftOPC follows from the two means
         won = level.successes / level.episodes
         assert one.scores["soft_opc"] == pytest.approx((1 - won) * (one.q_of_wins - one.q_of_losses), abs=1e-5)
+
+
+def test_challengers_are_scored_from_what_the_run_has_kept(
+    result: PongResult, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, count = score_level(folder, "sticky25")
+    (level,) = result.levels
+    assert count == 4
+    for metric in ("opc", "soft_opc", OVER_SPREAD):
+        agreement = level.agreement[metric]
+        assert agreement is not None
+        assert found[metric] == pytest.approx(agreement.spearman)
+    assert challengers.main([str(folder), "--json", str(tmp_path / "pong.json")]) == 0
+    assert f"| weighted_auc | {found['weighted_auc']:.2f} |" in capsys.readouterr().out
+    assert json.loads((tmp_path / "pong.json").read_text())["levels"]["Pong sticky25"] == pytest.approx(found)
 
 
 def test_episodes_and_candidates_of_pong_name_their_task(result: PongResult, folder: Path) -> None:

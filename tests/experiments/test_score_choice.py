@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from opc_ros.experiments.clustered_figures import measure
 from opc_ros.experiments.score_choice import judge_page, run_tree, to_markdown
-from opc_ros.experiments.score_variants import BASE, BY_Q, ActedOn, combine, cross_fit, score_actions, score_by_q
+from opc_ros.experiments.score_variants import (
+    BASE,
+    BY_Q,
+    ActedOn,
+    combine,
+    cross_fit,
+    discount_of,
+    score_actions,
+    score_baselines_each,
+    score_by_q,
+)
+from opc_ros.policies.candidate import read_candidate
 
 
 def make_action(x_m: float, *, is_closing: bool = False) -> np.ndarray:
@@ -26,6 +39,18 @@ def test_distances_are_in_spreads_of_the_recorded_actions_and_flags_count_one() 
     assert found["greedy_distance"][0] == pytest.approx(0.0)
     assert found["greedy_distance"][1] == pytest.approx(-(1.0 + 1.0) / 2)  # one spread away; one flag differs
     assert found["peer_distance"] == pytest.approx([-0.25, -0.25])  # 0.5 spreads from the mean in one of two states
+
+
+def test_baselines_discount_as_the_candidate_was_trained() -> None:
+    zoo = Path("sim_bridge/zoo/candidates")
+    candidates = [read_candidate(zoo / name) for name in ("hasty-00300", "first-00600", "quartet")]
+    assert [discount_of(one) for one in candidates] == [0.3, 0.9, 0.9]
+    q, greedy = np.full((3, 2), 0.5), np.ones((3, 2))  # one success of two steps
+    found = score_baselines_each(q, greedy, np.array([2]), np.array([True]), candidates)
+    # First step 0.5 against the discounted greedy value 1 after it, last step 0.5 against the reward 1.
+    assert found["td_error"] == pytest.approx([(0.2**2 + 0.25) / 2, (0.4**2 + 0.25) / 2, (0.4**2 + 0.25) / 2])
+    # Each step gives away 0.5; the first also what the next gives away, discounted.
+    assert found["sum_of_advantages"] == pytest.approx([-(0.5 + 0.15 + 0.5) / 2, -(0.5 + 0.45 + 0.5) / 2, -0.725])
 
 
 def test_a_combination_weighs_the_second_part_by_three_tenths() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opc_ros.experiments.without_q import VARIANTS, score_variants
+from opc_ros.experiments.without_q import MENDS, VARIANTS, score_mends, score_variants
 
 
 def test_every_variant_of_the_decision_is_what_it_says() -> None:
@@ -24,3 +24,25 @@ def test_every_variant_of_the_decision_is_what_it_says() -> None:
     assert scores["agreement_at_decisions"].tolist() == pytest.approx([(-1 + 7 / 3) / np.sqrt(2), 0.0])
     # Of two candidates the better is one standard deviation above the mean, the other as much below.
     assert scores["critic_and_agreement"].tolist() == pytest.approx([1.0, -1.0])
+
+
+def make_action(x_m: float, *, is_closing: bool = False) -> np.ndarray:
+    return np.array([x_m, 0, 0, 0, 1, 0, is_closing, 0], dtype=np.float64)
+
+
+def test_mends_look_at_flags_alone_and_at_what_the_others_would_do() -> None:
+    # A success that closes and a failure that does not, one step each, among three candidates.
+    recorded = np.stack([make_action(0.0, is_closing=True), make_action(0.0)])
+    own = np.stack(
+        [
+            np.stack([make_action(0.02, is_closing=True), make_action(0.02, is_closing=True)]),
+            np.stack([make_action(0.02), make_action(0.02)]),
+            np.stack([make_action(-0.01), make_action(-0.01)]),
+        ]
+    )
+    scores = score_mends(recorded, own, np.full((2, 3), 0.01), np.array([1, 1]), np.array([True, False]))
+    assert set(scores) == set(MENDS)
+    # As the success and unlike the failure: 0 and -1, SoftOPC 0.5 over a spread of 0.5; the others the reverse.
+    assert scores["agreement_on_flags"].tolist() == pytest.approx([1.0, -1.0, -1.0])
+    # The candidates' mean is at 0.01 m, and a third of them close.
+    assert scores["peer_agreement"].tolist() == pytest.approx([-(1 + 2 / 3), -(1 + 1 / 3), -(2 + 1 / 3)])
