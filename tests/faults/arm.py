@@ -124,15 +124,16 @@ def _judge(rig: ArmRig, run: int, name: str, kind: Kind, fault_s: float) -> Outc
     states = [state for state in tuple(rig.joints) if state[0] >= fault_s]
     moving = [at_s for at_s, _, speed in states if speed >= REST_RAD_S]
     begin_s = fault_s
+    events = _events(rig, fault_s)
     if kind.thinks and moving:
-        # It begins with the next thought: the motion before it is as it should be.
+        # It begins with the next thought: the motion before it is as it should be. A quick thought can be told of
+        # before the arm has been measured at rest.
         pauses = [at_s for at_s, _, speed in states if speed < REST_RAD_S]
-        begin_s = min(pauses, default=fault_s)
+        begin_s = min([*pauses, *(at_s for at_s, _ in events)], default=fault_s)
         moving = [at_s for at_s in moving if at_s > begin_s]
     commands = [(at_s, msg) for at_s, msg in tuple(rig.commands) if at_s >= fault_s]
     holds = [at_s for at_s, msg in commands if len(msg.points) == 1]
     rest_s = max(moving, default=begin_s) if kind.has_arm else None
-    events = _events(rig, begin_s if kind.thinks else fault_s)
     last_s = states[-1][0] if states else fault_s
     return Outcome(
         run=run,
