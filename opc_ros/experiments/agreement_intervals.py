@@ -66,7 +66,7 @@ def measure_figures(
 
 
 def agree(scores: np.ndarray, true_success: np.ndarray) -> tuple[float, float]:
-    """R^2 and Spearman; 0 where all scores are equal and nothing is foretold."""
+    """R^2 and Spearman; 0 where all scores are equal and nothing is predicted."""
     try:
         return fit_line(scores, true_success).r_squared, spearman(scores, true_success)
     except ConstantScores:

@@ -21,7 +21,7 @@ class CandidateOutlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class CheckedPrediction:
     """What the results of other families alone would have predicted for a candidate that has run."""
 
     name: str
@@ -43,7 +43,7 @@ class Outlook:
     champion_id: str
     before_id: str  # of the ranking before; empty where there is none
     before_made_at: str
-    foretold: tuple[Foretold, ...] = ()
+    checked: tuple[CheckedPrediction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

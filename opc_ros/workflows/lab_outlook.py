@@ -23,12 +23,12 @@ from opc_ros.errors import OpcError
 from opc_ros.ranking import Ranking
 from opc_ros.ranking.forecast import Forecast, forecast_ranking
 from opc_ros.ranking.success_model import RATES
-from opc_ros.reporting.outlook import CandidateOutlook, Foretold, Glimpse, Outlook
+from opc_ros.reporting.outlook import CandidateOutlook, CheckedPrediction, Glimpse, Outlook
 from opc_ros.scoring.scorer import ScoredSet
 from opc_ros.workflows.ranking_archive import RankingArchive
 
 TOLERANCE = 0.1  # where no gate says another
-MOST_FORETOLD = 16  # each takes a fit of its own
+MOST_CHECKED = 16  # each takes a fit of its own
 GLIMPSES = 4  # of each kind
 THUMBNAIL = 160  # pixels
 WORDS = {Verdict.PASS: "pass", Verdict.INCONCLUSIVE: "open", Verdict.FAIL: "refused"}
@@ -108,7 +108,7 @@ def look_ahead(
         before_id=before[0].ranking_id if before else "",
         before_made_at=before[1] if before else "",
         # A fit for each family is too much for a scorer that ranks again and again.
-        foretold=_foretell(ranking, lab.results) if known is not None else (),
+        checked=_check_predictions(ranking, lab.results) if known is not None else (),
     )
 
 
@@ -128,7 +128,7 @@ def _read_before(ranking: Ranking, archive: RankingArchive) -> tuple[Ranking, st
     return None
 
 
-def _foretell(ranking: Ranking, results: Mapping[str, RealResult]) -> tuple[Foretold, ...]:
+def _check_predictions(ranking: Ranking, results: Mapping[str, RealResult]) -> tuple[CheckedPrediction, ...]:
     """Each family that has results, predicted from those of all others; those with most episodes first."""
     families = {each.candidate_id: each.family or each.candidate_id for each in ranking.candidates}
     tried = [each for each in ranking.candidates if results.get(each.candidate_id, RealResult(0, 0)).trials]
@@ -137,7 +137,7 @@ def _foretell(ranking: Ranking, results: Mapping[str, RealResult]) -> tuple[Fore
         return ()
     known: dict[str, Forecast] = {}
     found = []
-    for each in tried[:MOST_FORETOLD]:
+    for each in tried[:MOST_CHECKED]:
         family = families[each.candidate_id]
         if family not in known:
             others = {name: result for name, result in results.items() if families.get(name) != family}
@@ -151,7 +151,7 @@ def _foretell(ranking: Ranking, results: Mapping[str, RealResult]) -> tuple[Fore
             for count in (result.successes - 1, result.successes)
         )
         found.append(
-            Foretold(
+            CheckedPrediction(
                 each.name,
                 expected.low,
                 expected.mean,

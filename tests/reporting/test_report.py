@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from opc_ros.reporting.charts import Axis, format_number
-from opc_ros.reporting.outlook import CandidateOutlook, Foretold, Glimpse, Outlook
+from opc_ros.reporting.outlook import CandidateOutlook, CheckedPrediction, Glimpse, Outlook
 from opc_ros.reporting.page import render_page
 from opc_ros.reporting.report import BINS, KnownSuccess, ScoringReport, build_report
 from opc_ros.scoring import compute_metric
@@ -213,7 +213,10 @@ OUTLOOK = Outlook(
     champion_id="",
     before_id="ab" * 32,
     before_made_at="2026-11-15T00:00:00+00:00",
-    foretold=(Foretold("one", 0.3, 0.5, 0.7, 15, 15, False), Foretold("two", 0.3, 0.5, 0.7, 5, 10, True)),
+    checked=(
+        CheckedPrediction("one", 0.3, 0.5, 0.7, 15, 15, False),
+        CheckedPrediction("two", 0.3, 0.5, 0.7, 5, 10, True),
+    ),
 )
 
 
