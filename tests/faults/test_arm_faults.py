@@ -6,13 +6,17 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
 
-from tests.faults.arm import Outcome, choose_kinds, judge_all
+from tests.faults.arm import Outcome, _judge, choose_kinds, judge_all
 from tests.faults.arm_kinds import KINDS
 from tests.faults.mischief import Clocks
 
@@ -80,3 +84,35 @@ def test_every_kind_comes_as_often_as_the_others() -> None:
     assert {chosen.count(name) for name in KINDS} == {4}
     assert chosen == choose_kinds(4 * len(KINDS), seed=3)
     assert chosen != choose_kinds(4 * len(KINDS), seed=4)
+
+
+def heard(events_at: Sequence[float]) -> Any:
+    """A rig that measured an arm moving until 10.02 s and at rest from 10.03 s on, and heard events then."""
+    from opc_interfaces.msg import SafetyEvent
+
+    event = SafetyEvent(kind=SafetyEvent.WATCHDOG, detail="returned NaN")
+    speeds = {10.00: 0.5, 10.01: 0.5, 10.02: 0.5, 10.03: 0.0, 11.0: 0.0}
+    return SimpleNamespace(
+        joints=[(at_s, np.zeros(7), speed) for at_s, speed in speeds.items()],
+        commands=[],
+        events=[(at_s, event) for at_s in events_at],
+        answer="ended",
+        kinematics=SimpleNamespace(locate_tool=lambda _: SimpleNamespace(x_m=0.0, y_m=0.0, z_m=0.0)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("events_at", "event_ms", "rest_ms"),
+    [
+        ((10.05,), 20.0, 0.0),  # 20 ms after the arm was measured at rest, where the thought began
+        ((10.01,), 0.0, 10.0),  # told of before that: then the motion since counts
+        ((), None, 0.0),
+        ((9.9,), None, 0.0),  # of before the fault
+    ],
+)
+def test_a_thought_is_judged_from_rest_or_from_its_event(
+    events_at: tuple[float, ...], event_ms: float | None, rest_ms: float
+) -> None:
+    found = _judge(heard(events_at), 1, "nan", KINDS["nan"], fault_s=10.0)
+    assert (found.event_ms, found.rest_ms) == (event_ms, rest_ms)
+    assert ("no safety event" in str(found.broken())) == (event_ms is None)
