@@ -9,9 +9,11 @@ from opc_ros.demo.lab_history import LabHistory
 from opc_ros.demo.plan import DemoPlan
 from opc_ros.demo.running import Ran
 from opc_ros.demo.truth import read_truth
+from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.gate import predict_field
 from opc_ros.deployment.history import add_results
+from opc_ros.deployment.permit import Rung
 from opc_ros.documents import canonical_json
 from opc_ros.durable import replace_file
 from opc_ros.ranking import Ranking
@@ -28,7 +30,7 @@ class Proof:
     champion_success: float | None
     best: str
     best_success: float
-    at_full_speed: dict[str, float]  # true success of everyone who came so far
+    at_full_speed: dict[str, float]  # true success of everyone who got a permit for full speed
 
 
 def write_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], ran: Ran) -> Path | None:
@@ -39,16 +41,15 @@ def write_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], ran: Ran
         return None
     champion = ran.status["champion"]
     best = max(truth, key=lambda each: truth[each])
-    full = [
-        each["candidate_id"] for each in ran.status["requests"] if each["rung"] == "full" and each["real"]["trials"]
-    ]
+    permits = [entry.body for entry in read_audit_log(plan.audit_log) if entry.kind == "permit"]
+    full = {body["candidate_id"] for body in permits if body["rung"] == Rung.FULL}
     proof = Proof(
         seed=plan.seed,
         champion=names.get(champion, ""),
         champion_success=truth.get(champion),
         best=names[best],
         best_success=truth[best],
-        at_full_speed={names[each]: truth[each] for each in full if each in truth},
+        at_full_speed={names[each]: truth[each] for each in sorted(full) if each in truth},
     )
     path = plan.folder / PROOF
     replace_file(path, (canonical_json(asdict(proof)) + "\n").encode())

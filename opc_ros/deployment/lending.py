@@ -90,8 +90,15 @@ class Lending:
         return answer[1] if answer is not None and answer[0][0] == tuple(requests) else None
 
     def admit_explorer(self, tell: Tell, request: Request) -> Request:
-        """An exploration slot whose results have convinced the gate goes on as any other request."""
+        """An exploration slot whose results have convinced the gate goes on as any other request.
+
+        Where they would end its attempt to climb, it goes on exploring until they no longer do.
+        """
         if not request.is_exploration or request.state != "queued":
+            return request
+        tally, rung = self._queue.tally(request), self._rules.ladder.of(request.rung)
+        to_come = max(0, rung.episodes - tally.trials)
+        if tally.successes + to_come < rung.successes_to_climb(tally.trials):
             return request
         champion = self._queue.champion()
         try:

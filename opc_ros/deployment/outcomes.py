@@ -141,7 +141,7 @@ def _climb(queue: Queue, tell: Tell, request: Request, tally: RungTally, rules: 
         queue.set_request(request.id, state="done", reason=f"{tally.successes} of {tally.trials} succeeded")
         tell("finished", body)
         return
-    needed = rules.ladder.of(request.rung).climb_successes
+    needed = rules.ladder.of(request.rung).successes_to_climb(tally.trials)
     if tally.successes < needed:
         reason = f"{tally.successes} of {tally.trials} succeeded on rung {request.rung}; climbing takes {needed}"
         abort_request(queue, tell, request, reason)

@@ -20,7 +20,7 @@ class RungRules:
     success_floor: float  # success provably below this aborts
     safety_events: int  # more than these abort
     broken_episodes: int = 10  # episodes broken off; more than these abort
-    climb_successes: int = 0  # successes it takes to climb on; fewer end the attempt
+    climb_successes: int = 0  # successes in `episodes` that it takes to climb on; a lower rate ends the attempt
 
     def __post_init__(self) -> None:
         if self.episodes < 0 or self.safety_events < 0 or self.broken_episodes < 0:
@@ -29,6 +29,14 @@ class RungRules:
             raise ValueError(f"success_floor is {self.success_floor}, expected from 0 to 1")
         if not 0 <= self.climb_successes <= max(self.episodes, 0):
             raise ValueError(f"climb_successes is {self.climb_successes}, expected from 0 to episodes, {self.episodes}")
+
+    def successes_to_climb(self, trials: int) -> int:
+        """The same rate among more episodes: exploration may have run many more than the rung asks for."""
+        return (
+            -(-self.climb_successes * trials // self.episodes)
+            if self.climb_successes and trials > self.episodes
+            else self.climb_successes
+        )
 
 
 @dataclass(frozen=True, slots=True)
