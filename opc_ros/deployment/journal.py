@@ -68,6 +68,11 @@ class RobotJournal:
     def revocation_serial(self) -> int:
         return self._fact("revocation_serial")
 
+    def begin_anew_if_unused(self, now_ns: int) -> None:
+        """A journal made while the clock ran ahead begins once the clock is right, unless a permit has been seen."""
+        if now_ns < self.begun_ns and self.latest_ns == 0:
+            self._set("begun_ns", now_ns)
+
     def see_moment(self, now_ns: int) -> None:
         if now_ns > self.latest_ns:
             self._set("latest_ns", now_ns)

@@ -151,6 +151,7 @@ class PermitVerifier:
 
     def _check_moment(self, permit: Permit) -> None:
         name, now_ns, latest_ns = permit.permit_id, self._now(), self._journal.latest_ns
+        self._journal.begin_anew_if_unused(now_ns)
         if now_ns < latest_ns - CLOCK_SKEW_NS:
             raise PermitRefused(
                 f"permit {name}: this robot's clock was set back by {_seconds(latest_ns - now_ns)}; correct it, "

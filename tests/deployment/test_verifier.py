@@ -140,6 +140,17 @@ def test_a_clock_set_back_before_the_permit_was_issued_is_refused(robot: Robot, 
     refuse(robot, signed, "issued 3600 s from now")
 
 
+def test_a_robot_first_started_with_a_clock_that_ran_ahead_serves_once_it_is_right(
+    robot: Robot, permit: Permit, issue: Issue, tmp_path: Path
+) -> None:
+    new = Robot(tmp_path / "new", robot.keys, Clock(permit.issued_ns + 86_400 * SECOND))
+    new.clock.advance(-86_400)
+    new.verifier.begin_episode(new.verifier.check(issue(), CANDIDATE, Rung.REDUCED))
+    new.clock.advance(-3600)
+    with pytest.raises(PermitRefused, match=r"clock was set back by 3600 s"):  # it has seen a permit by now
+        new.verifier.check(issue(), CANDIDATE, Rung.REDUCED)
+
+
 def test_a_corrected_clock_is_accepted_on_a_persons_word_and_voids_old_permits(
     robot: Robot, issue: Issue, clock: Clock
 ) -> None:
