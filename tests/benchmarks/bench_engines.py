@@ -1,8 +1,10 @@
 """Each family of networks in every engine at its best batch, and how near target_crop is to what this processor does.
 
-python -m tests.benchmarks.bench_engines [--threads 2] [--no-compile] [FAMILY ...]
+python -m tests.benchmarks.bench_engines [--no-compile] [FAMILY ...]
 
-ONNX Runtime and OpenVINO (`pip install onnxruntime openvino`) are compared where they are installed.
+ONNX Runtime and OpenVINO (`pip install onnxruntime openvino`) are compared where they are installed. Each has one
+thread: the scorer gives every core a process of its own, and processor time of several threads is not counted finely
+enough for runs of a millisecond.
 """
 
 from __future__ import annotations
@@ -38,28 +40,27 @@ TOLERANCE = 1e-6  # between float32 answers of different engines
 STACK = 13  # as 65 candidates make five stacks
 ZOO = Path("sim_bridge/zoo/candidates")
 Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-Maker = Callable[[QNetwork, Path, int, int], Callable[..., Any]]  # network, its ONNX file, batch, threads
+Maker = Callable[[QNetwork, Path, int], Callable[..., Any]]  # network, its ONNX file, batch
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("families", nargs="*", default=["target_crop", "tool_crop", "whole_image"])
-    parser.add_argument("--threads", type=int, default=1, help="of each engine; processor time counts all of them")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which takes minutes")
     arguments = parser.parse_args()
-    limit_threads_here(arguments.threads)
+    limit_threads_here(1)
     keep_freed_memory()
     engines = dict(ENGINES)
     if arguments.no_compile:
         del engines["torch.compile"]
-    print(f"processor time, {arguments.threads} thread(s)")
+    print("processor time, one thread")
     states = _make_states()
     for family in arguments.families:
-        _compare(family, states, engines, arguments.threads)
+        _compare(family, states, engines)
     print(f"load average {os.getloadavg()[0]:.1f}")
 
 
-def _compare(family: str, states: Inputs, engines: Mapping[str, Maker], threads: int) -> None:
+def _compare(family: str, states: Inputs, engines: Mapping[str, Maker]) -> None:
     """Our way of answering one family against every engine, which is given the network as it is exported."""
     networks = _load_networks() if family == "target_crop" else []
     network = networks[0] if networks else _make_network(family)
@@ -74,7 +75,7 @@ def _compare(family: str, states: Inputs, engines: Mapping[str, Maker], threads:
             name = f"{family} as scored"
             print(f"  {family} in eager torch: {1e6 * _seconds_a_row(network, states, 64):.1f} us a Q value")
             print(f"  {name}: largest difference {float((laid_out(*states) - exact).abs().max()):.1e}")
-    others = dict(_measure_others(network, states, exact, engines, threads))
+    others = dict(_measure_others(network, states, exact, engines))
     if others:
         fastest = min(others, key=lambda each: others[each])
         print(
@@ -161,7 +162,7 @@ def _stack_by_vmap(networks: list[TargetCrop]) -> Callable[..., torch.Tensor]:
 
 
 def _measure_others(
-    network: QNetwork, states: Inputs, exact: torch.Tensor, engines: Mapping[str, Maker], threads: int
+    network: QNetwork, states: Inputs, exact: torch.Tensor, engines: Mapping[str, Maker]
 ) -> Iterator[tuple[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         path = _export(network, Path(folder), states)
@@ -171,7 +172,7 @@ def _measure_others(
             for rows in BATCHES:
                 given = tuple(each[:rows] for each in states)
                 try:
-                    run = make(network, path, rows, threads)
+                    run = make(network, path, rows)
                 except ImportError as error:
                     print(f"  {name}: not installed here ({error.name}); not compared")
                     break
@@ -197,11 +198,11 @@ def _export(network: QNetwork, folder: Path, states: Inputs) -> Path:
     return path
 
 
-def _compile(network: QNetwork, path: Path, rows: int, threads: int) -> Callable[..., Any]:
+def _compile(network: QNetwork, path: Path, rows: int) -> Callable[..., Any]:
     import torch._inductor.config as inductor
 
     inductor.freezing = True
-    inductor.cpp.threads = threads
+    inductor.cpp.threads = 1
     torch._dynamo.reset()
     compiled = torch.compile(network, dynamic=False)
 
@@ -212,24 +213,24 @@ def _compile(network: QNetwork, path: Path, rows: int, threads: int) -> Callable
     return run
 
 
-def _open_onnx(network: QNetwork, path: Path, rows: int, threads: int) -> Callable[..., Any]:
+def _open_onnx(network: QNetwork, path: Path, rows: int) -> Callable[..., Any]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
     return lambda *given: session.run(None, dict(zip(names, (each.numpy() for each in given), strict=True)))[0]
 
 
-def _open_openvino(network: QNetwork, path: Path, rows: int, threads: int) -> Callable[..., Any]:
+def _open_openvino(network: QNetwork, path: Path, rows: int) -> Callable[..., Any]:
     import openvino  # type: ignore[import-not-found]
 
     core = openvino.Core()
     model = core.read_model(path)
     shapes = ((rows, 96, 96, 3), (rows, 5), (rows, 8))
     model.reshape({each.get_any_name(): list(shape) for each, shape in zip(model.inputs, shapes, strict=True)})
-    settings = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    settings = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
     request = core.compile_model(model, "CPU", settings).create_infer_request()
     return lambda *given: request.infer([each.numpy() for each in given])[0].copy()
 
