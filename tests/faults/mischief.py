@@ -16,7 +16,7 @@ from tests.faults.crew import Crew
 
 KINDS = ("kill", "cut off", "fill the disk", "step a clock")
 WEIGHTS = (70, 12, 8, 10)
-DISK_MB = 96
+DISK_MB = 4096  # scripted arms on an idle machine record a megabyte a second
 SECOND_NS = 1_000_000_000
 # A step back of any size is waited out. A step ahead of more than clocks may differ by is for a person to accept: here
 # it is a small one.
@@ -109,9 +109,11 @@ class Mischief:
     def _fill(self, seconds: float) -> None:
         filler = self._folder / "filler"
         try:
-            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-                while True:
-                    file.write(bytes(1 << 14))
+            with filler.open("wb", buffering=0) as file:
+                for size in (1 << 20, 1 << 14):
+                    with contextlib.suppress(OSError):
+                        while True:
+                            file.write(bytes(size))
             time.sleep(seconds)
         finally:
             filler.unlink(missing_ok=True)
