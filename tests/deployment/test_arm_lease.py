@@ -165,7 +165,7 @@ def test_a_permit_begins_so_many_episodes_and_no_more(lab: Lab) -> None:
         lab.desk.open(lab.write(), CHALLENGE)
     lab.desk.close()
     lab.open_desk()  # a restart gives none back
-    with pytest.raises(PermitRefused, match="was begun 9 times"):
+    with pytest.raises(PermitRefused, match="9 episodes have begun"):
         lab.desk.open(lab.write(), CHALLENGE)
 
 
