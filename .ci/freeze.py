@@ -1,4 +1,4 @@
-"""Print the packages of this environment with versions as a constraints file, marking those that only an extra needs."""
+"""Print the packages of this environment as a constraints file, marking those that only an extra needs."""
 
 from __future__ import annotations
 
