@@ -137,8 +137,7 @@ def decide_request(
             revoke_leases(queue, tell, f"request rejected by {person}", request_id=request_id)
         else:
             said = f"{word} by {person}" + (f": {reason}" if reason else "")
-            # Approving an exploration allows no more than that exploration; overriding the gate lets the candidate
-            # race.
+            # An approved exploration stays an exploration; an override lets the candidate race.
             is_exploration = request.is_exploration and word == "approve"
             queue.set_request(
                 request_id,

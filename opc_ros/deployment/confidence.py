@@ -21,7 +21,7 @@ def success_interval(
 
     For a rate p, M(p) = B(s + 1/2, f + 1/2) / B(1/2, 1/2) / (p^s (1 - p)^f) is the wealth of a gambler who bets against
     p with a Beta(1/2, 1/2) mixture of rates. If p is true, the wealth has mean 1 and reaches 1 / (1 - confidence) with
-    probability at most 1 - confidence (Ville). The interval consists of the rates against which it has not.
+    probability at most 1 - confidence (Ville). The interval consists of the rates for which it has not.
     """
     s, n = np.broadcast_arrays(np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64))
     if not 0.0 < confidence < 1.0:
@@ -54,7 +54,7 @@ def least_floor(trials: int, *, confidence: float = 0.95) -> float:
 def running_interval(outcomes: Sequence[bool], *, confidence: float = 0.95) -> tuple[float, float]:
     """The intersection of all intervals from the first trial to the last.
 
-    Together they hold the true rate with the same guarantee, so their intersection does too. It is never wider than the
+    All of them hold the true rate with the same guarantee, so their intersection does too. It is never wider than the
     last interval alone, and it never widens again.
     """
     if not outcomes:

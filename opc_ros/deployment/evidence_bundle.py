@@ -152,7 +152,7 @@ def _read_ranking(folder: Path, lines: list[Line]) -> tuple[Any, Any]:
 
 
 def _list_keys(trusted: TrustedKeys, people: People) -> dict[str, dict[str, Any]]:
-    """The owner of each key, for readers; whom to trust they must decide by a key that they obtained independently."""
+    """The owner of each key, as information: readers must base their trust on a key obtained independently."""
     listed: dict[str, tuple[Any, str, list[str]]] = {key_id: (key, "scheduler", []) for key_id, key in trusted.items()}
     for name, person in people.people.items():
         listed |= {key_id: (key, name, list(person.roles)) for key_id, key in person.public_keys().items()}

@@ -214,8 +214,8 @@ def _check_champion(candidate_id: str, forecast: Forecast, rules: GateRules, cha
         verdict = Verdict.INCONCLUSIVE if needs_person else Verdict.PASS
         rule = "champion_known" if needs_person else "champion"
         return Finding(rule, verdict, f"{what}, so nothing to compare with")
-    # To race against the champion, a candidate need not be better yet; to replace it, it must be, which the race
-    # decides.
+    # A candidate need not be better than the champion to race against it; to replace it, it must, as the race finds
+    # out.
     better = forecast.chance_better(candidate_id, champion_id)
     champion = forecast.expected(champion_id).describe()
     sentence = f"better than the champion, of which {champion} is expected, with probability {better:.2f}"

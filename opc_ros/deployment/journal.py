@@ -73,7 +73,7 @@ class RobotJournal:
             self._set("latest_ns", now_ns)
 
     def accept_earlier_clock(self, now_ns: int) -> None:
-        """Start over after a person corrected a clock that ran ahead, and revoke all permits used before."""
+        """Start over after a person corrected a clock that ran ahead; permits from before no longer count."""
         with self._transaction():
             self._set("begun_ns", now_ns)
             self._set("latest_ns", now_ns)

@@ -184,8 +184,7 @@ class Queue(QueueReader):
                 raise
             self._probe(f"after {name}")
             if told:
-                # If another program hangs while it holds the audit log, the next change copies the events from the
-                # queue.
+                # If another program hangs on the audit log, the next change copies these events from the queue.
                 with suppress(QueueBusy):
                     self.copy_events_to_audit_log()
                 self._probe(f"told {name}")

@@ -47,7 +47,7 @@ def classify(rules: RecordingRules, is_success: bool | None, digest: str) -> Rec
 
 
 class PendingRecordings:
-    """Waits for recordings on a monotonic clock; a recording that does not arrive in time is missing for good."""
+    """Waits for recordings on a monotonic clock; one that does not arrive in time counts as missing from then on."""
 
     def __init__(self, queue: Queue, rules: RecordingRules, look: Look, steady_s: Callable[[], float]) -> None:
         self._queue = queue

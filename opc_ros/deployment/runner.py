@@ -157,8 +157,7 @@ class _Attempt:
         self.outcome = "aborted"
 
     def begin(self, seed: int, seen: Observation) -> None:
-        # Spend the slot once the arm is ready, so that an episode that cannot begin does not count against the
-        # candidate.
+        # Spend the slot once the arm is ready: an episode that cannot begin must not count against the candidate.
         self.slot = self._verifier.begin_episode(self._permit)
         self._sink.begin(self.slot.episode_id, self._permit, seed, seen.stamp_ns)
 

@@ -28,7 +28,7 @@ _POINTS_TO_LOOK = 16  # for a first look at whether a race may be over
 _POINTS_TO_END = 64  # for deciding that it is
 _SLACK = 0.02  # error allowed for using fewer points
 _DROP_EVERY = 5  # batches; the scheduler checks after each batch whether a candidate drops out
-_RIVALS_AT_ONCE = 1500  # over all races that run side by side
+_RIVALS_AT_ONCE = 1500  # candidates, over all races that run side by side
 
 
 @dataclass(frozen=True, slots=True)

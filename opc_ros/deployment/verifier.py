@@ -39,7 +39,7 @@ class PermitVerifier:
         now: Callable[[], int],
         session: str = "",
     ) -> None:
-        """`rungs` are those this robot may serve; keys are loaded for every check, so deleting one takes effect."""
+        """This robot may serve `rungs`; keys are loaded for every check, so that deleting one takes effect at once."""
         self._robot = robot
         self._rungs = rungs
         self._load_keys = load_keys

@@ -94,7 +94,7 @@ class ArmLink:
         name = f"{settings.robot} arm link"
         self._thread = threading.Thread(target=spin_until_closed, args=spins, name=name, daemon=True)
         self._thread.start()
-        # If a program ends without closing, ROS's threads would abort it.
+        # Without closing, ROS's threads would abort the program at its end.
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class ArmLink:
         self._way.rest()
 
     def connect(self) -> None:
-        """Wait for driver, gripper and camera, and clear an earlier loss."""
+        """Wait for driver, gripper, camera and guard, and clear an earlier loss."""
         with self._changed:
             deadline = time.monotonic() + self.settings.connect_timeout_s
             while missing := self._find_missing():

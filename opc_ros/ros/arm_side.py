@@ -112,8 +112,7 @@ class ArmSide:
         except OpcError:
             if not asks_to_stay(trajectory, here_rad):
                 raise
-            # Holding is always allowed, at the position that the gateway sees, so that repeated holds cannot move the
-            # arm.
+            # Holding is always allowed, where the gateway sees the arm, so that repeated holds cannot move it.
             self.hold()
             return
         self._command(trajectory)

@@ -15,7 +15,7 @@ IMAGE_TYPES = {"sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"}
 
 
 def find_obeyed(names: Iterable[str], *, timeout_s: float = 1.0) -> list[str]:
-    """The namespaces among these in which a program other than a gateway accepts trajectories, commands or goals."""
+    """Those of these names on which a program other than a gateway accepts trajectories, commands or goals."""
     wanted = tuple(names)
     with _looking_node() as looking:
         time.sleep(timeout_s)

@@ -69,7 +69,7 @@ class HoldSender:
                 self._hold.note(hold)
 
     def settle(self, changed: threading.Condition) -> None:
-        """Hold before signing off: the guard must not hear that before it has reported the arm's state."""
+        """Hold before signing off, after waiting for a measurement or the guard's status if the hold needs one."""
         with changed:
             self.hold()
             changed.wait_for(lambda: not self.owes_hold, WORD_S)

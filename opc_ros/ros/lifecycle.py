@@ -197,7 +197,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
         parse_config(document, self.SETTINGS, where="parameters")
 
     def _tell_unknown(self, name: str) -> None:
-        """Warn about a parameter of another node, as shared files contain; refuse one that looks like a misspelling."""
+        """Warn about a parameter that is not ours, as in files for several nodes; refuse an apparent misspelling."""
         known = [field.name for field in dataclasses.fields(self.SETTINGS)]
         if meant := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
             raise ConfigError(f"unknown parameter {name!r}, did you mean {meant[0]!r}? Known are {', '.join(known)}")

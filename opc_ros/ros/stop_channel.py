@@ -113,8 +113,7 @@ class StopChannel:
             is_own=lambda stamp_ns: any(start <= stamp_ns <= end for start, end in self._said),
         )
         self._service = create_service(node, SetBool, "~/stop", self._on_service)
-        # Subscribed after the stop, because callbacks run in this order: a stop must still find the episode that it
-        # ends.
+        # Subscribed after the stop, as callbacks run in this order: a stop must still find the episode it ends.
         self._episodes = node.create_subscription(EpisodeEvent, "episode/event", reporter.hear_episode, topics.RECORDED)
         kept = memory.recall() if memory is not None else None
         if kept is not None and switch.press(*kept):

@@ -46,7 +46,7 @@ class ObeyedStop:
 
 
 class StopListener:
-    """Presses and lifts one switch on messages on the topics `stop` and `release`.
+    """Presses and lifts one switch by messages on the topics `stop` and `release`.
 
     It publishes on `stop_id` which stop a release has to name.
     """

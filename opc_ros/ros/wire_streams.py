@@ -39,8 +39,7 @@ def listen(node: Node, settings: RecorderSettings, keep: Callable[[WireMessage],
 
     def on_message(message_type: str, data: bytes) -> None:
         try:
-            # Static frames are stamped once, when their node started; and with several headers, none is the message's
-            # own.
+            # Static frames are stamped when their node started, and of several headers none is the message's own.
             stamp_ns = node.get_clock().now().nanoseconds if message_type == schemas.TF else convert.stamp_of_raw(data)
         except EpisodeError as error:
             node.get_logger().warning(f"{message_type} is not kept: {error}", throttle_duration_sec=30.0)
