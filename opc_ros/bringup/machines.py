@@ -49,9 +49,8 @@ def find_here(lab: Lab, given: str, host_name: Callable[[], str] = socket.gethos
         name=name,
         is_central=name == central,
         robots=tuple(robot for robot in lab.robots if lab.machine_of(robot) == name),
-        # Peers by address, because many networks carry no multicast. With the range SUBNET, Fast DDS would greet only
-        # the first four programs of each peer, so that some nodes never discover each other; with LOCALHOST it greets
-        # 32.
+        # Peers by address, because many networks carry no multicast. With the range SUBNET, Fast DDS greets only the
+        # first four programs of each peer, so that some nodes never meet; with LOCALHOST it greets 32.
         environment={RANGE: "LOCALHOST", PEERS: ";".join(others)},
         depot="" if name == central else f"http://{lab.machines[central].address}:{lab.depot_port}",
     )

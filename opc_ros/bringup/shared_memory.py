@@ -49,7 +49,7 @@ def _used_inodes(folder: Path) -> Iterator[int]:
     for process in PROCESSES.iterdir():
         if not process.name.isdecimal():
             continue
-        # Other users' processes are unreadable, but so are their files unremovable.
+        # Other users' processes cannot be read, but their files cannot be removed either.
         with contextlib.suppress(OSError):
             for inode, path in MAPPED.findall((process / "maps").read_text(errors="replace")):
                 if path.startswith(str(folder)):

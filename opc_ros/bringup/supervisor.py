@@ -149,8 +149,7 @@ class Supervisor:
                 break
             for node, child in running:
                 if signum is signal.SIGINT:
-                    # Once, and only the node itself, which ends its own children; signalling those as well would
-                    # interrupt them.
+                    # Once, and only the node, which ends its own children; a second signal would interrupt that.
                     if child.pid not in self._asked:
                         self._asked.add(child.pid)
                         child.send_signal(signum)

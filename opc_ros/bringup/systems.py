@@ -135,7 +135,7 @@ def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
 
 
 def _prepare_twins(arguments: Mapping[str, str]) -> tuple[str, ...]:
-    """Create folders and keys of the whole lab where its scheduler runs; each robot's own are copied to its machine."""
+    """Create folders and keys of the whole lab where its scheduler runs; from there a robot's own go to its machine."""
     lab = load_lab(read_config(arguments, "lab"))
     here = find_here(lab, arguments["machine"])
     if not here.is_central:
@@ -166,7 +166,7 @@ def _refuse_shared_arms(arguments: Mapping[str, str], robots: list[str]) -> None
 
 
 def _among_machines(nodes: list[NodeSpec], here: Here) -> tuple[NodeSpec, ...]:
-    """Let nodes find those of other machines, except nodes in an arm's own domain, which say so themselves."""
+    """Let nodes find those of other machines; nodes in an arm's own domain override this themselves."""
     return tuple(dataclasses.replace(node, environment={**here.environment, **node.environment}) for node in nodes)
 
 

@@ -157,7 +157,7 @@ class Depot:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 have = os.fstat(descriptor).st_size
-                if start <= have <= LARGEST_EPISODE:  # bytes sent twice overwrite themselves
+                if start <= have <= LARGEST_EPISODE:  # bytes sent twice are overwritten by the same bytes
                     os.pwrite(descriptor, body, start)
                     have = max(have, start + len(body))
             finally:
