@@ -84,7 +84,7 @@ def parse_json(data: bytes | str, *, where: str, error: type[OpcError] = ConfigE
 
 
 def canonical_json(value: object, *, is_ascii: bool = False) -> str:
-    """A unique spelling for each value, so that equal content has equal bytes: sorted keys, no spaces, short numbers.
+    """A unique spelling of each value, so equal content has equal bytes: sorted keys, no spaces, shortest numbers.
 
     Each file format has made one choice for good: non-ASCII text as it is, or escaped.
     """
