@@ -65,8 +65,8 @@ def score_store(
     """Score and rank; a registered candidate that cannot be read is reported and left out.
 
     A ranking of selected candidates, or by another metric or prior than the gate reads now, is kept but never
-    published. With `exact`, `engine` is allowed to be less exact: that is refused if it changes the order on a part of
-    the set, and never published, because arms compute in float32.
+    published. With an `exact` engine given, `engine` may be less exact: it is refused if that changes the order on a
+    part of the set, and its ranking is never published, because arms compute in float32.
     """
     archive = RankingArchive(request.scores)
     found, unreadable = CandidateRegistry(request.registry).find_each(request.candidates)
