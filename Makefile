@@ -1,16 +1,16 @@
-# Two commands for people: `make demo` and `make test`. Each sets up what it needs, once.
+# Two commands for people: `make demo` and `make test`. Each sets up what it needs the first time.
 
 VENV ?= .venv
 ROS_SETUP ?= $(firstword $(wildcard /opt/ros/jazzy/setup.sh /opt/ros/kilted/setup.sh))
 export PYTHON ROS_SETUP SYSTEM_PACKAGES UNLOCKED
 
-# A machine with ROS 2 of its own uses that; any other gets it from wheels.
+# A machine with its own ROS 2 uses that; any other gets ROS 2 from wheels.
 EXTRAS := $(if $(ROS_SETUP),,ros-wheels)
 IN_ROS := $(if $(ROS_SETUP),. $(ROS_SETUP) && . $(VENV)/share/opc_interfaces/local_setup.sh &&)
 INTERFACES := $(shell find ros2_ws/src/opc_interfaces ros2_ws/wheels -type f)
 BENCHMARKS = $(sort $(patsubst tests/benchmarks/%.py,%,$(wildcard tests/benchmarks/bench_*.py)))
 TESTS ?=
-# Disk space for packages and what a first run writes; torch built for CUDA takes 6 GB, built for CPUs 1.
+# Disk space for packages and a first run's files; torch takes 6 GB if built for CUDA, and 1 GB if built for CPUs.
 DEMO_GB := 8
 DEV_GB := 10
 
@@ -18,12 +18,12 @@ DEV_GB := 10
 help:
 	@echo "make demo      run the main job from end to end"
 	@echo "make test      run every test"
-	@echo "make test-slow the commands of README and tutorials as printed; takes minutes"
-	@echo "make coverage  the same, and which lines they run"
-	@echo "make lint      formatter, linter and type checker"
-	@echo "make bench     speed figures, as ratios from one run"
+	@echo "make test-slow run the commands of README and tutorials as printed; takes minutes"
+	@echo "make coverage  run every test and show which lines are covered"
+	@echo "make lint      run formatter, linter and type checker"
+	@echo "make bench     measure speed, as ratios within one run"
 	@echo "make setup     only prepare $(VENV), with everything that tests and developers need"
-	@echo "make fresh     the two commands in a minimal Debian of their own, as root (debootstrap)"
+	@echo "make fresh     run the two commands in a new minimal Debian, as root (debootstrap)"
 
 demo: $(VENV)/.interfaces
 	@$(IN_ROS) $(VENV)/bin/opc demo
@@ -51,7 +51,7 @@ bench: setup
 
 setup: $(VENV)/.interfaces $(VENV)/.installed-dev
 
-# Everything below happens once, and resumes where it was interrupted. The check comes before any download.
+# Everything below is done once, and resumes after an interruption. The check comes before any download.
 $(VENV)/bin/python:
 	@python=$$(.ci/check-machine $(DEMO_GB)) && \
 	    echo "setting up $(VENV) with $$($$python --version)$(if $(ROS_SETUP), and ROS 2 from $(ROS_SETUP))" && \

@@ -1,4 +1,4 @@
-"""Print every package of this environment with its version as a constraints file, and which extra alone needs it."""
+"""Print the packages of this environment as a constraints file, marking those that only an extra needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEADER = """\
 # Every version `make` installs; `make constraints` writes this file. What is marked with an extra of
 # pyproject.toml is installed with that extra alone."""
 PACKAGE = "opc-ros"
-# What building the package and packages without a wheel takes; nothing depends on it at run time.
+# Needed to build this package and packages without a wheel; nothing depends on them at run time.
 BUILD = ("setuptools", "setuptools-scm", "vcs-versioning")
 
 
@@ -26,12 +26,12 @@ def main() -> None:
 
 
 def installed() -> dict[str, Distribution]:
-    """What pip installed: wheels of ROS carry metadata of a second name that no index knows."""
+    """What pip installed; ROS wheels also contain metadata under a second name, which is in no index."""
     return {canonicalize_name(d.metadata["Name"]): d for d in distributions() if d.read_text("INSTALLER")}
 
 
 def collect(extras: Iterable[str]) -> set[str]:
-    """Names of all that the package needs with these extras, directly or not."""
+    """Names of all direct and indirect dependencies of the package with these extras."""
     packages = installed()
     needed: set[str] = set()
     waiting = [(PACKAGE, frozenset(extras))]

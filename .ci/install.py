@@ -1,6 +1,6 @@
 """Install this repository and its pinned packages into the environment that runs this file.
 
-No file is accepted whose sha256 is not in .ci/lock.txt, except for packages in UNLOCKED (`UNLOCKED=torch make demo`).
+Files whose sha256 is not in .ci/lock.txt are refused, except for packages in UNLOCKED (`UNLOCKED=torch make demo`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 LOCK = ROOT / ".ci" / "lock.txt"
-# Most of the time a download waits for an answer, so more of them than there are cores pay.
+# Downloads mostly wait for answers, so more of them than there are cores are worthwhile.
 DOWNLOADS_AT_ONCE = 6
-# What the package itself is built with; it takes its version from the repository's tags.
+# Needed to build this package, whose version comes from the repository's tags.
 BUILD = ("setuptools", "setuptools-scm")
-# They share one folder: where the first was ever installed, both go before the second comes.
+# Both install into the same folder, so if the first is installed, both are removed before the second is installed.
 REPLACED = {"opencv-python": "opencv-python-headless"}
 QUIET = ("--quiet", "--disable-pip-version-check")
 
@@ -56,14 +56,14 @@ def main() -> int:
 
 
 def note_phase(name: str, seconds: float) -> None:
-    """Print how long it took, and keep it for the sum that `make` prints at the end."""
+    """Print how long it took, and save it for the sum that `make` prints at the end."""
     print(f"  took {seconds:.0f} s", flush=True)
     with (Path(sys.prefix) / ".phases").open("a") as file:
         file.write(f"{name} {seconds:.1f}\n")
 
 
 def choose_pins(lines: Iterable[str], extras: Iterable[str]) -> list[str]:
-    """The pins that the package needs with these extras: `ruff==1.2  # dev` is for the extra `dev` alone."""
+    """The pins that the package needs with these extras: `ruff==1.2  # dev` is only for the extra `dev`."""
     chosen = []
     for line in lines:
         pin, _, extra = (part.strip() for part in line.partition("#"))
@@ -78,7 +78,7 @@ def canonical(pin: str) -> str:
 
 
 def find_pins(wheels: Path) -> list[str]:
-    """What lies here already; one that was cut short in the middle counts for nothing."""
+    """Pins whose wheels are already here; a truncated file does not count."""
     whole = (path for path in wheels.glob("*.whl") if zipfile.is_zipfile(path))
     return [canonical("==".join(path.name.split("-")[:2])) for path in whole]
 
@@ -102,9 +102,9 @@ def read_hashes(text: str) -> dict[str, str]:
 
 
 def download(pins: list[str], wheels: Path, hashes: dict[str, str], unlocked: list[str]) -> list[str]:
-    """Fetch or build a wheel of each, several at once; gives what pip complained of where that failed.
+    """Fetch or build a wheel of each, several at once; returns pip's complaints about those that failed.
 
-    pip compares every file that comes, wheel or source, with the hashes before it is opened.
+    pip compares every file it receives, wheel or source, with the hashes before opening it.
     """
     if unknown := [pin for pin in pins if pin not in hashes and pin.partition("==")[0] not in unlocked]:
         return [f"{', '.join(unknown)}: not in {LOCK.relative_to(ROOT)}; `make lock` writes it"]
@@ -132,7 +132,7 @@ def download(pins: list[str], wheels: Path, hashes: dict[str, str], unlocked: li
 
 
 def explain(errors: str) -> list[str]:
-    """What pip said in short; of a file with another hash, which package, and what to do if it is trusted."""
+    """The end of pip's output or, for a file with the wrong hash, its package and what to do if you trust it."""
     lines = [line for line in errors.splitlines() if line.strip() and not line.startswith("WARNING")]
     if "DO NOT MATCH THE HASHES" not in errors:
         return lines[-3:]
@@ -146,7 +146,7 @@ def explain(errors: str) -> list[str]:
 
 
 def install(extras: list[str], wheels: Path) -> int:
-    """From the wheels alone; where constraints.txt misses one, as for a GPU build of torch, from the index."""
+    """Install from the wheels only, or from the index for what constraints.txt lacks, such as a GPU build of torch."""
     pip = [*(sys.executable, "-m", "pip", "install", *QUIET, "--no-compile", f"--find-links={wheels}")]
     pip.append(f"--constraint={CONSTRAINTS}")
     if subprocess.run([*pip, "--no-index", *BUILD]).returncode != 0:

@@ -1,7 +1,7 @@
-"""Write .ci/lock.txt: every pin of constraints.txt with the sha256 of each file that may be installed for it.
+"""Write .ci/lock.txt: every pin in constraints.txt with the sha256 of each file that may be installed for it.
 
-`make lock` runs it. The hashes are those of the public package index; wheels in folders that pip is set to look into
-(`find-links`), such as a CPU build of torch, are added to them.
+`make lock` runs it. The hashes come from the public package index; those of wheels in folders that pip is configured to
+search (`find-links`), such as a CPU build of torch, are added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlparse
 sys.path.insert(0, str(Path(__file__).parent))
 from install import CONSTRAINTS, LOCK, canonical, choose_pins
 
-UV = "uv==0.13.8"  # asks the index for the hashes of every file of a version at once
+UV = "uv==0.13.8"  # gets the hashes of all files of a version from the index at once
 HEADER = """\
 # What `make` accepts for each line of constraints.txt: the sha256 of every file of that version, for all platforms.
 # `make lock` writes this file.
@@ -37,7 +37,7 @@ def main() -> None:
         if pin in found and digest not in found[pin]:
             found[pin] = f"{found[pin]} {digest}".strip()
     if lacking := [pin for pin, hashes in found.items() if not hashes]:
-        sys.exit(f"lock: the index has no file of {', '.join(lacking)}")
+        sys.exit(f"lock: the index has no file for {', '.join(lacking)}")
     lines = (f"{pin} \\\n    " + " \\\n    ".join(sorted(hashes.split())) for pin, hashes in sorted(found.items()))
     LOCK.write_text(HEADER + "\n".join(lines) + "\n")
 
@@ -58,7 +58,7 @@ def ask_index(pins: list[str]) -> str:
 
 
 def local_wheels() -> list[Path]:
-    """Wheels in the folders that pip's settings name."""
+    """Wheels in the folders named in pip's settings."""
     settings = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
     values = [line.partition("=")[2].strip("'\"") for line in settings.splitlines() if ".find-links=" in line]
     places = " ".join([*values, os.environ.get("PIP_FIND_LINKS", "")]).split()

@@ -1,4 +1,4 @@
-"""A twin behind KUKA topics, a recorder and a behaviour policy, for each robot: to collect through ROS."""
+"""A twin behind KUKA topics, a recorder and a behaviour policy for each robot, to collect episodes through ROS."""
 
 from launch import LaunchDescription
 

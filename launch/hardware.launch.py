@@ -1,4 +1,4 @@
-"""Recorder, arm guard and policy runner for each real arm; scorer and scheduler once."""
+"""Gateway, arm guard, recorder and policy runner for each real arm; one scorer and one scheduler."""
 
 from launch import LaunchDescription
 

@@ -1,4 +1,4 @@
-"""A fake arm without physics and a recorder, for each robot: to see that a machine works."""
+"""A fake arm without physics and a recorder for each robot, to check that a machine works."""
 
 from launch import LaunchDescription
 

@@ -1,4 +1,4 @@
-"""Twin, recorder and policy runner for each arm; scorer and scheduler once."""
+"""Twin, recorder and policy runner for each arm; one scorer and one scheduler."""
 
 from launch import LaunchDescription
 

@@ -1,4 +1,4 @@
-"""Calibrated cameras, and how far apart two of them see the same places."""
+"""Calibrated cameras, and how differently two of them see the same places."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class CameraSpec:
-    """A camera by its 3x4 matrix: base frame, metres, to pixels counted from the image's top left corner."""
+    """A camera by its 3x4 matrix, from metres in the base frame to pixels counted from the image's top left corner."""
 
     width: int
     height: int
@@ -29,28 +29,28 @@ class CameraSpec:
             raise ValueError("projection's third row is zero, so no point has a place in the image")
 
     def see(self, points: np.ndarray) -> np.ndarray:
-        """Where points (N, 3) of the base frame are, as shares of width and height (N, 2); nan behind the camera."""
+        """Project points (N, 3) of the base frame to fractions of width and height (N, 2); nan behind the camera."""
         matrix = np.array(self.projection)
         seen = points @ matrix[:, :3].T + matrix[:, 3]
         depth = np.where(seen[:, 2] > 0, seen[:, 2], np.nan)
         return np.asarray((seen[:, :2] / depth[:, None] + 0.5) / (self.width, self.height))
 
     def find_lens(self) -> np.ndarray | None:  # (3, 3)
-        """Its focal lengths and centre in pixels from the corner; None for a matrix that is no pinhole camera's."""
+        """Focal lengths and centre in pixels from the corner; None if the matrix is not that of a pinhole camera."""
         turned = np.array(self.projection)[:, :3]
         if np.linalg.matrix_rank(turned) < 3:
             return None
-        # An upper triangle times a rotation: numpy has it the other way round.
+        # An upper triangular matrix times a rotation; numpy's QR has the opposite order.
         triangle = np.linalg.qr(turned[::-1].T)[1].T[::-1, ::-1]
         lens = triangle * np.sign(np.diag(triangle))
         return np.asarray(lens / lens[2, 2])
 
 
 def find_lens_difference(camera: CameraSpec, lens: np.ndarray, width: int, height: int) -> float:
-    """How far a lens (3, 3) of images so large is off a camera's own, as a share of focal length or image width.
+    """How far a lens (3, 3) for images of this size is from a camera's own, relative to focal length or image width.
 
-    The lens is as ROS has it, its centre counted from the middle of the first pixel. Images may be scaled;
-    infinite where they are cropped, or where the camera's matrix is no pinhole camera's.
+    The lens is in ROS's convention, with its centre counted from the middle of the first pixel. Images may be scaled;
+    the result is infinite if they are cropped, or if the camera's matrix is not that of a pinhole camera.
     """
     own = camera.find_lens()
     if own is None or not width or camera.width * height != camera.height * width:
@@ -64,9 +64,10 @@ def find_lens_difference(camera: CameraSpec, lens: np.ndarray, width: int, heigh
 
 
 def find_offset(one: CameraSpec, other: CameraSpec, low_m: Point, high_m: Point) -> float:
-    """How far apart two cameras see the corners and the middle of a box, on average, as a share of the image's width.
+    """Mean distance between two cameras' views of the corners and centre of a box, relative to the image width.
 
-    Places beside the image count too: no camera need see all of the box. Infinite where one looks away from it.
+    Points outside the image count too, because no camera has to see the whole box. Infinite if a camera looks away from
+    it.
     """
     sides = [(low, (low + high) / 2, high) for low, high in zip(low_m, high_m, strict=True)]
     points = np.array(list(itertools.product(*sides)))

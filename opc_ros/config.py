@@ -1,4 +1,4 @@
-"""Documents into frozen dataclasses: an unknown, missing or ill-typed key fails in one line that names it."""
+"""Converts documents into frozen dataclasses; an unknown, missing or ill-typed key fails with a line that names it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SCALARS = {int: "a whole number", float: "a number", str: "text", bool: "true o
 
 
 def load_config(path: Path | str, kind: type[T]) -> T:
-    """Read one YAML file as one dataclass; every key needs a field, and every field without default a key."""
+    """Load a YAML file into a dataclass: every key needs a field, and every field without default needs a key."""
     path = Path(path)
     data = read_bytes(path, limit=MAX_YAML_BYTES)
     return parse_config(parse_yaml(data, where=str(path)), kind, where=str(path))
 
 
 def described(default: Any, meaning: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """A dataclass field that says what it means; numbers may be given the range they have to lie in."""
+    """A dataclass field with a description; numbers may have a range."""
     return dataclasses.field(default=default, metadata={"meaning": meaning, "low": low, "high": high})
 
 
 def parse_config(document: object, kind: type[T], *, where: str, error: type[OpcError] = ConfigError) -> T:
-    """Turn an already parsed document into a dataclass; `where` begins every complaint, raised as `error`."""
+    """Convert a parsed document into a dataclass; `where` begins every error message, raised as `error`."""
     try:
         return typing.cast(T, _convert(document, kind))
     except _Mismatch as mismatch:
@@ -41,7 +41,7 @@ def parse_config(document: object, kind: type[T], *, where: str, error: type[Opc
 
 
 class _Mismatch(Exception):
-    """A value that is not what its type asks for; the place grows while the complaint travels up."""
+    """A value of the wrong type; its location is completed while the exception travels up."""
 
     def __init__(self, complaint: str) -> None:
         super().__init__(complaint)

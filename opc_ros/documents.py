@@ -1,7 +1,7 @@
-"""The one strict reader of YAML and JSON, whoever wrote them, and the one writer of canonical JSON.
+"""The one strict reader of YAML and JSON, whoever wrote it, and the one writer of canonical JSON.
 
-Whatever is wrong becomes one line with what was got and what was expected: no number is NaN, infinite or wider than
-64 bits, no key stands twice, no nesting, text or file is larger than a person or a program of ours would make it.
+Anything wrong becomes one line with what was got and what was expected: no number is NaN, infinite or wider than 64
+bits, no key occurs twice, and no nesting, text or file is larger than a person or one of our programs would make it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from opc_ros.errors import ConfigError, OpcError
 MAX_DEPTH = 64
 MAX_YAML_BYTES = 256 * 1024  # takes the parser about two seconds
 MAX_JSON_BYTES = 64 * 1024 * 1024
-MAX_WHOLE = 2**64  # what messages and databases hold
+MAX_WHOLE = 2**64  # the range of messages and databases
 
-# Made once: very many small documents are written and checked.
+# Created once, because very many small documents are written and checked.
 _ASCII_JSON, _TEXT_JSON = (
     json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=is_ascii, allow_nan=False)
     for is_ascii in (True, False)
 )
-_SHOWN = 80  # characters of a value in a complaint
+_SHOWN = 80  # characters of a value in an error message
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
 
@@ -35,15 +35,15 @@ _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
 def read_bytes(
     path: Path, *, limit: int = MAX_JSON_BYTES, error: type[OpcError] = ConfigError, follows_links: bool = True
 ) -> bytes:
-    """A file's bytes; one that cannot be read, or is larger than any honest one, fails."""
+    """Read a file; one that is unreadable, or larger than it can reasonably be, fails."""
     try:
-        # Not to wait for ever where the name is a pipe's or a device's.
+        # Do not block forever if the path is a pipe or a device.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follows_links else os.O_NOFOLLOW)
         with open(os.open(path, flags), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise error(f"{path}: no regular file, expected one")
+                raise error(f"{path}: not a regular file")
             data = file.read(limit + 1)
-    except (OSError, ValueError) as problem:  # ValueError: a name with a NUL in it
+    except (OSError, ValueError) as problem:  # ValueError: a path with a NUL in it
         if not follows_links and path.is_symlink():
             raise error(f"{path}: is a link, expected the file itself; `cp -rL` copies what links lead to") from problem
         raise error(f"{path}: {getattr(problem, 'strerror', None) or problem}") from problem
@@ -53,7 +53,7 @@ def read_bytes(
 
 
 def parse_yaml(data: bytes, *, where: str, error: type[OpcError] = ConfigError) -> Any:
-    """The document in a YAML file's bytes; an empty one has no keys. Aliases and tags of one's own are refused."""
+    """The document in a YAML file's bytes; an empty file has no keys. Aliases and custom tags are refused."""
     if len(data) > MAX_YAML_BYTES:
         raise error(f"{where}: {len(data)} bytes, expected at most {MAX_YAML_BYTES}")
     try:
@@ -72,7 +72,7 @@ def parse_json(data: bytes | str, *, where: str, error: type[OpcError] = ConfigE
         if len(raw) > MAX_JSON_BYTES:
             raise error(f"{where}: {len(raw)} bytes, expected at most {MAX_JSON_BYTES}")
         value = _JSON.decode(raw.decode("utf-8"))
-        # Only what could be wrong is walked: most documents are small, flat and without escapes.
+        # Only walk what could be wrong: most documents are small, flat and without escapes.
         if b"\\u" in raw or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
             _check_tree(value, 0)
     except UnicodeError as problem:
@@ -84,20 +84,20 @@ def parse_json(data: bytes | str, *, where: str, error: type[OpcError] = ConfigE
 
 
 def canonical_json(value: object, *, is_ascii: bool = False) -> str:
-    """One spelling for each value, so that equal content has equal bytes: sorted keys, no blanks, shortest numbers.
+    """A unique spelling of each value, so equal content has equal bytes: sorted keys, no spaces, shortest numbers.
 
-    Formats differ in one choice, made when each was born: text as it is, or as plain ASCII with escapes.
+    Each file format has made one choice for good: non-ASCII text as it is, or escaped.
     """
     return (_ASCII_JSON if is_ascii else _TEXT_JSON).encode(value)
 
 
 def shorten(text: str, most: int = _SHOWN) -> str:
-    """So that a complaint about a long value stays readable."""
+    """Shorten a text, so that an error message about a long value stays readable."""
     return text if len(text) <= most else f"{text[: most - 20]}... ({len(text)} characters)"
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader of plain values only: a date is text, and whatever could be lost or blow up fails with its line."""
+    """SafeLoader for plain values only: a date stays text, and anything that could lose data or blow up fails."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as its base declares it
         first: [(tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_TAG) in _PLAIN_TAGS]
@@ -108,11 +108,11 @@ class _StrictLoader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
-        self._keys: list[str] = []  # that lead to the value being read
+        self._keys: list[str] = []  # leading to the value being read
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            # A few nested aliases stand for more text than any memory holds once they are written out.
+            # A few nested aliases can stand for more text than fits into any memory.
             self._refuse(self.peek_event(), "uses an alias (*name), expected every value written out")  # type: ignore[no-untyped-call]
         self._depth += 1
         if self._depth > MAX_DEPTH:

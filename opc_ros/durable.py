@@ -1,4 +1,4 @@
-"""Files that are whole or not there, also after a crash."""
+"""Files that exist completely or not at all, even after a crash."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _NO_LINKS_HERE = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, er
 
 
 def store_error(what: str, error: OSError) -> StoreError:
-    """One line on what the file system refused, with what to do about the commonest cause."""
+    """A one-line error for what the file system refused, with advice for the most common cause."""
     advice = "; free space and try again" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else ""
     return StoreError(f"{what}: {error.strerror or error}{advice}")
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and those above it, so that they outlive a power cut."""
+    """Create a folder and its parents, and make them survive a power cut."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -49,7 +49,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes, *, is_name_synced: bool = True) -> None:
-    """Write beside, fsync, rename over what was there, fsync the folder unless the old content may come back."""
+    """Write beside, fsync, rename over the old file; fsync the folder unless the old content may come back."""
     part = _write_beside(path, data)
     try:
         part.rename(path)
@@ -61,7 +61,7 @@ def replace_file(path: Path, data: bytes, *, is_name_synced: bool = True) -> Non
 
 
 def swap_file(path: Path, data: bytes) -> None:
-    """For what can be made again: whole under its name for whoever looks now, but a power cut may take it."""
+    """For files that can be recreated: replaced atomically, but a power cut may take them."""
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}{PART}")
     try:
         part.write_bytes(data)
@@ -72,7 +72,7 @@ def swap_file(path: Path, data: bytes) -> None:
 
 
 def create_file(path: Path, data: bytes) -> bool:
-    """Like replace_file, but False where the name is already taken: of two processes exactly one gets it."""
+    """Like replace_file, but returns False if the name is taken: of two processes exactly one gets it."""
     part = _write_beside(path, data)
     try:
         os.link(part, path)
@@ -90,9 +90,9 @@ def create_file(path: Path, data: bytes) -> bool:
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """True where this process now holds the file, False where another does, None where files cannot be locked.
+    """True if this process now holds the file, False if another does, None if the file system has no locks.
 
-    The lock ends with the process that took it, however it ends: it tells a running writer from a dead one.
+    The lock ends with its process, however that ends, so it tells a running writer from a dead one.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,7 +114,7 @@ def wait_for_lock(descriptor: int) -> None:
 
 
 def is_same_file(path: Path, descriptor: int) -> bool:
-    """Whether a path still names an open file."""
+    """Whether a path still refers to an open file."""
     try:
         named = path.stat()
     except FileNotFoundError:
@@ -124,7 +124,7 @@ def is_same_file(path: Path, descriptor: int) -> bool:
 
 
 def age_s(file: Path | int) -> float:
-    """How long ago a file was last written to, by the clock that also stamps files."""
+    """How long ago a file was last written, by the file system's own clock."""
     return time.time() - os.stat(file).st_mtime
 
 
@@ -135,7 +135,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def write_pieces(descriptor: int, pieces: Sequence[bytes]) -> None:
-    """The same for bytes that lie in several places, without putting them together first."""
+    """Write several pieces of data without joining them first."""
     for first in range(0, len(pieces), _PIECES_AT_ONCE):
         some = pieces[first : first + _PIECES_AT_ONCE]
         written = os.writev(descriptor, some)
@@ -144,7 +144,7 @@ def write_pieces(descriptor: int, pieces: Sequence[bytes]) -> None:
 
 
 def write_synced(path: Path, data: bytes, *, flags: int = os.O_TRUNC) -> None:
-    """Write a file in place and wait until it is on the disk."""
+    """Write a file in place and wait until it is on disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o644)
     try:
         write_all(descriptor, data)
@@ -154,7 +154,7 @@ def write_synced(path: Path, data: bytes, *, flags: int = os.O_TRUNC) -> None:
 
 
 class BackgroundCall:
-    """A call that waits for the disk, while the thread that made it goes on."""
+    """A call that waits for the disk while the calling thread goes on."""
 
     def __init__(self, function: Callable[..., None], *arguments: int) -> None:
         self._error: OSError | None = None
@@ -174,16 +174,17 @@ class BackgroundCall:
 
 
 def begin_writing_out(descriptor: int) -> None:
-    """Have the kernel begin to write a file's bytes to the disk, while the caller goes on."""
+    """Have the kernel start writing a file's bytes to disk while the caller goes on."""
     call = _sync_file_range()
     if call is not None:
-        call(descriptor, 0, 0, _WRITE)  # where it cannot, `write_out` does everything
+        call(descriptor, 0, 0, _WRITE)  # if it cannot, `write_out` does everything
 
 
 def write_out(descriptor: int) -> None:
     """Wait until a file's bytes are written, but not for the file system's journal.
 
-    Journaling file systems then never make a later rename durable before these bytes. Elsewhere this is an fsync.
+    After that, journaling file systems never make a later rename durable before these bytes. Elsewhere this is an
+    fsync.
     """
     call = _sync_file_range()
     if call is None or call(descriptor, 0, 0, _WRITE_AND_WAIT) != 0:
@@ -191,7 +192,7 @@ def write_out(descriptor: int) -> None:
 
 
 def sync_together(*descriptors: int) -> None:
-    """Wait until several files or folders are on the disk: at once, so that they share one journal commit and flush."""
+    """Wait until several files or folders are on disk, concurrently, so that they share a journal commit and flush."""
     calls = [BackgroundCall(os.fsync, descriptor) for descriptor in descriptors[1:]]
     try:
         os.fsync(descriptors[0])
@@ -202,7 +203,7 @@ def sync_together(*descriptors: int) -> None:
 
 @functools.cache
 def _sync_file_range() -> Callable[..., int] | None:
-    """Linux has it, Python does not offer it."""
+    """Linux's sync_file_range, which Python does not offer."""
     try:
         call = ctypes.CDLL(None, use_errno=True).sync_file_range
     except (OSError, AttributeError):

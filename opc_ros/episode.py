@@ -24,14 +24,14 @@ _REDUCED = ((8, cv2.IMREAD_REDUCED_COLOR_8), (4, cv2.IMREAD_REDUCED_COLOR_4), (2
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A camera image in the bytes the camera sent."""
+    """A camera image in the bytes that the camera sent."""
 
     stamp_ns: int
     encoding: str  # "jpeg", "png", or a raw ROS encoding: "rgb8", "bgr8", "mono8"
     data: bytes
-    width: int = 0  # known for raw encodings only
+    width: int = 0  # only for raw encodings
     height: int = 0
-    frame_id: str = "camera"  # the camera's own name for where it looks from
+    frame_id: str = "camera"  # the camera's optical frame
 
     def decode(self) -> np.ndarray:
         """The image as (H, W, 3) RGB bytes."""
@@ -53,9 +53,9 @@ class Frame:
         return np.repeat(pixels, 3, axis=2) if channels == 1 else pixels
 
     def decode_reduced(self, size: tuple[int, int]) -> np.ndarray:
-        """The image at the smallest scale of JPEG's own, down to 1/8, that is no smaller than (height, width).
+        """Decode at the smallest scale, down to 1/8, that is no smaller than (height, width); JPEG only.
 
-        The codec leaves out frequencies that nobody would see, so it is quicker; other encodings come whole.
+        The codec skips frequencies that would not show, which is faster; other encodings are decoded at full size.
         """
         if self.encoding != "jpeg":
             return self.decode()
@@ -82,7 +82,7 @@ class Frame:
 
     @classmethod
     def lossless(cls, image: np.ndarray, stamp_ns: int) -> Frame:
-        """Encode an (H, W, 3) RGB image as PNG: it decodes to the very same pixels."""
+        """Encode an (H, W, 3) RGB image as PNG, which decodes to exactly the same pixels."""
         done, data = cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 1])
         if not done:
             raise EpisodeError(f"frame at {stamp_ns} ns: image of shape {image.shape} cannot be encoded as PNG")
@@ -91,7 +91,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class WireMessage:
-    """A message that came beside the frames, in the bytes it came in."""
+    """A message recorded beside the frames, with its bytes unchanged."""
 
     type: str  # "sensor_msgs/msg/CameraInfo"
     stamp_ns: int
@@ -102,21 +102,21 @@ Outcome = Literal["success", "failure", "unlabelled", "excluded"]
 
 
 class LabelSource(StrEnum):
-    """Who says whether an episode succeeded."""
+    """Who or what says whether an episode succeeded."""
 
     NONE = "none"
     EPISODE_END = "episode_end"
     GRIPPER_WIDTH = "gripper_width"
     PERSON = "person"
     IMPORT = "import"
-    EXCLUDED = "excluded"  # a person took the episode out of the validation set; only label revisions say so
+    EXCLUDED = "excluded"  # a person took the episode out of the validation set; only used in label revisions
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
     """Whether an episode succeeded, and who says so."""
 
-    is_success: bool | None = None  # None: nobody knows yet
+    is_success: bool | None = None  # None: not known yet
     source: LabelSource = LabelSource.NONE
     labeller: str = ""
 
@@ -132,14 +132,14 @@ class Label:
 
     @property
     def outcome(self) -> Outcome:
-        """In a word."""
+        """The label in one word."""
         if self.is_success is None:
             return "excluded" if self.is_excluded else "unlabelled"
         return "success" if self.is_success else "failure"
 
 
 class Step(Protocol):
-    """One frame, what was known beside it, and the action chosen on it; a task says what the numbers are."""
+    """One frame, the state besides it, and the action chosen on it; a task says what the numbers mean."""
 
     @property
     def frame(self) -> Frame: ...
@@ -151,7 +151,7 @@ class Step(Protocol):
 
     @property
     def is_clamped(self) -> bool:
-        """Whether something else was sent than was chosen."""
+        """Whether the action that was sent differs from the one chosen."""
         ...
 
     def describe(self) -> list[str]:
@@ -169,12 +169,12 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlainStep:
-    """A step of a task that has no words of its own: numbers in the task's order."""
+    """A step of a task without a step type of its own: numbers in the task's order."""
 
     frame: Frame
     action: tuple[float, ...]
     state: tuple[float, ...] = ()
-    sent: tuple[float, ...] | None = None  # after clamping; None where the action went out as chosen
+    sent: tuple[float, ...] | None = None  # after clamping; None if the action was sent as chosen
     is_last: bool = False
 
     @property
@@ -194,7 +194,7 @@ class PlainStep:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeHeader:
-    """What is known of an episode when it begins."""
+    """What is known about an episode when it begins."""
 
     id: str
     robot: str
@@ -203,7 +203,7 @@ class EpisodeHeader:
     object_set: str = ""
     permit_id: str = ""
     task: str = GRASPING.name
-    seed: int | None = None  # all that its player drew follows from it; None where nobody said
+    seed: int | None = None  # determines all of its player's random draws; None if unknown
 
     def __post_init__(self) -> None:
         check_name("episode id", self.id)
@@ -228,7 +228,7 @@ class Episode:
     object_set: str = ""
     permit_id: str = ""
     task: str = GRASPING.name
-    seed: int | None = None  # all that its player drew follows from it; None where nobody said
+    seed: int | None = None  # determines all of its player's random draws; None if unknown
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -247,7 +247,7 @@ class Episode:
 
     @classmethod
     def from_header(cls, header: EpisodeHeader, steps: tuple[Step, ...], label: Label) -> Episode:
-        """What came of what was begun."""
+        """The episode that began with this header."""
         return cls(
             id=header.id,
             robot=header.robot,
@@ -266,7 +266,7 @@ class Episode:
 
     @property
     def header(self) -> EpisodeHeader:
-        """As it would have been begun, with its first frame."""
+        """The header it would have begun with, at its first frame."""
         return EpisodeHeader(
             id=self.id,
             robot=self.robot,
@@ -279,11 +279,11 @@ class Episode:
         )
 
     def actions(self) -> np.ndarray:
-        """Action vectors as chosen, (T, A)."""
+        """Actions as chosen, (T, A)."""
         return np.stack([step.action_vector() for step in self.steps])
 
     def states(self) -> np.ndarray:
-        """What was known beside the images, (T, S)."""
+        """The state besides the images, (T, S)."""
         return np.stack([step.state_vector() for step in self.steps])
 
 
@@ -292,7 +292,7 @@ def _show(numbers: tuple[float, ...]) -> str:
 
 
 def check_name(what: str, name: str) -> None:
-    """Names of episodes, robots and tags become file names."""
+    """Check a name of an episode, robot or tag, which will be used as a file name."""
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise EpisodeError(
             f"{what}: got {name!r}, expected up to 120 letters, digits, '_', '-' or '.', not beginning with '-' or '.'"

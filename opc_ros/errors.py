@@ -1,22 +1,23 @@
-"""Every error this product raises on purpose.
+"""Every error that opc_ros raises on purpose.
 
-Catch `OpcError` at a program's edge; its text is one line that says which, got, expected and what to do.
+Catch `OpcError` at a program's edge; its text is one line that says what failed, what was got and expected, and what
+to do.
 
     OpcError
-    ├── SetupError                 something this machine lacks, or a name or domain already in use
+    ├── SetupError                 this machine lacks something, or a name or domain is already in use
     ├── WorkerLost                 a process that did part of the work died
-    ├── ConfigError                a YAML file, a key or a value
-    ├── EpisodeError               an action, a step, a label or an episode that is not whole
-    │   └── TaskError              numbers that are not of the task they are said to be of
+    ├── ConfigError                an invalid YAML file, key or value
+    ├── EpisodeError               an invalid action, step or label, or an incomplete episode
+    │   └── TaskError              numbers that do not fit their task
     ├── ArmError                   an arm that cannot or may not move
     │   ├── ArmStopped             a stop is in force
-    │   ├── ArmLost                commands, measurements or heartbeats ceased
-    │   └── OutOfReach             a pose or a trajectory that the arm's limits do not allow
-    ├── EpisodeStopped             an order to stop was obeyed
-    ├── RecordingError             a recorder asked for what it cannot do now
+    │   ├── ArmLost                commands, measurements or heartbeats stopped
+    │   └── OutOfReach             a pose or a trajectory beyond the arm's limits
+    ├── EpisodeStopped             a stop request ended an episode
+    ├── RecordingError             something that a recorder cannot do now
     ├── StoreError                 the validation store
     │   ├── EpisodeNotFound
-    │   ├── EpisodeDamaged         bytes that are not what was committed
+    │   ├── EpisodeDamaged         bytes that differ from what was committed
     │   ├── SnapshotNotFound
     │   └── BlobNotFound           no such file or object
     ├── CandidateError             a candidate's folder, manifest, artifact or output
@@ -28,21 +29,21 @@ Catch `OpcError` at a program's edge; its text is one line that says which, got,
     │   ├── LengthMismatch
     │   ├── NonFiniteQ
     │   ├── PriorOutOfRange
-    │   ├── QCacheError           the file of Q values
-    │   └── ConstantScores         all scores or all true values alike, so nothing to correlate
-    ├── TransferError              what machines of a lab send each other, refused or not as it should be
-    │   └── LabUnreachable         nobody answers: the link is down, or the depot does not run
-    ├── TrainingError              data that no candidate can be trained on, or a run that cannot go on
+    │   ├── QCacheError            the file of Q values
+    │   └── ConstantScores         all scores or all true values are equal, so nothing to correlate
+    ├── TransferError              a message between machines of a lab that was invalid or refused
+    │   └── LabUnreachable         no answer: the link is down, or the depot is not running
+    ├── TrainingError              data that cannot be trained on, or a run that cannot continue
     ├── EvaluationError            a measurement of true success that cannot be made or read
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, audit log and scheduler
         ├── PermitRefused
         │   └── PermitOutdated     issued for an earlier start of the robot
-        ├── StatementRefused       nobody signed it, or not who may, or not now
-        ├── AuditLogDamaged          lines changed, added or missing
-        ├── QueueBusy                another program holds queue or audit log for too long
-        ├── QueueEdited              rows of the queue say what nobody signed; they are put back
-        ├── DiskFull                 no room for queue or audit log: no robot is leased until there is
+        ├── StatementRefused       unsigned, or not from somebody who may say this, or too old
+        ├── AuditLogDamaged        lines were changed, added or removed
+        ├── QueueBusy              another program has held queue or audit log for too long
+        ├── QueueEdited            rows of the queue differ from what was signed; they are put back
+        ├── DiskFull               no space for queue or audit log; no robot is leased until there is
         └── SchedulerBusy          another scheduler holds the queue
 """
 
@@ -52,7 +53,7 @@ class OpcError(Exception):
 
 
 class SetupError(OpcError):
-    """Something this machine lacks, or a name or domain already in use."""
+    """This machine lacks something, or a name or domain is already in use."""
 
 
 class WorkerLost(OpcError):
@@ -60,15 +61,15 @@ class WorkerLost(OpcError):
 
 
 class ConfigError(OpcError):
-    """A YAML file, a key or a value."""
+    """An invalid YAML file, key or value."""
 
 
 class EpisodeError(OpcError):
-    """An action, a step, a label or an episode that is not whole."""
+    """An invalid action, step or label, or an incomplete episode."""
 
 
 class TaskError(EpisodeError):
-    """Numbers that are not of the task they are said to be of."""
+    """Numbers that do not fit their task."""
 
 
 class ArmError(OpcError):
@@ -80,19 +81,19 @@ class ArmStopped(ArmError):
 
 
 class ArmLost(ArmError):
-    """Commands, measurements or heartbeats ceased."""
+    """Commands, measurements or heartbeats stopped."""
 
 
 class OutOfReach(ArmError):
-    """A pose or a trajectory that the arm's limits do not allow."""
+    """A pose or a trajectory beyond the arm's limits."""
 
 
 class EpisodeStopped(OpcError):
-    """An order to stop was obeyed in the middle of an episode."""
+    """A stop request ended an episode."""
 
 
 class RecordingError(OpcError):
-    """A recorder asked for what it cannot do now."""
+    """Something that a recorder cannot do now."""
 
 
 class StoreError(OpcError):
@@ -104,7 +105,7 @@ class EpisodeNotFound(StoreError):
 
 
 class EpisodeDamaged(StoreError):
-    """Bytes that are not what was committed."""
+    """Bytes that differ from what was committed."""
 
 
 class SnapshotNotFound(StoreError):
@@ -128,7 +129,7 @@ class ScoreError(OpcError):
 
 
 class EmptyValidationSet(ScoreError):
-    """Not a single episode."""
+    """A validation set without episodes."""
 
 
 class NoPositiveEpisodes(ScoreError):
@@ -156,19 +157,19 @@ class QCacheError(ScoreError):
 
 
 class ConstantScores(ScoreError):
-    """All scores or all true values alike, so nothing to correlate."""
+    """All scores or all true values are equal, so nothing to correlate."""
 
 
 class TransferError(OpcError):
-    """What machines of a lab send each other, refused or not as it should be."""
+    """A message between machines of a lab that was invalid or refused."""
 
 
 class LabUnreachable(TransferError):
-    """Nobody answers: the link is down, or the depot does not run."""
+    """No answer: the link is down, or the depot is not running."""
 
 
 class TrainingError(OpcError):
-    """Data that no candidate can be trained on, or a run that cannot go on."""
+    """Data that cannot be trained on, or a run that cannot continue."""
 
 
 class EvaluationError(OpcError):
@@ -188,27 +189,27 @@ class PermitRefused(DeploymentError):
 
 
 class PermitOutdated(PermitRefused):
-    """A permit for an earlier start of the robot: nothing is wrong with it, but it counts no more."""
+    """A permit for an earlier start of the robot: nothing is wrong with it, but it is no longer valid."""
 
 
 class StatementRefused(DeploymentError):
-    """What somebody says, unsigned, forged, too old, said before, or not theirs to say."""
+    """A statement that is unsigned, forged, too old, used before, or from somebody who may not say this."""
 
 
 class AuditLogDamaged(DeploymentError):
-    """AuditLog lines that were changed, added or are missing."""
+    """Lines of an audit log were changed, added or removed."""
 
 
 class DiskFull(DeploymentError):
-    """No room for queue or audit log: no robot is leased until there is."""
+    """No space for queue or audit log; no robot is leased until there is."""
 
 
 class QueueBusy(DeploymentError):
-    """Another program holds queue or audit log for too long: it hangs, or was stopped."""
+    """Another program has held queue or audit log for too long: it hangs, or was suspended."""
 
 
 class QueueEdited(DeploymentError):
-    """Rows of the queue say what nobody signed: nothing is decided on them, and they are put back."""
+    """Rows of the queue differ from what was signed; nothing is decided on them, and they are put back."""
 
 
 class SchedulerBusy(DeploymentError):

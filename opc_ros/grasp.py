@@ -1,4 +1,4 @@
-"""What a grasp is made of: tool states, actions, observations and steps."""
+"""The types of grasping: tool states, actions, observations and steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_STEPS = GRASPING.max_steps
 
 @dataclass(frozen=True, slots=True)
 class GraspAction:
-    """One move of the tool, as its policy chose it."""
+    """One move of the tool, as chosen by a policy."""
 
     displacement_m: tuple[float, float, float] = (0.0, 0.0, 0.0)  # in the base frame
     rotation_rad: float = 0.0  # about base z, counter-clockwise
@@ -38,7 +38,7 @@ class GraspAction:
             raise EpisodeError("action: opens and closes the gripper at once, expected one of them")
 
     def to_vector(self) -> np.ndarray:
-        """The 8 numbers a Q function sees; their order is ACTION_NAMES."""
+        """The 8 numbers that a Q function gets, in the order of ACTION_NAMES."""
         return np.array(
             [
                 *self.displacement_m,
@@ -52,7 +52,7 @@ class GraspAction:
         )
 
     def describe(self) -> list[str]:
-        """For people: the way of the tool, then its turn and what else happens."""
+        """For people: the tool's displacement, then its rotation and what else happens."""
         flags = {"open": self.open_gripper, "close": self.close_gripper, "terminate": self.terminate}
         way = "  ".join(f"{axis} {1000 * value:+.0f}" for axis, value in zip("xyz", self.displacement_m, strict=True))
         turn = f"turn {math.degrees(self.rotation_rad):+.0f}°"
@@ -60,7 +60,7 @@ class GraspAction:
 
     @classmethod
     def from_vector(cls, vector: np.ndarray) -> GraspAction:
-        """Read 8 numbers; sine and cosine need not be normalised, and a flag is up above one half."""
+        """Parse 8 numbers; sine and cosine need not be normalised, and a flag is set above one half."""
         values = np.asarray(vector, dtype=np.float64)
         if values.shape != (ACTION_SIZE,):
             raise EpisodeError(f"action has {values.size} numbers, expected {ACTION_SIZE}")
@@ -80,8 +80,8 @@ class GraspAction:
 class ActionBounds:
     """How far one action may go."""
 
-    displacement_m: float = 0.08  # along each axis, either way
-    rotation_rad: float = math.pi / 4  # either way
+    displacement_m: float = 0.08  # along each axis, in either direction
+    rotation_rad: float = math.pi / 4  # in either direction
 
     def violations(self, action: GraspAction) -> tuple[str, ...]:
         """One line for each number outside its bound."""
@@ -107,7 +107,7 @@ class ActionBounds:
 
 @dataclass(frozen=True, slots=True)
 class ToolState:
-    """Where the tool is, in the base frame, and how wide the gripper stands open."""
+    """Where the tool is in the base frame, and how wide the gripper is open."""
 
     x_m: float
     y_m: float
@@ -126,17 +126,17 @@ class Observation:
     stamp_ns: int
     image: np.ndarray  # (H, W, 3) uint8, RGB
     tool: ToolState
-    frame: Frame | None = None  # the bytes that a camera sent; None where there is no camera
+    frame: Frame | None = None  # the bytes that the camera sent; None if there is no camera
 
 
 @dataclass(frozen=True, slots=True)
 class GraspStep:
-    """One frame, the tool when it was taken, the action chosen on it, and what was sent to the arm."""
+    """One frame, the tool at that time, the action chosen on it, and what was sent to the arm."""
 
     frame: Frame
     tool: ToolState
     action: GraspAction
-    sent: GraspAction | None = None  # after clamping; None where the action went out as chosen
+    sent: GraspAction | None = None  # after clamping; None if the action was sent as chosen
 
     @property
     def is_last(self) -> bool:

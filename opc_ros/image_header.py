@@ -1,4 +1,4 @@
-"""The size of a JPEG or PNG image from its first bytes, before anything is decoded."""
+"""Reads the size of a JPEG or PNG image from its first bytes, without decoding it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 
 from opc_ros.errors import EpisodeError
 
-MAX_PIXELS = 4096 * 4096  # 50 MB decoded; a few kB of a PNG can claim a thousand times that
+MAX_PIXELS = 4096 * 4096  # 50 MB decoded; a PNG of a few kB can claim a thousand times that
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
@@ -15,7 +15,7 @@ _NOT_FRAMES = {0xC4, 0xC8, 0xCC}  # among 0xC0 to 0xCF: tables, not the frame's 
 
 
 def read_image_size(data: bytes) -> tuple[int, int]:
-    """Width and height as its header has them; what is neither a JPEG nor a PNG image raises."""
+    """Width and height from the header; raises for anything but a JPEG or PNG image."""
     try:
         if data.startswith(_PNG) and data[12:16] == b"IHDR":
             width, height = struct.unpack(">II", data[16:24])
@@ -28,7 +28,7 @@ def read_image_size(data: bytes) -> tuple[int, int]:
 
 
 def refuse_large_image(data: bytes, where: str) -> None:
-    """Refuse an image that would fill the memory once decoded."""
+    """Refuse an image that would fill the memory when decoded."""
     try:
         width, height = read_image_size(data)
     except EpisodeError as error:

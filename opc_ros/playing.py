@@ -1,4 +1,4 @@
-"""The one loop that plays an episode; whoever chooses, records, counts or stops it plugs in."""
+"""The one loop that plays an episode; code that chooses, records, counts or stops plugs into it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from opc_ros.grasp import MAX_STEPS, GraspAction, GraspStep, Observation
 
 
 class Player(Protocol):
-    """What chooses actions: a candidate's policy, a behaviour policy, a script."""
+    """Chooses actions: a candidate's policy, a behaviour policy, a script."""
 
     @property
     def name(self) -> str:
-        """What episodes name as who played them."""
+        """The name of the player in episodes."""
         ...
 
     def begin(self, seed: int) -> None:
-        """An episode begins; all that is drawn in it follows from the seed."""
+        """Begin an episode; everything random in it follows from the seed."""
         ...
 
     def choose(self, observation: Observation) -> GraspAction:
@@ -29,10 +29,10 @@ class Player(Protocol):
 
 
 class EpisodeListener(Protocol):
-    """Who is told how an episode goes: a recorder, a counter, a status page."""
+    """Receives the progress of an episode: a recorder, a counter, a status page."""
 
     def begin(self, seed: int, seen: Observation) -> None:
-        """The arm stands ready and this is seen; nothing is chosen yet, and an error raised here lets nothing begin."""
+        """The arm is ready and sees this; nothing has been chosen yet, and raising here prevents the episode."""
         ...
 
     def step(self, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
@@ -45,7 +45,7 @@ class EpisodeListener(Protocol):
 
 
 class NobodyListens:
-    """For those who only want to know whether it succeeded."""
+    """For callers that only want to know whether it succeeded."""
 
     def begin(self, seed: int, seen: Observation) -> None: ...
 
@@ -60,7 +60,7 @@ NOBODY = NobodyListens()
 
 
 class ScriptedPlayer:
-    """A fake: the action is a plain function of what is seen."""
+    """A fake: the action is a plain function of the observation."""
 
     def __init__(self, choose: Callable[[Observation], GraspAction], name: str = "scripted") -> None:
         self._choose = choose
@@ -105,7 +105,7 @@ class EpisodeKeeper:
     def abort(self, reason: str) -> None: ...
 
     def to_episode(self, episode_id: str, *, robot: str, behaviour_policy: str, object_set: str = "") -> Episode:
-        """The episode that has ended; the label is what the lift showed."""
+        """The finished episode; its label is what the lift showed."""
         return Episode(
             id=episode_id,
             robot=robot,
@@ -135,9 +135,9 @@ def play_episode(
     why_to_stop: Callable[[], str | None] = lambda: None,
     max_steps: int = MAX_STEPS,
 ) -> bool:
-    """One attempt from layout to lift: whether it succeeded. What has begun is always ended or aborted.
+    """Play one attempt from layout to lift, and return whether it succeeded; once begun, it is always ended or aborted.
 
-    `why_to_stop` is asked after each thought, before the arm moves: an order may have come meanwhile.
+    `why_to_stop` is asked after each choice and before the arm moves, because a stop may have come in the meantime.
     """
     seen = arm.begin(seed)
     player.begin(seed)

@@ -1,4 +1,4 @@
-"""How long-running functions tell what they have done, without knowing who listens."""
+"""How long-running functions report progress, whoever listens."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ class Report(Protocol):
 
 
 def ignore_progress(done: int, total: int, note: str = "") -> None:
-    """For callers who do not want to know."""
+    """For callers that do not need reports."""

@@ -1,7 +1,7 @@
-"""What a task is, as data: what is seen, what may be done and how far, how long, and how success is told.
+"""A task as data: what is seen, which actions are possible and how far, for how long, and what is success.
 
-Episodes and candidates name their task. Whoever stores, scores or ranks them reads sizes and names here and knows
-no gripper. A new task is one more entry in TASKS.
+Episodes and candidates name their task. Code that stores, scores or ranks them reads sizes and names here, and knows
+nothing about grippers. A new task is one more entry in TASKS.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from opc_ros.errors import TaskError
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One number of an action or a state; a bound that is not given does not exist."""
+    """One number of an action or a state; without a given bound it is unbounded."""
 
     name: str
     unit: str = ""  # empty: a plain number
     low: float = -math.inf
     high: float = math.inf
-    usual: float = 0.0  # what a trial question is asked with
+    usual: float = 0.0  # value used in trial questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Task:
 
     name: str
     actions: tuple[Quantity, ...]
-    state: tuple[Quantity, ...]  # what is known beside the image; may be empty
-    image: str  # what it shows, for people
+    state: tuple[Quantity, ...]  # what is known besides the image; may be empty
+    image: str  # what the image shows, for people
     max_steps: int  # the longest an episode may be
-    success: str  # who or what tells, for people
+    success: str  # who or what decides, for people
     goal: str  # an instruction in a few words, for datasets
-    goal_among: str = ""  # the same where the objects are known, with {} for their name
+    goal_among: str = ""  # the same for known objects, with {} for their name
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class Task:
         _check_numbers(state, self.state, f"{where}: state", self.name)
 
     def violations(self, action: Sequence[float]) -> tuple[str, ...]:
-        """One line for each number outside its bounds; a recorded action may lie there, a policy's may not."""
+        """One line for each number outside its bounds; allowed in a recorded action, but not in a policy's."""
         return tuple(
             f"{quantity.name} is {value:+.4f}{f' {quantity.unit}' if quantity.unit else ''}, "
             f"allowed {quantity.low:g} to {quantity.high:g}"

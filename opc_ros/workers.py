@@ -1,4 +1,4 @@
-"""Worker processes: they leave Ctrl-C to whoever started them, and never outlive it."""
+"""Worker processes: they leave Ctrl-C to their parent, and never outlive it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Result = TypeVar("Result")
 
 
 def nothing_more(task: object, result: object) -> tuple[()]:
-    """What follows a task that stands for itself."""
+    """For tasks that lead to no further tasks."""
     return ()
 
 
 def begin_worker(leash: Connection | None = None) -> None:
-    """Call first in a worker. A killed parent cannot tell its workers to end, and they would wait for work forever.
+    """Call this first in a worker. A killed parent cannot tell its workers to end, and they would wait forever.
 
-    Whoever holds the leash's other end can let go of it, and the worker ends in the middle of its task.
+    The parent can also close its end of the leash, and the worker ends in the middle of its task.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which then ends its workers
     parent = multiprocessing.parent_process()
@@ -50,10 +50,10 @@ def work_through(
     prepare: Callable[[], None],
     then: Callable[[Task, Result], Iterable[Task]] = nothing_more,
 ) -> Iterator[tuple[Task, Result]]:
-    """Every task and its result as they are finished, and the tasks that `then` makes of them behind the others.
+    """Yield every task with its result as it finishes; `then` may add tasks behind the others.
 
-    One worker is this process; more are processes of their own, each prepared once. Whoever stops asking for results
-    leaves the tasks that are under way unfinished.
+    One worker means this process; more are separate processes, each prepared once. A caller that stops iterating leaves
+    the running tasks unfinished.
     """
     waiting = deque(tasks)
     if workers > 1 and len(waiting) > 1:
@@ -85,7 +85,7 @@ def _share_out(
                 yield task, result
     except BrokenProcessPool as error:
         raise WorkerLost("a worker process died; what was finished is kept, run again for the rest") from error
-    except BaseException:  # also when nobody asks for more
+    except BaseException:  # including GeneratorExit, when nobody asks for more
         hold.close()
         raise
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "src" / "opc_interfaces"
-LACKING = (HERE / "wheels" / "tf2_msgs", HERE / "wheels" / "control_msgs")  # a machine with ROS 2 has the real ones
+LACKING = (HERE / "wheels" / "tf2_msgs", HERE / "wheels" / "control_msgs")  # a machine with ROS 2 has the originals
 BUILD_MACHINE_PYTHON = re.compile(r"/opt/python/cp\d+-cp\d+/include/python[\d.]+")
 BUILD_MACHINE_NUMPY = re.compile(r"/opt/python/cp\d+-cp\d+/lib/python[\d.]+/site-packages/numpy/_?core/include")
 
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _commands(prefix: Path, source: Path, build: Path) -> list[list[str]]:
-    """As colcon would: configure, build, install. No package needs another, so colcon itself need not be there."""
+    """Configure, build and install, as colcon would; the packages are independent, so colcon itself is not needed."""
     configure = [
         *("cmake", "-S", str(source), "-B", str(build), "-Wno-dev"),
         f"-DCMAKE_INSTALL_PREFIX={prefix}",
@@ -66,7 +66,7 @@ def _environment(prefix: Path) -> dict[str, str]:
 
 
 def _repair_wheel_exports(prefix: Path) -> None:
-    """The wheels' CMake exports name the include folders of the machine that built them; name ours."""
+    """Replace the build machine's include folders, which the wheels' CMake exports name, by this machine's."""
     python_include = sysconfig.get_paths()["include"]
     for export in prefix.glob("share/**/*.cmake"):
         text = export.read_text()

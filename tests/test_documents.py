@@ -143,5 +143,5 @@ def test_noise_is_a_value_or_one_line(data: bytes) -> None:
 
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "candidate.yaml")
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         read_bytes(tmp_path / "candidate.yaml")

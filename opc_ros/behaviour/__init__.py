@@ -1,1 +1,1 @@
-"""Behaviour policies that need nothing but an arm and a camera: how a lab records its first validation set."""
+"""Behaviour policies that need only an arm and a camera, for recording a lab's first validation set."""

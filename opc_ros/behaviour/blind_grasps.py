@@ -1,4 +1,4 @@
-"""Seeded grasps all over a bin that nobody has looked into: open, go there, down, close, lift."""
+"""Seeded grasps all over a bin without looking into it: open, move there, down, close, lift."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from opc_ros.arms.limits import WorkspaceBox
 from opc_ros.grasp import ActionBounds, GraspAction, Observation, ToolState
 
-_STREAM = 23  # keeps these draws apart from others that start from the episode's seed
+_STREAM = 23  # separates these draws from others that start from the episode's seed
 _NEAR_M = 0.01
 _NEAR_RAD = 0.15
-_BLOCKED_M = 0.004  # an arm that was sent down and came less far stands on something
+_BLOCKED_M = 0.004  # an arm that was sent down and stops this far short rests on something
 
 
 @dataclass(frozen=True, slots=True)
 class BlindSettings:
     """Where blind grasps go, and how varied they are."""
 
-    margin_m: float = 0.04  # kept from the sides of the workspace: fingers need room beside a bin's walls
-    depth_m: float = 0.03  # fingers close up to this far above the floor of the workspace
+    margin_m: float = 0.04  # distance to the sides of the workspace: fingers need room beside a bin's walls
+    depth_m: float = 0.03  # fingers close at most this far above the floor of the workspace
     largest_yaw_rad: float = math.pi / 2
-    jitter_m: float = 0.003  # of every step, so that no two look alike
-    stray: float = 0.05  # how often a step goes anywhere instead
+    jitter_m: float = 0.003  # of every step, so that no two are alike
+    stray: float = 0.05  # how often a step goes somewhere random instead
 
 
 class Stage(Enum):
-    """What comes next in an attempt."""
+    """The stages of an attempt."""
 
     APPROACH = auto()
     DESCEND = auto()
@@ -38,7 +38,7 @@ class Stage(Enum):
 
 
 class BlindGrasps:
-    """A player for arms with nothing but a workspace box; what it does follows from the seed and the tool's pose."""
+    """A player for arms with nothing but a workspace box; its actions depend only on the seed and the tool's pose."""
 
     name = "blind_grasps"
 
@@ -51,7 +51,7 @@ class BlindGrasps:
         self.begin(0)
 
     def begin(self, seed: int) -> None:
-        """Draw where to grasp and on what way."""
+        """Draw where to grasp, and the path to it."""
         self._rng = rng = np.random.default_rng((seed, _STREAM))
         low, high, margin = np.array(self._workspace.low_m), np.array(self._workspace.high_m), self._settings.margin_m
         middle = (low + high)[:2] / 2
@@ -62,7 +62,7 @@ class BlindGrasps:
         self._hover_m = float(min(high[2], self._z_m + rng.uniform(0.08, 0.14)))
         self._stride_m = float(rng.uniform(0.6, 1.0)) * self._bounds.displacement_m
         self._stage = Stage.APPROACH
-        self._left_m = math.inf  # height from which it was last sent down
+        self._left_m = math.inf  # height at which it was last sent down
 
     def choose(self, observation: Observation) -> GraspAction:
         tool = observation.tool
@@ -91,7 +91,7 @@ class BlindGrasps:
         return across < _NEAR_M and abs(math.remainder(self._yaw_rad - tool.yaw_rad, math.tau)) < _NEAR_RAD
 
     def _descend(self, tool: ToolState) -> GraspAction:
-        """Down to the height drawn, or as far as it goes; then close."""
+        """Move down to the drawn height, or as far as possible; then close."""
         self._stage = Stage.DESCEND
         is_blocked = tool.z_m > self._left_m - _BLOCKED_M
         self._left_m = tool.z_m

@@ -1,4 +1,4 @@
-"""Whether a grasp succeeded, asked twice: by the gripper's width, and by images before and after it lets go."""
+"""Judges a grasp in two ways: by the gripper's width, and by images before and after it lets go."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from opc_ros.grasp import GraspAction, Observation
 class DropSettings:
     """How images are compared."""
 
-    threshold: int = 30  # difference of a colour, of 255, from which a pixel has changed
-    least_share: float = 0.0015  # of the image that has to change for something to have fallen
-    grow_px: int = 7  # around the fingers' own change, at 472 pixels; scales with the image
+    threshold: int = 30  # difference in a colour channel, of 255, at which a pixel counts as changed
+    least_share: float = 0.0015  # share of the image that must change if something has fallen
+    grow_px: int = 7  # margin around the fingers' own change, for 472 pixels; scales with the image
 
 
 class DroppingArm(Arm, Protocol):
     """An arm that can show what it holds and then let go of it."""
 
     def drop(self) -> tuple[Observation, Observation]:
-        """At the start pose: an image with the gripper as it is, and one after it has opened."""
+        """At the start pose: one image with the gripper as it is, and one after it has opened."""
         ...
 
 
 class DropTest:
-    """Compares two images that differ in what the gripper held.
+    """Compares images before and after the gripper lets go of whatever it held.
 
-    Opening moves the fingers too: what changes in the image when nothing is held is learnt with `learn`, over a
-    gripper that was closed on nothing, and left out from then on.
+    Opening moves the fingers too: `learn` finds what changes in the image when the gripper holds nothing, and later
+    comparisons ignore that region.
     """
 
     def __init__(self, settings: DropSettings | None = None) -> None:
@@ -45,14 +45,14 @@ class DropTest:
         return self._fingers is not None
 
     def learn(self, closed: np.ndarray, opened: np.ndarray) -> None:
-        """See what empty fingers change when they open."""
+        """Learn what changes in the image when empty fingers open."""
         size = max(1, round(self._settings.grow_px * closed.shape[0] / 472))
         kernel = np.ones((2 * size + 1, 2 * size + 1), dtype=np.uint8)
         grown = cv2.dilate(self._changed(closed, opened).astype(np.uint8), kernel)
         self._fingers = np.asarray(grown, dtype=bool)
 
     def share(self, held: np.ndarray, dropped: np.ndarray) -> float:
-        """The share of the image that changed beside the fingers."""
+        """The share of the image that changed, not counting the fingers."""
         changed = self._changed(held, dropped)
         if self._fingers is not None:
             changed &= ~self._fingers
@@ -63,19 +63,19 @@ class DropTest:
         return self.share(held, dropped) >= self._settings.least_share
 
     def _changed(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Pixels (H, W) that differ; blurred a little, so that noise of the camera does not count."""
+        """Pixels (H, W) that differ; slightly blurred first, so that camera noise does not count."""
         first, second = (cv2.GaussianBlur(image, (5, 5), 0).astype(np.int16) for image in (before, after))
         return np.asarray(np.abs(first - second).max(axis=2) >= self._settings.threshold)
 
 
 class JudgedArm:
-    """An arm whose `finish` asks gripper and images; where they disagree, `verdict` is None and a person decides."""
+    """An arm whose `finish` asks gripper and images; if they disagree, `verdict` is None and a person decides."""
 
     def __init__(self, arm: DroppingArm, test: DropTest | None = None) -> None:
         self._arm = arm
         self._test = test or DropTest()
         self.verdict: bool | None = None
-        self.finding = ""  # what both said, for people
+        self.finding = ""  # both results, for people
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class JudgedArm:
     def begin(self, seed: int) -> Observation:
         seen = self._arm.begin(seed)
         if not self._test.is_ready:
-            # Over the bin, at the start pose, there is nothing between the fingers.
+            # At the start pose over the bin, there is nothing between the fingers.
             self._arm.apply(GraspAction(close_gripper=True))
             closed, opened = self._arm.drop()
             self._test.learn(closed.image, opened.image)

@@ -1,4 +1,4 @@
-"""A person who steers: sticks and buttons, or a 3D mouse, become the same bounded actions that policies choose."""
+"""Steering by a person: a gamepad or a 3D mouse produces the same bounded actions that policies choose."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from opc_ros.config import described
 from opc_ros.errors import EpisodeStopped
 from opc_ros.grasp import ActionBounds, GraspAction, Observation
 
-Velocity = tuple[float, float, float, float]  # x, y, z in m/s in the base frame; about z in rad/s
+Velocity = tuple[float, float, float, float]  # x, y, z in m/s in the base frame; rotation about z in rad/s
 _REST: Velocity = (0.0, 0.0, 0.0, 0.0)
 _PULSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class StickLayout:
-    """Which axis and button of a gamepad does what; the defaults fit an Xbox pad under `joy_node`.
+    """Which axis and button of a gamepad does what; the defaults fit an Xbox pad with `joy_node`.
 
-    Axes are counted from 1, so that they can have a sign: a negative one is turned round. Buttons are counted from 0.
+    Axes are counted from 1, so that a negative number can mean an inverted axis. Buttons are counted from 0.
     """
 
     forward: int = 2  # left stick up: away from the base
@@ -35,7 +35,7 @@ class StickLayout:
 
 @dataclass(frozen=True, slots=True)
 class TeleoperationSettings:
-    """How fast a full deflection is, and how long nobody may steer."""
+    """Speeds at full deflection, and how long nobody may steer."""
 
     speed_m_s: float = described(0.12, "at full deflection", low=0.005, high=1.0)
     turn_rad_s: float = described(0.8, "at full deflection", low=0.05, high=4.0)
@@ -45,7 +45,7 @@ class TeleoperationSettings:
 
 
 class Teleoperation:
-    """A player that waits for a person. Sticks come in from any thread; `choose` is called by the one that plays."""
+    """A player that waits for a person. Input may come from any thread; the playing thread calls `choose`."""
 
     def __init__(
         self,
@@ -70,24 +70,24 @@ class Teleoperation:
         return f"teleoperation-{self._operator}" if self._operator else "teleoperation"
 
     def begin(self, seed: int) -> None:
-        """What was pressed before counts no more."""
+        """Begin an episode; buttons pressed before it do not count."""
         with self._changed:
             self._velocity, self._pressed = _REST, set()
 
     def steer(self, velocity: Velocity) -> None:
-        """A stick or a 3D mouse moved; it keeps telling while it is held."""
+        """Take a deflection of a stick or a 3D mouse; it must be repeated while it is held."""
         with self._changed:
             self._velocity, self._heard_s = velocity, self._now()
             self._changed.notify_all()
 
     def press(self, button: str) -> None:
-        """Close, open or done was pressed: it counts once."""
+        """Take a press of close, open or done, which counts once."""
         with self._changed:
             self._pressed.add(button)
             self._changed.notify_all()
 
     def choose(self, observation: Observation) -> GraspAction:
-        """The next action, once somebody wants one."""
+        """Wait for input, and return it as an action."""
         begun_s = self._now()
         with self._changed:
             while (action := self._read()) is None:
@@ -116,7 +116,7 @@ class Teleoperation:
 
 
 class Gamepad:
-    """Turns what a gamepad tells into steering and presses; a button counts when it goes down."""
+    """Turns a gamepad's messages into steering and presses; a button counts when it goes down."""
 
     def __init__(self, person: Teleoperation, layout: StickLayout, settings: TeleoperationSettings) -> None:
         self._person, self._layout, self._settings = person, layout, settings
@@ -134,7 +134,7 @@ class Gamepad:
         self.hear_buttons(buttons)
 
     def hear_buttons(self, buttons: Sequence[int]) -> None:
-        """Buttons alone, for a 3D mouse whose motion comes as a twist."""
+        """Take buttons only, for a 3D mouse whose motion is published as a twist."""
         places = (
             ("close", self._layout.close_button),
             ("open", self._layout.open_button),

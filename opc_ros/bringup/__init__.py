@@ -1,1 +1,1 @@
-"""Which nodes make up a running system, and how to start them without launch."""
+"""Which nodes make up a running system, and how to start them without `launch`."""

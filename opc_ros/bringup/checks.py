@@ -1,4 +1,4 @@
-"""What a machine needs to run this product, looked at one thing at a time."""
+"""Checks of what a machine needs to run opc_ros, one thing at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALLEST_FREE_GB = 5.0
 
 @dataclass(frozen=True, slots=True)
 class SystemCheck:
-    """One thing that was looked at; `remedy` says what to do when it is not there."""
+    """The result of one check; `remedy` says what to do if something is missing."""
 
     name: str
     status: Literal["ok", "optional", "missing"]
@@ -40,9 +40,9 @@ def check_machine(
     lab: Path | str = "lab.yaml",
     find_obeyed: Callable[[Iterable[str]], list[str]] = lambda topics: [],
 ) -> Iterator[SystemCheck]:
-    """Look at everything, cheapest first; `find_cameras` gives the image topics somebody publishes now.
+    """Run all checks, cheapest first; `find_cameras` returns the image topics that somebody publishes now.
 
-    `find_obeyed` gives those of some topics that somebody other than a gateway listens to in the lab's domain.
+    `find_obeyed` returns those of some topics that anybody but a gateway subscribes to in the lab's domain.
     """
     yield _check_python()
     ros = _check_ros()
@@ -61,7 +61,7 @@ def check_machine(
 
 
 def require_ros() -> None:
-    """Refuse in one line to start nodes that could not even import what they need."""
+    """Refuse, in one line, to start nodes whose imports would fail."""
     for check in (_check_ros(), _check_interfaces()):
         if check.status == "missing":
             raise SetupError(f"{check.name}: {check.detail}; to do: {check.remedy}")
@@ -110,7 +110,7 @@ def _check_module(name: str, module: str) -> SystemCheck:
 
 
 def _check_sandbox() -> SystemCheck:
-    """What keeps candidates from doing more than think."""
+    """What keeps candidates from doing anything but computing."""
     from opc_ros.policies.worker.confinement import describe_confinement
     from opc_ros.policies.worker.loader import why_in_process
 
@@ -147,7 +147,7 @@ def _check_disk(store: Path) -> SystemCheck:
 
 
 def _check_arms(lab: Path | str, find_obeyed: Callable[[Iterable[str]], list[str]]) -> SystemCheck:
-    """In which ROS domain each arm's driver belongs, and that none is in the lab's, where everybody could move it."""
+    """Which ROS domain each arm's driver belongs to, and that no arm is in the lab's, where anybody could move it."""
     try:
         found = load_lab(lab)
         domains = found.arm_domains(read_domain(os.environ))
@@ -178,7 +178,7 @@ def _check_camera(find_cameras: Callable[[], list[str]], wanted: str) -> SystemC
 
 
 def _nearest_folder(path: Path) -> Path:
-    """The path itself or the closest parent that exists."""
+    """The path itself or its closest existing parent."""
     path = path.expanduser().absolute()
     while not path.is_dir():
         path = path.parent

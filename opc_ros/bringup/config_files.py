@@ -1,4 +1,4 @@
-"""Find the configuration files that come with the product, wherever it is installed."""
+"""Find the configuration files that come with opc_ros, wherever it is installed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from opc_ros.errors import SetupError
 
 
 def find_config(given: Path | str) -> Path:
-    """The file given or, where there is none, the one of that name among those that come with the product."""
+    """The given file or, if there is none, the installed file with that name."""
     path = Path(given).expanduser()
     if path.is_file():
         return path.resolve()
     beside_sources = Path(__file__).resolve().parents[2] / "config"
-    # A colcon workspace that is sourced, and the environment into which pip installed the wheel.
+    # A sourced colcon workspace, and the environment into which pip installed the wheel.
     prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
     folders = [beside_sources, *(Path(prefix) / "share" / "opc_ros" / "config" for prefix in prefixes)]
     for folder in folders:
         if str(path) in (path.name, f"config/{path.name}") and (folder / path.name).is_file():
             return folder / path.name
-    raise SetupError(f"{given}: no such file, nor one of that name in {' or '.join(map(str, folders))}")
+    raise SetupError(f"{given}: no such file, nor is there one with that name in {' or '.join(map(str, folders))}")

@@ -1,4 +1,4 @@
-"""Which ROS domain a system runs in, and that no second one runs in the same on this machine."""
+"""Which ROS domain a system uses, and that no second system on this machine uses the same one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 from opc_ros.bringup.reach import stay_on_this_machine
 from opc_ros.errors import SetupError
 
-LARGEST_DOMAIN = 232  # above it, DDS has no port numbers left
-LARGEST_QUIET_DOMAIN = 101  # above it, ports may collide with those Linux hands out
+LARGEST_DOMAIN = 232  # above this, DDS runs out of port numbers
+LARGEST_QUIET_DOMAIN = 101  # above this, ports may collide with those that Linux hands out
 ARMS_OF_A_LAB = 8
 
 
 def read_domain(environment: Mapping[str, str]) -> int:
-    """ROS_DOMAIN_ID as a number; 0 where it is not set."""
+    """ROS_DOMAIN_ID as a number; 0 if it is not set."""
     text = environment.get("ROS_DOMAIN_ID") or "0"
     if not text.isdecimal() or int(text) > LARGEST_DOMAIN:
         raise SetupError(f"ROS_DOMAIN_ID is {text!r}, expected a whole number from 0 to {LARGEST_DOMAIN}")
@@ -28,14 +28,14 @@ def read_domain(environment: Mapping[str, str]) -> int:
 
 
 def share_out_domains(lab: int, given: Mapping[str, int | None], namespace: str = "") -> dict[str, int]:
-    """A domain for each arm of a lab: the one given for it, or else the next one nobody has.
+    """A domain for each arm of a lab: the given one, otherwise the next free one.
 
-    They are counted down from the last quiet one, eight further down for each lab, so that labs of one machine differ;
-    labs that share a domain begin where their namespaces say.
+    They are counted down from the highest quiet domain, starting eight lower for each lab, so that labs on one machine
+    differ. Labs that share a domain start at a number derived from their namespace.
     """
     taken = {lab, *(domain for domain in given.values() if domain is not None)}
     found: dict[str, int] = {}
-    first = ARMS_OF_A_LAB * lab + zlib.crc32(namespace.encode())  # 0 for none
+    first = ARMS_OF_A_LAB * lab + zlib.crc32(namespace.encode())  # crc32 of an empty namespace is 0
     candidates = (LARGEST_QUIET_DOMAIN - (first + n) % LARGEST_QUIET_DOMAIN for n in itertools.count())
     for robot, domain in given.items():
         found[robot] = domain if domain is not None else next(each for each in candidates if each not in taken)
@@ -63,7 +63,7 @@ def claim_domain(domain: int, system: str) -> Iterator[None]:
 def claim_lab(domain: int, namespace: str, arms: Iterable[int], system: str) -> Iterator[None]:
     """Hold one namespace of the domain, and each arm's domain as a whole.
 
-    Two labs with the same node names in one domain would answer for each other; no two arms share theirs.
+    Two labs with the same node names in one domain would answer each other's requests; arms never share a domain.
     """
     used = f"ROS domain {domain} is in use by"
     name = namespace.replace("/", "-")
@@ -96,7 +96,7 @@ def _hold(what: str, how: int, used: str, system: str, remedy: str) -> Iterator[
 
 @contextmanager
 def claim_free_domain(system: str, robots: Iterable[str] = ()) -> Iterator[dict[str, str]]:
-    """Hold a domain no other system has, and its arms'; gives the environment that keeps nodes in it and here."""
+    """Hold an unused domain, and those of its arms; returns the environment that keeps nodes there."""
     for domain in range(LARGEST_QUIET_DOMAIN, 0, -1):
         arms = share_out_domains(domain, dict.fromkeys(robots))
         claim = claim_domains([domain, *arms.values()], system)

@@ -1,4 +1,4 @@
-"""Which node publishes, subscribes to, offers and calls what: the one list of this product's ROS names."""
+"""Which node publishes, subscribes to, offers and calls what: the one list of our ROS names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from opc_ros.arms.settings import ArmSettings
 from opc_ros.bringup.lab_names import in_lab
 
-_DOMAIN_WIDE = ("/rosout", "/parameter_events", "/clock")  # of ROS itself: one for all labs of a domain
+_DOMAIN_WIDE = ("/rosout", "/parameter_events", "/clock")  # ROS's own names, shared by all labs in a domain
 # Every node has these; "~" is the node's own name.
 _PARAMETERS = (
     *("~/describe_parameters", "~/get_parameter_types", "~/get_parameters", "~/list_parameters"),
@@ -23,11 +23,11 @@ _BUTTONS = ("begin", "discard", "end", "failure", "last_failed", "last_succeeded
 
 @dataclass(frozen=True, slots=True)
 class NodeGraph:
-    """One node: names without a leading slash are below its namespace, `~/` is below its own name."""
+    """One node; names without a leading slash are below its namespace, and `~/` is below its own name."""
 
-    program: str  # the process it lives in
+    program: str  # the process that contains it
     name: str
-    namespace: str = ""  # without slashes; empty: the root
+    namespace: str = ""  # without leading and trailing slashes; empty: the root
     publishes: tuple[str, ...] = ()
     hears: tuple[str, ...] = ()
     offers: tuple[str, ...] = ()  # services
@@ -36,7 +36,7 @@ class NodeGraph:
     asks: tuple[str, ...] = ()  # actions
 
     def with_common(self) -> NodeGraph:
-        """The same with what every node has."""
+        """The same node with what every node has."""
         return replace(
             self,
             publishes=("/rosout", "/parameter_events", "/diagnostics", "~/transition_event", *self.publishes),
@@ -49,7 +49,7 @@ class NodeGraph:
         return f"/{self.namespace}/{self.name}".replace("//", "/")
 
     def resolve(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Names in full, each once."""
+        """Full names, without duplicates."""
         above = f"/{self.namespace}/" if self.namespace else "/"
         full = (
             name if name.startswith("/") else f"{self.full_name}/{name[2:]}" if name.startswith("~/") else above + name
@@ -59,7 +59,7 @@ class NodeGraph:
 
 
 def lab_graph(arms: Mapping[str, ArmSettings], namespace: str = "") -> tuple[NodeGraph, ...]:
-    """Every node of a lab with these robots, below its namespace, each as it is when all of its options are used."""
+    """Every node of a lab with these robots, in its namespace, as if all its options were used."""
     nodes = [_move(node.with_common(), namespace, ()) for node in _central(tuple(arms))]
     for robot, arm in arms.items():
         named = arm.with_full_names()
@@ -68,7 +68,7 @@ def lab_graph(arms: Mapping[str, ArmSettings], namespace: str = "") -> tuple[Nod
 
 
 def _drivers_names(arm: ArmSettings) -> tuple[str, ...]:
-    """What the arm file names in full is not the lab's to move."""
+    """Names that the arm file gives in full, which the lab's namespace must not change."""
     gripper = arm.gripper
     named = (arm.joint_states, arm.controller, arm.lay_out, arm.guard, gripper.command, gripper.state, arm.camera.topic)
     return tuple(name for name in named if name.startswith("/"))
@@ -128,7 +128,7 @@ def _central(robots: Sequence[str]) -> tuple[NodeGraph, ...]:
             calls=("/deployment/halt", *status),
         ),
         NodeGraph("notifier", "notifier", hears=each("safety/event"), calls=status),
-        # Of people at a terminal.
+        # Commands of people at a terminal.
         NodeGraph("opc", "stop_call", publishes=stops, hears=(*seen, *stops)),
         NodeGraph("opc", "halt", publishes=("/deployment/revocations",), hears=each("robot/status")),
         NodeGraph(
@@ -194,7 +194,7 @@ def _robot(robot: str, arm: ArmSettings) -> tuple[NodeGraph, ...]:
                 link(program),
             )
         ),
-        # On both sides of the border; only in the arm's own domain does it publish commands.
+        # In both domains; it publishes commands only in the arm's own.
         NodeGraph(
             "arm_gateway",
             "arm_gateway",

@@ -1,4 +1,4 @@
-"""Which keys a deployment lacks, and the commands that make them."""
+"""Which keys a deployment lacks, and the commands that create them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opc_ros.deployment.signed_ranking import SCORER
 
 
 def missing_keys(deployment: Path, robots: Path) -> Iterator[tuple[str, str]]:
-    """What is missing and what to do about it; nothing for a folder where nobody has begun a deployment."""
+    """What is missing and what to do about it; nothing for a folder without a deployment."""
     keys = deployment / "keys"
     if not keys.is_dir():
         return

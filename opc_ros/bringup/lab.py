@@ -1,4 +1,4 @@
-"""The lab file: which robots there are, and each one's arm, camera, gripper widths, rungs and store, once."""
+"""The lab file: the robots, and each one's arm, camera, gripper widths, rungs and store, in one place."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from opc_ros.errors import ConfigError, SetupError
 
 @dataclass(frozen=True, slots=True)
 class LabRobot:
-    """One arm of the lab; what is empty here is as its arm file has it."""
+    """One arm of the lab; empty fields are taken from its arm file."""
 
-    arm: str  # arm file: a path from the lab file's folder, or a file of config/
-    rungs: tuple[RungName, ...]  # which rungs of the ladder it may serve
+    arm: str  # arm file: a path relative to the lab file, or a file in config/
+    rungs: tuple[RungName, ...]  # rungs of the ladder that it may serve
     namespace: str = ""  # of driver and camera
     camera: str = ""  # image topic
     gripper: dict[str, float] = field(default_factory=dict)  # open_m, closed_m, held_from_m, held_to_m
     store: str = ""  # validation store its recorder writes to; empty: the lab's
-    arm_domain: int | None = None  # ROS domain of driver, guard and gateway; none: counted down from 101
+    arm_domain: int | None = None  # ROS domain of driver, guard and gateway; default: counted down from 101
     arm_discovery: Literal["localhost", "subnet"] = "localhost"  # subnet: the driver runs on another machine
-    machine: str = ""  # which of the lab's machines its nodes run on; empty: the central one
+    machine: str = ""  # which of the lab's machines runs its nodes; empty: the central one
 
 
 @dataclass(frozen=True, slots=True)
 class LabMachine:
     """One computer of a lab that has several."""
 
-    address: str  # IP address or host name by which the others reach it
-    is_central: bool = False  # scorer, scheduler, console, depot and the lab's folders are here: exactly one
+    address: str  # IP address or host name at which the others reach it
+    is_central: bool = False  # runs scorer, scheduler, console and depot, and has the lab's folders: exactly one
 
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """Everything in config/lab.yaml."""
+    """The content of config/lab.yaml."""
 
     robots: dict[str, LabRobot]
     store: str = "store"  # validation store of the lab
-    machines: dict[str, LabMachine] = field(default_factory=dict)  # none: all nodes run on one
-    depot_port: int = 8641  # on the central machine: where robots of the others fetch candidates and bring episodes
+    machines: dict[str, LabMachine] = field(default_factory=dict)  # none: all nodes run on one machine
+    depot_port: int = 8641  # on the central machine, where robots on others fetch candidates and deliver episodes
 
     def __post_init__(self) -> None:
         self._check_machines()
@@ -76,14 +76,14 @@ class Lab:
 
     @property
     def central(self) -> str:
-        """The machine that scorer and scheduler run on; empty where the lab names none."""
+        """The machine that runs scorer and scheduler; empty if the lab names no machines."""
         return next((name for name, machine in self.machines.items() if machine.is_central), "")
 
     def machine_of(self, robot: str) -> str:
         return self.robots[robot].machine or self.central
 
     def arm_domains(self, domain: int, namespace: str | None = None) -> dict[str, int]:
-        """The ROS domain of each arm, in a lab that talks in this one; without a namespace, below the environment's."""
+        """The ROS domain of each arm, for a lab in this domain; the namespace defaults to the environment's."""
         given = {name: robot.arm_domain for name, robot in self.robots.items()}
         domains = share_out_domains(domain, given, read_namespace() if namespace is None else namespace)
         for robot, own in domains.items():
@@ -103,10 +103,10 @@ def load_lab(path: Path | str) -> Lab:
 
 
 def load_arm(path: Path | str, robot: str, namespace: str | None = None) -> ArmSettings:
-    """How a robot's arm is reached: from its own file, or from the lab file that names the robot.
+    """How to reach a robot's arm: from its own file, or from the lab file that names the robot.
 
-    Driver and camera are below the lab's namespace, unless theirs begins with a slash; without one given, below the
-    environment's.
+    Driver and camera are below the lab's namespace, which defaults to the environment's, unless theirs begins with a
+    slash.
     """
     found = find_config(path)
     if _is_lab_file(found):
@@ -122,7 +122,7 @@ def load_arm(path: Path | str, robot: str, namespace: str | None = None) -> ArmS
 
 
 def refuse_shared_arms(arms: Mapping[str, ArmSettings], namespace: str | None = None) -> None:
-    """Two robots that command one controller or gripper would fight over it."""
+    """Refuse two robots that command the same controller or gripper: they would fight over it."""
     taken: dict[str, str] = {}
     for robot, settings in arms.items():
         for topic in commanded_topics(robot, settings, namespace):
@@ -135,7 +135,7 @@ def refuse_shared_arms(arms: Mapping[str, ArmSettings], namespace: str | None = 
 
 
 def commanded_topics(robot: str, settings: ArmSettings, namespace: str | None = None) -> tuple[str, str]:
-    """Controller and gripper command of an arm, named in full."""
+    """Controller and gripper command topics of an arm, with full names."""
     named = settings.with_full_names()
     return tuple(  # type: ignore[return-value]
         name if name.startswith("/") else in_lab(f"/{robot}/{name}", namespace)
@@ -144,7 +144,7 @@ def commanded_topics(robot: str, settings: ArmSettings, namespace: str | None = 
 
 
 def load_scheduler_rules(rules: Path | str, lab: Path | str = "") -> SchedulerRules:
-    """Rules of the scheduler for the robots of a lab file; rules of older labs name the robots themselves."""
+    """Rules of the scheduler for the robots of a lab file; in older labs the rules name the robots themselves."""
     path = find_config(rules)
     document = parse_yaml(read_bytes(path), where=str(path))
     if isinstance(document, dict) and (lab or "robots" not in document):

@@ -1,7 +1,7 @@
-"""Names of a lab that shares its ROS domain with other labs: all of them are below its namespace.
+"""Names of a lab that shares its ROS domain with other labs: everything is below the lab's namespace.
 
-One rule for nodes, commands, lists of names and policies alike. Remapping would miss what a command looks for on the
-graph, and actions.
+One rule covers nodes, commands, lists of names and policies. Remapping would not cover actions, nor names that a
+command looks up on the graph.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 from opc_ros.errors import SetupError
 
-NAMESPACE = "OPC_NAMESPACE"  # environment variable of a lab's nodes and of the commands that talk to it
+NAMESPACE = "OPC_NAMESPACE"  # environment variable of a lab's nodes, and of commands that talk to it
 _NAME = re.compile(r"[A-Za-z]\w*(/[A-Za-z]\w*)*", re.ASCII)
 
 
 def read_namespace(environment: Mapping[str, str] | None = None) -> str:
-    """The lab's namespace without slashes around it; empty where the lab has its ROS domain for itself."""
+    """The lab's namespace without surrounding slashes; empty if the lab does not share its ROS domain."""
     text = (os.environ if environment is None else environment).get(NAMESPACE, "")
     return parse_namespace(text, NAMESPACE)
 
@@ -30,7 +30,7 @@ def parse_namespace(text: str, where: str) -> str:
 
 
 def in_lab(name: str, namespace: str | None = None) -> str:
-    """What the lab calls `/deployment/status` or `arm1`, with a leading slash if it was given with one."""
+    """The lab's name for `/deployment/status` or `arm1`; keeps a leading slash."""
     above = read_namespace() if namespace is None else namespace
     if not above:
         return name
@@ -38,7 +38,7 @@ def in_lab(name: str, namespace: str | None = None) -> str:
 
 
 def robot_of(topic: str, below: int, namespace: str | None = None) -> str:
-    """The robot of this lab whose topic it is, with so many names below the robot's; empty for another lab's."""
+    """The robot of this lab that a topic belongs to, `below` levels below the robot; empty for other labs' topics."""
     above = (read_namespace() if namespace is None else namespace).split("/")
     words = topic.strip("/").split("/")
     depth = len(above) if above[0] else 0
@@ -47,5 +47,5 @@ def robot_of(topic: str, below: int, namespace: str | None = None) -> str:
 
 
 def lab_of(topic: str, below: int) -> str:
-    """The namespace of the lab whose robot's topic it is; empty for that of a lab without one."""
+    """The namespace of the lab whose robot a topic belongs to; empty for a lab without a namespace."""
     return "/".join(topic.strip("/").split("/")[: -1 - below])

@@ -1,4 +1,4 @@
-"""What of a lab of several machines runs on this one, and how its nodes find those of the others."""
+"""Which part of a lab of several machines runs on this one, and how its nodes find the others' nodes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from opc_ros.errors import SetupError
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """This machine's part of a lab; all of it where the lab has no other machine."""
+    """This machine's part of a lab, or all of it if the lab has no other machine."""
 
     name: str = ""
     is_central: bool = True  # scorer, scheduler, console and depot run here
     robots: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)  # of nodes in the lab's domain
-    depot: str = ""  # where robots of this machine reach the depot; empty: the lab's folders are on this disk
+    environment: Mapping[str, str] = field(default_factory=dict)  # for nodes in the lab's domain
+    depot: str = ""  # where robots on this machine reach the depot; empty: the lab's folders are on this disk
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What other terminals of this machine need to see the lab; nothing where it has one machine."""
+        """What other terminals on this machine need to see the lab; nothing if it has one machine."""
         if not self.environment:
             return ()
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in self.environment.items())
@@ -32,7 +32,7 @@ class Here:
 
 
 def find_here(lab: Lab, given: str, host_name: Callable[[], str] = socket.gethostname) -> Here:
-    """By the name given, or else by this computer's own name."""
+    """Find this machine by the given name, or by this computer's host name."""
     if not lab.machines:
         if given:
             raise SetupError(f"machine:={given}: the lab file names no machines")
@@ -49,7 +49,7 @@ def find_here(lab: Lab, given: str, host_name: Callable[[], str] = socket.gethos
         name=name,
         is_central=name == central,
         robots=tuple(robot for robot in lab.robots if lab.machine_of(robot) == name),
-        # Peers by address, for many networks carry no multicast. With the range SUBNET Fast DDS would greet only the
+        # Peers by address, because many networks carry no multicast. With the range SUBNET, Fast DDS greets only the
         # first four programs of each peer, so that some nodes never meet; with LOCALHOST it greets 32.
         environment={RANGE: "LOCALHOST", PEERS: ";".join(others)},
         depot="" if name == central else f"http://{lab.machines[central].address}:{lab.depot_port}",

@@ -1,4 +1,4 @@
-"""The nodes this product consists of, and how one of them is started."""
+"""Our nodes, and how to start one of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Program name, as `ros2 run opc_ros <program>` and launch files use it -> module with a main().
+# Program name, as used by `ros2 run opc_ros <program>` and launch files -> module with a main().
 PROGRAMS: Mapping[str, str] = {
     "arm_gateway": "opc_ros.ros.arm_gateway_node",
     "arm_guard": "opc_ros.ros.arm_guard_node",
@@ -25,13 +25,13 @@ PROGRAMS: Mapping[str, str] = {
     "twin": "sim_bridge.twin_node",
 }
 
-# Started again when they die, for whatever waits for them is safe without them: a guard that is down holds its arm.
-# Nothing that moves an arm by itself is among them: a gateway that comes back knows no lease.
+# Restarted when they die, because whatever waits for them is safe without them: without a guard's status, nothing moves
+# its arm. None of these moves an arm by itself: a restarted gateway has no lease.
 RESTARTED: frozenset[str] = frozenset(
     {"arm_gateway", "arm_guard", "courier", "depot", "recorder", "scheduler", "scorer"}
 )
 
-# They only serve whoever plays: once all others have played what they were told to, there is nothing left for them.
+# These only serve the nodes that play; once those have finished, there is nothing left for these to do.
 SERVANTS: frozenset[str] = frozenset({"arm_gateway", "arm_guard", "courier", "recorder", "twin"})
 
 Parameter = bool | int | float | str
@@ -39,14 +39,14 @@ Parameter = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """One node to start: which program, where in the graph, with what parameters."""
+    """One node to start: which program, where on the graph, with which parameters."""
 
     program: str
     namespace: str = ""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     remappings: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)  # beside the caller's
-    params_file: str = ""  # in ROS's form; what it says of this node wins over `parameters`
+    environment: Mapping[str, str] = field(default_factory=dict)  # in addition to the caller's
+    params_file: str = ""  # ROS parameter file; its values for this node override `parameters`
     log_level: str = ""  # empty: ROS's own default
 
     def __post_init__(self) -> None:
@@ -55,11 +55,11 @@ class NodeSpec:
 
     @property
     def label(self) -> str:
-        """How log lines of this node begin: `arm1/recorder`."""
+        """The prefix of this node's log lines: `arm1/recorder`."""
         return f"{self.namespace.strip('/')}/{self.program}".lstrip("/")
 
     def command(self) -> list[str]:
-        """The command line that starts it with this Python, for where there is no `launch`."""
+        """The command line that starts it with this Python, if there is no `launch`."""
         arguments = []
         for old, new in self.remappings.items():
             arguments += ["--remap", f"{old}:={new}"]

@@ -1,4 +1,4 @@
-"""How far DDS reaches: other programs on this machine alone, or other machines as well."""
+"""How far DDS reaches: only programs on this machine, or other machines as well."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ OURS = "this_machine.xml"
 
 
 def stay_on_this_machine(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What keeps the DDS of a program to this machine, and out of shared memory where the middleware is Fast DDS.
+    """Environment that keeps a program's DDS on this machine and, for Fast DDS, off shared memory.
 
-    A program that is killed leaves shared memory that others still map, and one started in its place may then hear
-    nothing for good; with discovery kept to LOCALHOST the middleware always uses it. Another profile is left alone.
+    A killed program leaves shared memory that others still map, and a program started in its place may then never
+    receive anything; with discovery limited to LOCALHOST, Fast DDS always uses shared memory. A user's own profile is
+    kept.
     """
     others = [environment[name] for name in PROFILES if Path(environment.get(name, OURS)).name != OURS]
     if others or not environment.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp").startswith("rmw_fastrtps"):
@@ -27,10 +28,10 @@ def stay_on_this_machine(environment: Mapping[str, str] = os.environ) -> dict[st
 
 
 def is_kept_here(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether a program with this environment was started with our profile."""
+    """Whether this environment uses our profile."""
     return any(Path(environment.get(name, "")).name == OURS for name in PROFILES)
 
 
 def describe_reach(environment: Mapping[str, str] = os.environ) -> str:
-    """As ROS calls it."""
+    """The discovery range, by ROS's name for it."""
     return "LOCALHOST" if is_kept_here(environment) else environment.get(RANGE) or "SUBNET"

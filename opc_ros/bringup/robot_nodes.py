@@ -1,4 +1,4 @@
-"""The nodes of one robot: which programs, with what parameters and in which ROS domain."""
+"""The nodes of one robot: which programs, with which parameters and in which ROS domain."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from opc_ros.bringup.system import read_config, read_folder, read_integer, read_
 from opc_ros.store.locations import absolute_location
 from opc_ros.store.object_blobs import is_bucket
 
-SEEDS_APART = 1_000_000  # each twin has its own stretch of seeds
-# One machine that simulates arms, scores and schedules may leave a process waiting for seconds; a real arm's must not.
+SEEDS_APART = 1_000_000  # each twin has its own range of seeds
+# A machine that simulates arms, scores and schedules may delay a process for seconds; a real arm's machine must not.
 COMMAND_TIMEOUT_S = 15.0
 PATIENCE_WITH_TWINS: Mapping[str, Parameter] = {"heartbeat_s": 15.0, "recorder_timeout_s": 60.0}
 GATEWAYS_PATIENCE_WITH_TWINS: Mapping[str, Parameter] = {"silence_s": COMMAND_TIMEOUT_S, "stale_s": 5.0}
@@ -35,7 +35,7 @@ def lab_store(arguments: Mapping[str, str], lab: Lab) -> str:
 def build_robot_side(
     arguments: Mapping[str, str], lab: Lab, here: Here, robot: str, patience: Mapping[str, Parameter] | None = None
 ) -> list[NodeSpec]:
-    """What runs for each robot: who records, and who checks permits and runs candidates."""
+    """The nodes of each robot: recorder, and policy runner with its own check of permits."""
     state = state_folder(arguments, robot)
     runner: dict[str, Parameter] = {
         "arm_config": find_arm_file(arguments),
@@ -50,7 +50,7 @@ def build_robot_side(
 
 
 def build_collecting_side(arguments: Mapping[str, str], lab: Lab, here: Here, robot: str) -> list[NodeSpec]:
-    """What runs for each robot before there is anything to rank: who records, and who plays what a person allows."""
+    """The nodes of each robot before there is anything to rank: recorder and collector."""
     state = state_folder(arguments, robot)
     collector: dict[str, Parameter] = {
         "arm_config": find_arm_file(arguments),
@@ -67,7 +67,7 @@ def build_collecting_side(arguments: Mapping[str, str], lab: Lab, here: Here, ro
 
 
 def _recording(arguments: Mapping[str, str], lab: Lab, here: Here, robot: str, keys: str = "") -> list[NodeSpec]:
-    """The recorder, and where it writes to a disk that is not the lab's who carries what it records."""
+    """The recorder and, if it does not write to the lab's disk, the courier."""
     store = _own_store(arguments, lab, here, robot)
     nodes = [build_recorder(arguments, robot, store, keys)]
     if here.depot and not is_bucket(store):
@@ -80,7 +80,7 @@ def _recording(arguments: Mapping[str, str], lab: Lab, here: Here, robot: str, k
 def build_gateway(
     arguments: Mapping[str, str], lab: Lab, robot: str, patience: Mapping[str, Parameter] | None = None
 ) -> NodeSpec:
-    """The one way from the lab's domain to the arm's."""
+    """The only way from the lab's domain to the arm's."""
     state = state_folder(arguments, robot)
     parameters: dict[str, Parameter] = {
         "arm_config": find_arm_file(arguments),
@@ -95,7 +95,7 @@ def build_gateway(
 
 
 def arm_environment(arguments: Mapping[str, str], lab: Lab, robot: str) -> dict[str, str]:
-    """What keeps a driver or guard in the arm's own domain; other machines of the lab have no business there."""
+    """Keeps a driver or guard in the arm's own domain, away from the lab's other machines."""
     domain = lab.arm_domains(read_domain(os.environ), arguments["namespace"])[robot]
     discovery = lab.robots[robot].arm_discovery
     reach = stay_on_this_machine() if discovery == "localhost" else {RANGE: discovery.upper()}
@@ -118,7 +118,7 @@ def _own_store(arguments: Mapping[str, str], lab: Lab, here: Here, robot: str) -
 
 
 def build_recorder(arguments: Mapping[str, str], robot: str, store: str, keys: str = "") -> NodeSpec:
-    """It looks through the same camera as whoever drives the arm, and goes by the same gripper widths."""
+    """The recorder uses the same camera and gripper widths as the node that drives the arm."""
     arm: ArmSettings = load_arm(find_arm_file(arguments), robot, arguments["namespace"]).with_full_names()
     parameters: dict[str, Parameter] = {
         "store": store,
@@ -133,7 +133,7 @@ def build_recorder(arguments: Mapping[str, str], robot: str, store: str, keys: s
 
 
 def _people(arguments: Mapping[str, str], robot: str) -> str:
-    """Where a twin and whoever drives it find the people who may release it: at the robot, or at the lab's keys."""
+    """The keys folder that says who may release the arm: the robot's own, or the lab's."""
     if "state" in arguments:
         return str(state_folder(arguments, robot) / "keys")
     return str(Path(read_folder(arguments, "deployment")) / "keys")
@@ -159,7 +159,7 @@ def build_twin_arm(
 def build_behaviour(
     arguments: Mapping[str, str], robot: str, number: int, episodes: int, more: Mapping[str, Parameter] | None = None
 ) -> NodeSpec:
-    """Who drives an arm while there is no candidate to drive it."""
+    """The node that drives an arm while no candidate does."""
     parameters: dict[str, Parameter] = {
         "arm_config": find_arm_file(arguments),
         "world": arguments["world"],

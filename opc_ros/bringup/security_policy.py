@@ -1,4 +1,4 @@
-"""SROS2 policies from the list of nodes: what each process may say and hear, and nothing else."""
+"""SROS2 policies from the list of nodes: what each process may publish and subscribe to, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VERSION = "0.2.0"  # of SROS2's policy schema
 
 
 def write_policy(nodes: Iterable[NodeGraph]) -> str:
-    """A policy with one enclave for each process, as `ros2 security generate_artifacts` reads it."""
+    """A policy with one enclave for each process, as read by `ros2 security generate_artifacts`."""
     policy = ElementTree.Element("policy", version=VERSION)
     enclaves = ElementTree.SubElement(policy, "enclaves")
     profiles: dict[str, ElementTree.Element] = {}
@@ -38,5 +38,5 @@ def write_policy(nodes: Iterable[NodeGraph]) -> str:
 
 
 def enclave_of(node: NodeGraph) -> str:
-    """A process has one enclave, whatever nodes it has: `/arm1/policy_runner`."""
+    """The enclave of a process, whatever nodes it contains: `/arm1/policy_runner`."""
     return f"/{node.namespace}/{node.program}".replace("//", "/")

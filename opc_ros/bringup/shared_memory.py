@@ -1,4 +1,4 @@
-"""Shared memory of DDS that killed nodes left behind: a half-made segment hangs every node that meets it."""
+"""Remove DDS shared memory that killed nodes left behind: a half-made segment hangs every node that meets it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 FOLDER = Path("/dev/shm")
 PROCESSES = Path("/proc")
-# Segments and their lock files. Semaphores are left alone: DDS replaces one that stays locked by itself.
+# Segments and their lock files. Semaphores are left alone: DDS itself replaces one that stays locked.
 NAME = re.compile(r"(fastrtps|fast_datasharing)_\w+")
 LOCKS = ("_el", "_sl")  # exclusive and shared; held by living processes
 MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ (\d+) +(/\S+)", re.MULTILINE)  # inode and path in /proc/PID/maps
 
 
 def sweep_shared_memory(folder: Path = FOLDER) -> list[str]:
-    """Remove what no process has open or mapped; gives the names."""
+    """Remove segments that no process has open or mapped, and return their names."""
     left = _list_files(folder)
-    # Twice, so that what a node took up meanwhile stays; listed first, so that what is made meanwhile is not touched.
+    # List first, so that new segments are not touched, and check twice, so that segments opened meanwhile stay.
     for _ in range(2):
         if left:
             used = set(_used_inodes(folder))
@@ -45,11 +45,11 @@ def _list_files(folder: Path) -> dict[Path, int]:
 
 
 def _used_inodes(folder: Path) -> Iterator[int]:
-    """By inode, for a mapping goes by the name under which its file was made."""
+    """Compare by inode, because a mapping shows the name under which its file was created."""
     for process in PROCESSES.iterdir():
         if not process.name.isdecimal():
             continue
-        # Other people's processes cannot be looked into; their files cannot be removed either.
+        # Other users' processes cannot be read, but their files cannot be removed either.
         with contextlib.suppress(OSError):
             for inode, path in MAPPED.findall((process / "maps").read_text(errors="replace")):
                 if path.startswith(str(folder)):
@@ -59,7 +59,7 @@ def _used_inodes(folder: Path) -> Iterator[int]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a node holds the lock of this segment: one in another container is not among our processes."""
+    """Whether a node holds this segment's lock; a node in another container is not among our processes."""
     segment = path.with_name(path.name.removesuffix("_el").removesuffix("_sl"))
     for ending in LOCKS:
         try:

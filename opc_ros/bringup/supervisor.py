@@ -1,4 +1,4 @@
-"""Run a system's nodes as child processes: stream their logs, restart those that may be, leave none behind."""
+"""Run a system's nodes as child processes: stream their logs, restart those that may be, and leave none behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, Protocol
 
 from opc_ros.bringup.shared_memory import sweep_shared_memory
 
-# Each signal has this long before the next, harder one.
+# Time that each signal has before the next, harder one.
 PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
     (signal.SIGINT, 4.0),
     (signal.SIGTERM, 2.0),
@@ -24,10 +24,10 @@ PATIENCE: tuple[tuple[signal.Signals, float], ...] = (
 )
 
 
-SERVED_S = 1.0  # from those who play to those who serve them
-RESTART_AFTER_S = 5.0  # a node that ends with an error sooner cannot start at all
+SERVED_S = 1.0  # how much later nodes that serve are stopped than those they serve
+RESTART_AFTER_S = 5.0  # a node that fails sooner than this cannot start at all
 RESTART_WINDOW_S = 600.0
-MOST_RESTARTS = 3  # in that time
+MOST_RESTARTS = 3  # within that time
 
 
 class Startable(Protocol):
@@ -38,7 +38,7 @@ class Startable(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What it has beside the caller's."""
+        """Environment variables in addition to the caller's."""
         ...
 
     def command(self) -> list[str]: ...
@@ -47,8 +47,8 @@ class Startable(Protocol):
 class Supervisor:
     """The running nodes of one system.
 
-    A node that ends with exit 0 has done its work; one that ends otherwise has failed, and is started again if it is
-    one of those that may be.
+    A node that ends with exit 0 has done its work; with any other code it has failed, and is restarted if it is one of
+    those that may be.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class Supervisor:
     ) -> None:
         """`write` gets one log line at a time, from several threads; `environment` adds to the caller's.
 
-        `is_restarted` says which nodes are started again when they die, a few times at most, and `is_servant` which
-        ones nobody waits for: they have no end of their own.
+        `is_restarted` says which nodes are restarted when they die, a few times at most; `is_servant` says which nodes
+        are not waited for, because they never end by themselves.
         """
         self._is_servant = is_servant
         self._is_restarted = is_restarted
-        self._restarts: dict[str, list[float]] = {}  # label -> when it was started again
-        self._asked: set[int] = set()  # processes that were told to end
+        self._restarts: dict[str, list[float]] = {}  # label -> times at which it was restarted
+        self._asked: set[int] = set()  # processes that were asked to end
         self._started_s: dict[int, float] = {}  # process -> when it was started
         self._environment = {**os.environ, **(environment or {})}
         self._nodes = tuple(nodes)
@@ -93,7 +93,7 @@ class Supervisor:
         self.stop()
 
     def wait(self, *, keep_going: bool = False, until: Callable[[], bool] = lambda: False) -> int:
-        """Wait until all but servants have ended, one has failed, or `until` holds; give the exit code for all."""
+        """Wait until all but servants have ended, one has failed, or `until` holds; returns the exit code for all."""
         reported: set[int] = set()
         has_failed = False
         while not self._is_all_done(reported) and not until():
@@ -102,7 +102,7 @@ class Supervisor:
                 if code is None or child.pid in reported:
                     continue
                 if code != 0 and self._start_again(node, child, code):
-                    break  # the list of children is another now
+                    break  # the list of children has changed
                 reported.add(child.pid)
                 self._say(node, "finished" if code == 0 else f"failed: {_describe_exit(code)}; it is not restarted")
                 has_failed = has_failed or code != 0
@@ -116,7 +116,7 @@ class Supervisor:
         return reported.issuperset(awaited or (child.pid for _, child in self._children))
 
     def _start_again(self, node: Startable, child: subprocess.Popen[str], code: int) -> bool:
-        """Start a node again that ran for a while and died; one that cannot even start is left to a person."""
+        """Restart a node that ran for a while and died; one that cannot even start is left to a person."""
         now_s = time.monotonic()
         recent = [at_s for at_s in self._restarts.get(node.label, []) if now_s - at_s < RESTART_WINDOW_S]
         has_run = code < 0 or now_s - self._started_s[child.pid] >= RESTART_AFTER_S
@@ -124,14 +124,14 @@ class Supervisor:
             return False
         self._restarts[node.label] = [*recent, now_s]
         self._say(node, f"failed: {_describe_exit(code)}; starting it again ({len(recent) + 1} of {MOST_RESTARTS})")
-        _signal_group(child.pid, signal.SIGKILL)  # what it started may still hold its devices
+        _signal_group(child.pid, signal.SIGKILL)  # its children may still hold its devices
         self._children.remove((node, child))
         self._start(node)
         return True
 
     @property
     def failed(self) -> dict[str, str]:
-        """Nodes that have ended otherwise than with exit 0, by their labels, and how."""
+        """Nodes that ended with anything but exit 0, by label, and how they ended."""
         codes = {node.label: child.poll() for node, child in self._children}
         return {label: _describe_exit(code) for label, code in codes.items() if code}
 
@@ -141,7 +141,7 @@ class Supervisor:
         return all(child.poll() is not None for _, child in self._children)
 
     def stop(self) -> None:
-        """Ask every node to end, those first whom others serve, then insist."""
+        """Ask every node to end, players before the nodes that serve them, then insist."""
         self._ask_served()
         for signum, patience_s in PATIENCE:
             running = [(node, child) for node, child in self._children if child.poll() is None]
@@ -149,7 +149,7 @@ class Supervisor:
                 break
             for node, child in running:
                 if signum is signal.SIGINT:
-                    # Once, and to the node alone, which ends its own children: more would only startle them.
+                    # Once, and only the node, which ends its own children; a second signal would interrupt that.
                     if child.pid not in self._asked:
                         self._asked.add(child.pid)
                         child.send_signal(signum)
@@ -160,13 +160,13 @@ class Supervisor:
             for _, child in running:
                 _wait_until(child, deadline)
         for _, child in self._children:
-            # A node's own children share its group; none may outlive it.
+            # A node's children share its process group; none may outlive it.
             _signal_group(child.pid, signal.SIGKILL)
         for reader in self._readers:
             reader.join(timeout=1.0)
 
     def _ask_served(self) -> None:
-        """Players end before their arm, gateway and recorder, so that none of them waits for one that is gone."""
+        """Stop players before their arm, gateway and recorder, so that none of them waits for one that is gone."""
         served = [child for node, child in self._children if not self._is_servant(node) and child.poll() is None]
         if len(served) == len(self._children):
             return
@@ -187,7 +187,7 @@ class Supervisor:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                start_new_session=True,  # Ctrl-C reaches the supervisor alone, which then stops the nodes in order
+                start_new_session=True,  # Ctrl-C only reaches the supervisor, which then stops the nodes in order
                 preexec_fn=_end_with_parent,
             )
             self._children.append((node, child))
@@ -208,7 +208,7 @@ class Supervisor:
 
 @contextlib.contextmanager
 def _signals_held_back() -> Iterator[None]:
-    """Deal with Ctrl-C after a fork: raised in what Python itself calls around one, it would be swallowed."""
+    """Delay Ctrl-C during a fork: raised in the hooks that Python calls around one, it would be swallowed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -227,7 +227,7 @@ def _signals_held_back() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """In the child: die when the supervisor does, even from SIGKILL; heed SIGINT also in a shell's background."""
+    """In the child: die with the supervisor, even if that gets SIGKILL; accept SIGINT even in a shell's background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
@@ -248,12 +248,12 @@ def _describe_exit(code: int) -> str:
 
 
 def heed_signals() -> None:
-    """Take SIGINT and SIGTERM as Ctrl-C, also in a shell's background, where SIGINT is ignored unless asked for."""
+    """Treat SIGINT and SIGTERM as Ctrl-C, even in a shell's background, which ignores SIGINT by default."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.default_int_handler)
 
 
 def write_line(line: str) -> None:
-    """One whole line on standard output, so that lines of different nodes do not mix."""
+    """Write one whole line to standard output, so that lines of different nodes do not mix."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

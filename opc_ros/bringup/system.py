@@ -1,4 +1,4 @@
-"""What a system one can bring up by name is, and how its arguments are read."""
+"""What a system that can be started by name consists of, and how its arguments are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Something a person may set with name:=value."""
+    """Something that a person may set with name:=value."""
 
     name: str
     default: str
@@ -35,16 +35,16 @@ class System:
     make_files: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda arguments: ()
 
     def nodes(self, given: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-        """The nodes to start; what is not given has its default, and what is not known is refused."""
+        """The nodes to start; missing arguments have their defaults, and unknown ones are refused."""
         complete = self._complete(given)
         return tuple(_with_options(node, complete) for node in self.build(complete))
 
     def namespace(self, given: Mapping[str, str]) -> str:
-        """Below which the lab's nodes and names are; empty: it has its ROS domain for itself."""
+        """The namespace of the lab's nodes and names; empty if the lab does not share its ROS domain."""
         return self._complete(given)["namespace"]
 
     def prepare(self, given: Mapping[str, str]) -> tuple[str, ...]:
-        """Make what the nodes need on disk, just before they start; one line for each thing made or to be known."""
+        """Create what the nodes need on disk, just before they start; returns a line for each thing made or to note."""
         complete = self._complete(given)
         namespace = complete["namespace"]
         advice = (f"lab {namespace}; in other terminals: export {NAMESPACE}={namespace}",) if namespace else ()
@@ -61,7 +61,7 @@ class System:
 
 
 def _with_options(node: NodeSpec, arguments: Mapping[str, str]) -> NodeSpec:
-    """What is given for all nodes alike."""
+    """Apply the options that are common to all nodes."""
     file, level, sim_time = (arguments.get(name, "") for name in ("params_file", "log_level", "use_sim_time"))
     if level not in ("", *LOG_LEVELS):
         raise SetupError(f"log_level:={level}: expected one of {', '.join(LOG_LEVELS)}")
@@ -81,7 +81,7 @@ def _with_options(node: NodeSpec, arguments: Mapping[str, str]) -> NodeSpec:
 
 
 def parse_arguments(words: Sequence[str]) -> dict[str, str]:
-    """Read name:=value as `ros2 launch` does."""
+    """Parse name:=value as `ros2 launch` does."""
     given = {}
     for word in words:
         name, separator, value = word.partition(":=")
@@ -92,7 +92,7 @@ def parse_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def read_robots(arguments: Mapping[str, str]) -> list[str]:
-    """Names given with commas; the systems that have a lab file take its robots where none are given."""
+    """Comma-separated names; by default, systems with a lab file use its robots."""
     robots = [robot.strip() for robot in arguments["robots"].split(",") if robot.strip()]
     for robot in robots:
         if not (robot.isidentifier() and robot.isascii()):
@@ -127,5 +127,5 @@ def read_folder(arguments: Mapping[str, str], name: str) -> str:
 
 
 def read_config(arguments: Mapping[str, str], name: str) -> str:
-    """A path as given, or the name of a file that comes with the product."""
+    """A path as given, or the name of an installed file."""
     return str(find_config(arguments[name]))

@@ -1,4 +1,4 @@
-"""Arguments that several systems take."""
+"""Arguments that several systems share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lab_file(default: str) -> Argument:
 
 
 def rule_files(gate: str, scheduler: str) -> tuple[Argument, ...]:
-    """Files that a lab's system reads besides the lab file."""
+    """Arguments for the files that a lab's system reads besides the lab file."""
     return (
         Argument("gate_config", gate, "rules of the gate: a path, or a file of config/"),
         Argument("scheduler_config", scheduler, "rules of the scheduler: a path, or a file of config/"),

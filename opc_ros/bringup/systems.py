@@ -1,4 +1,4 @@
-"""The systems one can bring up by name, from a launch file or with `opc up`: one list for both."""
+"""The systems that can be started by name, from a launch file or with `opc up`: one list for both."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _collect(arguments: Mapping[str, str]) -> tuple[NodeSpec, ...]:
 
 
 def _prepare_twins(arguments: Mapping[str, str]) -> tuple[str, ...]:
-    """Folders and keys of the whole lab where its scheduler runs; a robot's own go from there to its machine."""
+    """Create folders and keys of the whole lab where its scheduler runs; from there a robot's own go to its machine."""
     lab = load_lab(read_config(arguments, "lab"))
     here = find_here(lab, arguments["machine"])
     if not here.is_central:
@@ -149,7 +149,7 @@ def _prepare_hardware(arguments: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _chosen(arguments: Mapping[str, str], lab: Lab, here: Here, default: list[str]) -> list[str]:
-    """Those robots of this machine that are asked for; asking for one of another machine is a mistake."""
+    """The selected robots of this machine; selecting one of another machine is an error."""
     robots = read_robots(arguments) if arguments["robots"] else [robot for robot in default if robot in here.robots]
     for robot in robots:
         if robot not in lab.robots:
@@ -166,12 +166,12 @@ def _refuse_shared_arms(arguments: Mapping[str, str], robots: list[str]) -> None
 
 
 def _among_machines(nodes: list[NodeSpec], here: Here) -> tuple[NodeSpec, ...]:
-    """Nodes find those of other machines; what belongs into an arm's own domain says so itself."""
+    """Let nodes find those of other machines; nodes in an arm's own domain override this themselves."""
     return tuple(dataclasses.replace(node, environment={**here.environment, **node.environment}) for node in nodes)
 
 
 def _depot(arguments: Mapping[str, str], lab: Lab, here: Here) -> list[NodeSpec]:
-    """Where robots of other machines fetch candidates and bring episodes; none where all share one disk."""
+    """Where robots on other machines fetch candidates and deliver episodes; none if all share one disk."""
     if not (here.is_central and lab.machines):
         return []
     deployment = read_folder(arguments, "deployment")
@@ -186,7 +186,7 @@ def _depot(arguments: Mapping[str, str], lab: Lab, here: Here) -> list[NodeSpec]
 
 
 def _central_nodes(arguments: Mapping[str, str], lab: Lab, here: Here) -> list[NodeSpec]:
-    """What runs once for all robots: who scores, by what the gate asks for, who leases robots, and the live page."""
+    """What runs once for all robots: scorer (with the metric the gate asks for), scheduler and live page."""
     from opc_ros.deployment.gate_rules import GateRules
 
     if not here.is_central:

@@ -1,4 +1,4 @@
-"""What a lab of twins needs on disk before its nodes start; for real arms a person makes it."""
+"""Creates what a lab of twins needs on disk before its nodes start; for real arms a person does this."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opc_ros.bringup.system import read_folder
 
 
 def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store: Path) -> tuple[str, ...]:
-    """Make the store, the registry and the keys that are not there yet; one line for each."""
+    """Create the store, the registry and the keys if they are missing; returns one line for each."""
     from opc_ros.deployment.keys import PRIVATE_NAME, create_keys, export_people, export_public_keys
     from opc_ros.deployment.signed_ranking import SCORER
     from opc_ros.deployment.signing import make_machine_key
@@ -35,7 +35,7 @@ def prepare_twin_lab(arguments: Mapping[str, str], robots: Sequence[str], store:
 
 
 def prepare_people(arguments: Mapping[str, str]) -> tuple[str, ...]:
-    """Create a key for the current user if the lab knows nobody yet, for instance to release a stop."""
+    """Create a key for the current user if the lab knows nobody yet, so that they can release a stop, for example."""
     from opc_ros.deployment.people import load_people
     from opc_ros.deployment.signing import PERSON_SUFFIX, login_name, make_person_key
 

@@ -1,4 +1,4 @@
-"""Argument types that reject nonsense before anything starts."""
+"""Argument types that reject invalid values before anything starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def number(low: float, high: float = math.inf) -> Callable[[str], float]:
 
 
 def some_text(text: str) -> str:
-    """Text that is not empty."""
+    """An argparse type: text that is not empty."""
     if not text.strip():
         raise argparse.ArgumentTypeError("is empty, expected some text")
     return text

@@ -1,4 +1,4 @@
-"""`opc arm new` and `check`: an arm file for your own arm, from its URDF and what its driver says."""
+"""`opc arm new` and `check`: an arm file for your own arm, from its URDF and what its driver publishes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def run_new(arguments: argparse.Namespace) -> int:
         else float(_ask("metres from flange to finger tips", "0.145"))
     )
     mount = ToolMount(z_m=z_m, yaw_rad=math.radians(arguments.tool_yaw_deg))
-    print("searching a posture that reaches a workspace with the tool straight down ...", file=sys.stderr)
+    print("searching for a posture that reaches a workspace with the tool straight down ...", file=sys.stderr)
     arm = draft_arm(urdf, flange, mount)
     driver, seen = _look_at_driver(arguments, namespace, arm.joint_names)
     text = write_arm_file(arguments.robot, arm, mount, driver, seen)

@@ -59,7 +59,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     check.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
     check.add_argument("--allow-code", action="store_true", help="load formats that can run code of their own")
     migrate = _add_task(tasks, "migrate", "convert candidate folders from an earlier format", _migrate)
-    migrate.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="default: all of the registry")
+    migrate.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="default: all in the registry")
     migrate.add_argument("--outcomes", type=Path, help="`opc evaluate`'s cache, to carry over to the new ids")
     candidate_tags.add_tasks(tasks, _add_task)
     candidate_making.add_tasks(tasks, _add_task)

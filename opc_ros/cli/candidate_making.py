@@ -1,4 +1,4 @@
-"""`opc candidate` for your own: export, new, remove, rename and diff."""
+"""`opc candidate` verbs for your own candidates: export, new, remove, rename and diff."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ actions (rows, 8), or with --samples N (rows, N, 8): metres, and flags that are 
 
 
 def add_tasks(tasks: Any, add_task: Any) -> None:
-    """Beside the tasks that only look at candidates."""
+    """Add the verbs beside those that only look at candidates."""
     export = add_task(tasks, "export", "export a torch module as a new candidate", _export)
     export.epilog, export.formatter_class = EXPORT_EXAMPLES, argparse.RawDescriptionHelpFormatter
     export.add_argument("module", metavar="FILE.py:FUNCTION", help="function that builds the torch module")
@@ -117,7 +117,7 @@ def _manifest(arguments: argparse.Namespace, artifact: str, artifact_format: str
     if arguments.reduced_decoding:
         spec = dataclasses.replace(spec, image_decoding="reduced")
     if arguments.kind != "policy" and arguments.samples is not None:
-        raise CandidateError("--samples is given, but only a policy answers actions: add --kind policy")
+        raise CandidateError("--samples is given, but only a policy returns actions: add --kind policy")
     search = _checked(AnswerDraw, samples=arguments.samples or 1) if arguments.kind == "policy" else None
     made: CandidateManifest = _checked(
         CandidateManifest,

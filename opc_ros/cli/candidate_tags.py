@@ -28,12 +28,12 @@ def read_tags(registry: Path) -> dict[str, tuple[str, ...]]:
 
 
 def with_tags(found: Sequence[Candidate], wanted: Sequence[str], tags: dict[str, tuple[str, ...]]) -> list[Candidate]:
-    """Those that have every tag asked for."""
+    """The candidates that have every wanted tag."""
     return [one for one in found if set(wanted) <= set(tags.get(one.id, ()))]
 
 
 def carry_tags(registry: Path, old_id: str, new_id: str) -> None:
-    """A candidate under another name keeps its tags."""
+    """Copy the tags of a candidate to its new name."""
     from opc_ros.workflows.candidate_tags import CandidateTags
 
     if found := read_tags(registry).get(old_id):

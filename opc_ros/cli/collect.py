@@ -37,7 +37,7 @@ run adds what is missing from a robot's share. Arms move in real time there: use
 
 
 def add_parser(verbs: Any) -> None:
-    """Say what `opc collect` takes."""
+    """Add the parser of `opc collect`."""
     parser = verbs.add_parser(
         "collect",
         help="play episodes on simulated arms into a store",
@@ -131,7 +131,7 @@ def _run_in_process(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _date(episode: Episode, now_ns: int) -> Episode:
-    """The same episode with its last frame stamped now: the twin's timestamps start at a fixed date in the past."""
+    """Set the episode's clock so that its last frame is now: the twin's timestamps start at a fixed past date."""
     import dataclasses
 
     shift_ns = now_ns - episode.steps[-1].frame.stamp_ns
@@ -145,7 +145,7 @@ def _date(episode: Episode, now_ns: int) -> Episode:
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[Plan, str]:
-    """Who plays, and what to call them."""
+    """The player, and the name it is recorded under."""
     from opc_ros.arms.settings import ArmSettings
     from opc_ros.bringup.config_files import find_config
     from opc_ros.config import load_config

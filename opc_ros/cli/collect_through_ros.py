@@ -18,7 +18,7 @@ from opc_ros.progress import Report, ignore_progress
 if TYPE_CHECKING:
     from opc_ros.store import Store
 
-SEEDS_APART = 1_000_000  # each robot has its own stretch of seeds
+SEEDS_APART = 1_000_000  # each robot has its own range of seeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class RosCollection:
     """What to collect, and on which robots."""
 
     robots: tuple[str, ...]
-    episodes: int  # of each robot
+    episodes: int  # per robot
     world: str
     policy: str
     image_size: int
     seed: int
     real_time_factor: float
-    arm_config: str = ""  # empty: the system's own
+    arm_config: str = ""  # empty: the system's default
 
 
 def collect_through_ros(store: Store, plan: RosCollection, report: Report = ignore_progress) -> tuple[int, int]:

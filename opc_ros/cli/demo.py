@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     choose_candidates(
         plan.zoo, plan.most_candidates, read_truth(plan.truth)
-    )  # refused now, not after minutes of recording
+    )  # refuse now, not after minutes of recording
     require_ros()
     heed_signals()
     plan.folder.mkdir(parents=True)
@@ -117,14 +117,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _domain(robots: Iterable[str]) -> Iterator[None]:
-    """The domain in the environment, or else a free one; nodes started from here are kept to this machine."""
+    """Use the domain in the environment, or else a free one that is kept to this machine."""
     import os
 
     from opc_ros.bringup.domain import claim_domains, claim_free_domain, read_domain, share_out_domains
     from opc_ros.bringup.lab_names import NAMESPACE
     from opc_ros.bringup.reach import stay_on_this_machine
 
-    os.environ.pop(NAMESPACE, None)  # the demo has its domain for itself
+    os.environ.pop(NAMESPACE, None)  # the demo does not share its domain
     if os.environ.get("ROS_DOMAIN_ID"):
         domain = read_domain(os.environ)
         with claim_domains([domain, *share_out_domains(domain, dict.fromkeys(robots)).values()], "opc demo"):

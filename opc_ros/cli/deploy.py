@@ -1,4 +1,4 @@
-"""`opc deploy`: ask for robot time, decide, halt, and see where everything stands."""
+"""`opc deploy`: ask for robot time, decide, halt, and see the state of everything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Stop the scheduler first. The audit log is checked; results, champions, halts an
 The damaged queue.db is kept beside the new one. Requests that were under way wait for a person (opc deploy approve);
 leases that were open count as lost, and their robots are asked what they ran."""
 ROBOT_HEADERS = ("robot", "state", "leased to", "rung", "episodes", "notes")
-# Episodes at reduced and at full speed count for the gate, on twins that stand for real arms as well.
+# The gate counts episodes at reduced and full speed, including those of twins that stand in for real arms.
 REQUEST_HEADERS = ("request", "state", "candidate", "rung", "this rung", "reduced+full", "interval", "reason")
 
 
@@ -71,7 +71,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         decide = actions.add_parser(word, help=what)
         decide.add_argument("request")
         _add_reason(decide, is_reason_required=word != "approve", has_state=word != "approve")
-        if word == "approve":  # what the gate finds is shown, and signed with the word
+        if word == "approve":  # the gate's findings are shown, and signed with the approval
             add_evidence(decide)
         _add_key(decide)
         decide.set_defaults(run=run_decide, word=word)
@@ -215,7 +215,7 @@ def _robot_row(robot: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _request_row(request: dict[str, Any]) -> tuple[str, ...]:
-    """A request with robots is running, even if more of its episodes are queued."""
+    """A request is running if any robot runs it, even if more of its episodes are queued."""
     real, rung = request["real"], request["on_this_rung"]
     return (
         request["id"],
@@ -267,7 +267,7 @@ def run_decide(arguments: argparse.Namespace) -> int:
 
 
 def _show_findings(request_id: str, handler: StatementHandler) -> Seen:
-    """Print what is open; the approval that follows is for no more than this."""
+    """Print the open findings; the approval that follows covers only these."""
     from opc_ros.deployment.decision import Verdict
     from opc_ros.deployment.seen import Seen
     from opc_ros.errors import DeploymentError

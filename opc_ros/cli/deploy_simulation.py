@@ -1,4 +1,4 @@
-"""`opc deploy simulate`: who would get robot time, replayed on success rates that are known."""
+"""`opc deploy simulate`: replays who would get robot time, for known success rates."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def published_table() -> SuccessTable:
 
 
 def pong_table() -> SuccessTable:
-    """Pong's 108 candidates; the page keeps their success but not their scores, so these are drawn as good as OPC's."""
+    """Pong's 108 candidates; the page gives only their success, so scores that predict as well as OPC's are drawn."""
     import numpy as np
 
     from opc_ros.deployment.simulation import SuccessTable

@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.known:
         results = read_outcomes(candidates, plan, arguments.cache)
     else:
-        limit_threads_here(1)  # processes share the cores; more threads would only compete
+        limit_threads_here(1)  # the processes share the cores, so more threads would only compete
         with progress_bar("playing", is_shown=not arguments.json) as report:
             workers = arguments.workers or available_cores()
             results = evaluate(candidates, plan, arguments.cache, workers=workers, report=report)

@@ -36,7 +36,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def add_evidence(parser: argparse.ArgumentParser) -> None:
-    """Options that say where the gate's evidence lies; `opc deploy request` shares them."""
+    """Options that say where the gate's evidence is; `opc deploy request` shares them."""
     parser.add_argument("--state", type=Path, default=Path("deployment"), help="folder of the deployment")
     parser.add_argument("--ranking", type=Path, default=Path("scores/published/ranking.json"), help="published ranking")
     parser.add_argument("--store", type=Path, default=Path("store"), help="validation store the ranking rests on")
@@ -68,7 +68,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
 
 
 def find_candidate_id(arguments: argparse.Namespace) -> str:
-    """By folder or in the registry; else the ranking may know a name or an id that is not on this machine."""
+    """Look up by folder or in the registry; otherwise the ranking may know a name or id that is not on this machine."""
     from opc_ros.deployment.gatekeeper import read_ranking
     from opc_ros.errors import CandidateError
     from opc_ros.policies.registry import CandidateRegistry
@@ -87,7 +87,7 @@ def find_candidate_id(arguments: argparse.Namespace) -> str:
 
 
 def make_gatekeeper(arguments: argparse.Namespace) -> Gatekeeper:
-    """The gate on the evidence that the options name; on the usual places where there are no such options."""
+    """The gate with the evidence that the options name, or with the defaults where there are no such options."""
     import time
 
     from opc_ros.bringup.config_files import find_config
@@ -120,7 +120,7 @@ def ask_gate(arguments: argparse.Namespace, candidate_id: str) -> Decision:
 
 
 def _look_back(arguments: argparse.Namespace, queue: QueueReader, candidate_id: str) -> tuple[Finding, ...]:
-    """Whether the same policy was aborted or rejected before, under whatever name."""
+    """Whether the same policy was aborted or rejected before, under any name."""
     from opc_ros.deployment.gatekeeper import read_ranking
     from opc_ros.deployment.known_again import Identity, find_refused_before
     from opc_ros.errors import OpcError
@@ -131,6 +131,6 @@ def _look_back(arguments: argparse.Namespace, queue: QueueReader, candidate_id: 
         identity = Identity(answers=read_ranking(arguments.ranking).answers_of(candidate_id))
         candidate = CandidateRegistry(arguments.candidates).find(candidate_id)
         identity = Identity(behaviour_id(candidate), identity.answers)
-    except OpcError:  # without ranking or files, its id alone is known
+    except OpcError:  # without ranking or files, only its id is known
         identity = Identity()
     return find_refused_before(queue, candidate_id, identity)

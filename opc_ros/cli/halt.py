@@ -1,4 +1,4 @@
-"""`opc deploy halt` and `resume`: take all robot time back, and say who has confirmed it."""
+"""`opc deploy halt` and `resume`: take back all robot time, and report which robots have confirmed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from opc_ros.workflows.halting_robots import RobotCall
 
-UNCONFIRMED = 3  # exit code: the halt is in force, but not every robot has said that it obeys
+UNCONFIRMED = 3  # exit code: the halt is in force, but not every robot has confirmed
 HALT_EXAMPLES = """examples:
   opc deploy halt --reason "smoke"
   opc deploy halt --robot arm3 --reason "gripper squeaks" --json
@@ -21,7 +21,7 @@ held robot time has confirmed. Exit 3: one has not (yet); its name is printed: g
 
 
 def add_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> list[argparse.ArgumentParser]:
-    """The two verbs, without the arguments about who says so."""
+    """Add the two verbs; the caller adds the arguments about who decides."""
     made = []
     for word, what in (("halt", "revoke all leases and grant no more"), ("resume", "end a halt")):
         parser = actions.add_parser(
@@ -58,7 +58,7 @@ def run_halt(arguments: argparse.Namespace) -> int:
 
 
 def _call_robots(robots: tuple[str, ...]) -> RobotCall | None:
-    """A way to the robots over ROS; None where this machine has none."""
+    """A direct connection to the robots over ROS; None if this machine has no ROS."""
     try:
         from opc_ros.ros.halt_confirmation import HaltCall
     except (ImportError, RuntimeError):

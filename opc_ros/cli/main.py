@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from opc_ros.cli.task_help import complete_help
 from opc_ros.errors import OpcError
 
-# Each is a module of this package with add_parser(verbs); what it runs is imported only then.
+# Each is a module in this package with add_parser(verbs); what it runs is imported only when it runs.
 VERBS: tuple[str, ...] = (
     "doctor",
     "status",
@@ -45,7 +45,7 @@ VERBS: tuple[str, ...] = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted."""
+    """Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted."""
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
@@ -66,14 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _describe(error: OSError | sqlite3.OperationalError) -> str:
-    """What a file system or a database refused, in a line; OPC_TRACEBACK=1 shows where it was asked."""
+    """One line about an error of the file system or a database; OPC_TRACEBACK=1 shows where it happened."""
     if isinstance(error, sqlite3.OperationalError):
         return f"database: {error}; is its folder writable?"
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 class _Version(argparse.Action):
-    """Looked up only when asked for: reading a package's metadata takes a while."""
+    """Reads the version only when asked for it, because reading a package's metadata takes a while."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
@@ -86,7 +86,7 @@ class _Version(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """One module in this package for each verb; it adds its parser and names its `run`."""
+    """Each verb has a module in this package, which adds its parser and sets its `run`."""
     parser = argparse.ArgumentParser(
         prog="opc",
         description="Record grasp episodes, score candidate policies offline, let only the best onto robots.",

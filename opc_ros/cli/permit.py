@@ -1,4 +1,4 @@
-"""`opc permit`: a person's leave for a behaviour policy or teleoperation to move one arm."""
+"""`opc permit`: an operator's permit for a behaviour policy or teleoperation to move one arm."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Sign, and put it where the robot looks."""
+    """Sign the permit, and put it where the robot looks for it."""
     from opc_ros.deployment.behaviour_permit import FILE_NAME, issue_behaviour_permit, write_signed
     from opc_ros.deployment.folder import DeploymentFolder
     from opc_ros.deployment.signing import find_signer

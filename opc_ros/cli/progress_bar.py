@@ -1,4 +1,4 @@
-"""Progress bars for verbs that take a while."""
+"""Progress bars for commands that take a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opc_ros.progress import Report, ignore_progress
 
 @contextmanager
 def progress_bar(title: str, *, is_shown: bool = True) -> Iterator[Report]:
-    """A bar on standard error with rate and remaining time; only where standard error is a terminal."""
+    """A bar on standard error with rate and remaining time, if standard error is a terminal."""
     if not is_shown or not sys.stderr.isatty():
         yield ignore_progress
         return

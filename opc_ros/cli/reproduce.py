@@ -174,7 +174,7 @@ def _tree_json(result: TreeResult) -> dict[str, Any]:
 
 
 def run_published(arguments: argparse.Namespace) -> int:
-    """Measure agreement over the published table, print it beside the paper, draw the plot."""
+    """Measure agreement over the published table, print it beside the paper's figures, draw the plot."""
     from opc_ros.experiments import published
     from opc_ros.experiments.figures import draw_published, open_folder
 

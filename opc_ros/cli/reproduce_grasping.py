@@ -32,7 +32,7 @@ resumes, and a second one costs only what is new.
 
 
 def add_parser(experiments: Any) -> None:
-    """Say what it takes."""
+    """Add the parser."""
     parser = experiments.add_parser(
         "grasping",
         help=SUMMARY,
@@ -134,7 +134,7 @@ def _read_all(folder: Path) -> list[Candidate]:
 
 
 def _read_earlier(arguments: argparse.Namespace) -> list[Candidate]:
-    """Those in the folder, and those that the file beside it says are in the repository's history."""
+    """Candidates in the folder, and those that the file beside it lists from the repository's history."""
     from opc_ros.experiments.archived import restore_archived
 
     found = _read_all(arguments.earlier)
@@ -145,7 +145,7 @@ def _read_earlier(arguments: argparse.Namespace) -> list[Candidate]:
 
 
 def _read_candidates(arguments: argparse.Namespace, worlds: Sequence[str]) -> list[Candidate]:
-    """In the order of their names, which decides ties; no archived one was measured in the pseudo-real world."""
+    """Candidates sorted by name, which decides ties; archived ones were not measured in the pseudo-real world."""
     from opc_ros.experiments.archived import restore_archived
 
     if arguments.candidates is not None:

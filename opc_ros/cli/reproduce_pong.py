@@ -33,7 +33,7 @@ the time that two cores take.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that the experiment can be told."""
+    """Add the settings of the experiment."""
     parser.add_argument(
         "--budget",
         type=number(0.01),
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, record, measure, score; print the table beside the paper's."""
+    """Train, record, measure, score, and print the table beside the paper's."""
     from opc_ros.experiments.figures import open_folder
     from opc_ros.experiments.pong.experiment import PongPlan, run_pong
     from opc_ros.experiments.pong.plots import draw_plots

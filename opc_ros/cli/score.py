@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _MetricNames:
-    """Names of the metrics, looked up when argparse checks or prints them: `opc --help` need not load numpy."""
+    """Names of the metrics, looked up when argparse checks or prints them, so that `opc --help` need not load numpy."""
 
     def __contains__(self, name: object) -> bool:
         return name in tuple(self)
@@ -72,7 +72,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `opc score` and `opc rank` share."""
+    """Add the arguments that `opc score` and `opc rank` share."""
     parser.add_argument("candidates_given", nargs="*", metavar="CANDIDATE", help="name, folder or id (default: all)")
     parser.add_argument("--store", type=Path, default=Path("store"), help="validation store (default: ./store)")
     parser.add_argument("--snapshot", default="", help="digest or tag (default: take one now)")
@@ -127,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
 def run_with(
     engine: Engine, arguments: argparse.Namespace, *, exact: Engine | None = None, is_published: bool = False
 ) -> int:
-    """Score with this engine, print what came of it; 1 where something was left out."""
+    """Score with this engine and print the results; returns 1 if something was left out."""
     from opc_ros.cli.progress_bar import progress_bar
 
     if arguments.mlflow:

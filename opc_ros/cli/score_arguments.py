@@ -1,4 +1,4 @@
-"""Where rankings lie and whose key signs them: arguments of every verb that makes or publishes one."""
+"""Where rankings are and whose key signs them: arguments of every verb that makes or publishes one."""
 
 from __future__ import annotations
 

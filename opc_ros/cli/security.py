@@ -1,4 +1,4 @@
-"""`opc security`: what SROS2 needs to know of this product's nodes."""
+"""`opc security`: SROS2 policies for our nodes."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opc_ros.bringup.lab_names import NAMESPACE
 
-UNCONFIRMED = 3  # exit code: told, but not every robot has said that it obeys
+UNCONFIRMED = 3  # exit code: sent, but not every robot has confirmed
 STOP_EXAMPLES = """examples:
   opc stop                  # every robot it can hear
   opc stop arm1 arm3
@@ -81,7 +81,7 @@ def run_release(arguments: argparse.Namespace) -> int:
 
 
 def _tell_left_alone(labs: tuple[str, ...], word: str) -> None:
-    """A person at the wrong terminal must learn at once that other robots of this domain still move."""
+    """Warn about other robots in this domain, which a person at the wrong terminal must learn are still moving."""
     for lab in labs:
         print(
             f"left alone: robots of the lab {lab or 'without a namespace'}; for them: {NAMESPACE}={lab} opc {word}",

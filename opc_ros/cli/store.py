@@ -1,4 +1,4 @@
-"""`opc store`: look at, keep in order and exchange recorded episodes."""
+"""`opc store`: look at, maintain and exchange recorded episodes."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def parse_moment(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no date, expected such as 2026-11-16T08:00") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a date, expected for example 2026-11-16T08:00") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1_000_000_000)

@@ -1,4 +1,4 @@
-"""`opc store sync` and `backup`: copies of a store, checked, and gone on with where they were broken off."""
+"""`opc store sync` and `backup`: checked copies of a store, which resume after an interruption."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
 
 
 def restore_backup(arguments: argparse.Namespace) -> int:
-    """`opc store restore --from`."""
+    """Run `opc store restore --from`."""
     return _copy(arguments.backup, str(arguments.store), is_json=arguments.json)
 
 

@@ -1,4 +1,4 @@
-"""`opc store export` and `import`: to learning people's tools, and from a lab's own recordings."""
+"""`opc store export` and `import`: exchange with LeRobot, and import a lab's own recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opc store pack`: episodes into shards, for reading many at the disk's speed."""
+"""`opc store pack`: pack episodes into shards, for reading many at the disk's speed."""
 
 from __future__ import annotations
 

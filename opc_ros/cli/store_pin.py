@@ -1,4 +1,4 @@
-"""`opc store label`, `exclude`, `restore` and `snapshot`: what succeeded, and which episodes scores are computed on."""
+"""`opc store label`, `exclude`, `restore` and `snapshot`: which episodes succeeded, and which are scored."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def run_exclude(arguments: argparse.Namespace) -> int:
 
 
 def _sign(arguments: argparse.Namespace, episode_id: str, said: Said, note: str) -> tuple[str, str]:
-    """Where a lab's people have keys, a labeller signs; gives their name and what they signed."""
+    """In labs whose people have keys, sign as a labeller; returns their name and what they signed."""
     import time
 
     from opc_ros.deployment.people import load_people

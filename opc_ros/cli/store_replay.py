@@ -24,7 +24,7 @@ def add_parsers(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Find the file, publish it, say how much."""
+    """Find the file, publish it, and report how many messages that was."""
     from opc_ros.bringup.checks import require_ros
     from opc_ros.errors import ConfigError
 

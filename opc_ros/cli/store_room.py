@@ -1,4 +1,4 @@
-"""`opc store gc` and `quota`: how much room a store takes, and clearing what nothing needs."""
+"""`opc store gc` and `quota`: how much space a store takes, and deleting what nothing needs."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def run_quota(arguments: argparse.Namespace) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes; K, M, G and T are powers of a thousand."""
+    """A size in bytes; K, M, G and T are powers of a thousand."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size, expected such as 500G")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size, expected for example 500G")
     return round(float(match["number"]) * _UNITS[match["unit"].upper()])
 
 
@@ -107,5 +107,5 @@ def parse_days(text: str) -> float:
     except ValueError:
         days = -1.0
     if not 0.0 <= days < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days, expected such as 90")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, expected for example 90")
     return days

@@ -1,4 +1,4 @@
-"""`opc store verify` and `recover`: is everything as it was committed, and how to repair it."""
+"""`opc store verify` and `recover`: check that everything is as it was committed, and repair it."""
 
 from __future__ import annotations
 

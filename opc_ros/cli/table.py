@@ -1,4 +1,4 @@
-"""Columns of text under headers, for people."""
+"""Text in columns with headers, for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """One line for the headers and one for each row: numbers to the right, text to the left, two blanks between."""
+    """One line of headers and one for each row: numbers right-aligned, text left-aligned, two spaces apart."""
     cells = [[_to_text(value) for value in row] for row in rows]
     widths = [max(len(header), *(len(row[at]) for row in cells), 0) for at, header in enumerate(headers)]
     is_number = [bool(rows) and all(isinstance(row[at], (int, float)) for row in rows) for at in range(len(headers))]

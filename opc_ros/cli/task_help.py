@@ -1,4 +1,4 @@
-"""Help of tasks such as `opc keys create`: a task without its own gets its line and examples from its verb's help."""
+"""Help of tasks such as `opc keys create`: a task without its own help gets its line and examples from its verb's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def complete_help(parser: argparse.ArgumentParser) -> None:
-    """Give every task below a description and examples."""
+    """Give every task of a verb a description and examples."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             lines = {choice.dest: choice.help or "" for choice in action._choices_actions}
@@ -21,5 +21,5 @@ def complete_help(parser: argparse.ArgumentParser) -> None:
 
 
 def find_examples(epilog: str, command: str) -> str:
-    """Those lines of a verb's examples that show this command."""
+    """The lines of a verb's examples that show this command."""
     return "\n".join(line for line in epilog.splitlines() if f"{line.strip()} ".startswith(f"{command} "))

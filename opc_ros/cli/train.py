@@ -1,4 +1,4 @@
-"""`opc train`: Q functions or cloned policies from a snapshot of the store, checkpoints as candidates."""
+"""`opc train`: train Q functions or cloned policies from a snapshot; checkpoints become candidates."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _find_recipes(arguments: argparse.Namespace) -> list[TrainingRecipe]:
 
 
 def _refuse_unfit_data(recipes: list[TrainingRecipe], snapshot: Snapshot) -> None:
-    """Before any training: the last of many recipes should not fail after hours on what was known at the start."""
+    """Check before training, so that the last of many recipes does not fail after hours on something known before."""
     from opc_ros.errors import TrainingError
     from sim_bridge.training.replay import check_outcomes
 
@@ -122,7 +122,7 @@ def _refuse_unfit_data(recipes: list[TrainingRecipe], snapshot: Snapshot) -> Non
 
 
 class _Data:
-    """A snapshot's episodes, decoded for one recipe; the next one often learns from the same."""
+    """A snapshot's episodes, decoded for one recipe and kept, because the next recipe often uses the same."""
 
     def __init__(self, store: Store, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -137,7 +137,7 @@ class _Data:
         chosen = recipe.choose_episodes([entry.episode_id for entry in entries])
         if self._replay is None or self._key != (recipe.image_size, chosen):
             episodes = (self._store.read_entry(entries[index]) for index in chosen)
-            self._replay = None  # the old one makes room first
+            self._replay = None  # free the old one first
             self._replay = load_replay(episodes, image_size=recipe.image_size, count=len(chosen), report=report)
             self._key = (recipe.image_size, chosen)
         return self._replay
@@ -161,7 +161,7 @@ def _clone(recipe: TrainingRecipe, data: _Data, out: Path, report: Report) -> tu
 
 
 def _git_revision() -> str:
-    """Of the code that trains; empty outside a clone."""
+    """Revision of the training code; empty outside a git clone."""
     import subprocess
 
     try:

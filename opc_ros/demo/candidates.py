@@ -1,4 +1,4 @@
-"""Which candidates the demo shows, and the copy that somebody tampered with."""
+"""Which candidates the demo uses, and the copy that somebody tampered with."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ T = TypeVar("T")
 
 
 def read_candidates(folder: Path) -> list[Candidate]:
-    """Every candidate in a folder, by name."""
+    """All candidates in a folder, by name."""
     return [read_candidate(path.parent) for path in sorted(folder.glob(f"*/{MANIFEST_NAME}"))]
 
 
 def choose_candidates(folder: Path, most: int, known: Collection[str] = ()) -> list[Candidate]:
-    """The last checkpoint of each training run; of too many runs, some spread evenly over the list of their names.
+    """The last checkpoint of each training run; if there are too many runs, a selection spread evenly over their names.
 
-    With names that are `known`, of those alone. Nothing is asked about how well they do: that is what the demo finds
-    out.
+    With `known` names, only those. Nothing is assumed about how good they are: that is what the demo finds out.
     """
     last: dict[str, Candidate] = {}
     for candidate in read_candidates(folder):
@@ -37,7 +36,7 @@ def choose_candidates(folder: Path, most: int, known: Collection[str] = ()) -> l
 
 
 def choose_measured(folder: Path, most: int, known: Collection[str]) -> list[Candidate]:
-    """Earlier checkpoints of the runs that `choose_candidates` takes the last one of, as far as they are `known`."""
+    """Earlier checkpoints of the runs whose last one `choose_candidates` takes, as far as they are `known`."""
     newest = choose_candidates(folder, most, known)
     runs = {candidate.manifest.provenance.training_run for candidate in newest}
     names = {candidate.name for candidate in newest}
@@ -51,14 +50,14 @@ def choose_measured(folder: Path, most: int, known: Collection[str]) -> list[Can
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most this many, spread evenly over the list."""
+    """At most this many items, spread evenly over the list."""
     if len(items) <= most:
         return list(items)
     return [items[number * len(items) // most] for number in range(most)]
 
 
 def tamper_with(candidate: Candidate, folder: Path) -> Candidate:
-    """A copy of the same name with one byte of its weights changed."""
+    """A copy with the same name and one changed byte in its weights."""
     changed = bytearray(candidate.artifact_bytes)
     changed[-1] ^= 1
     return write_candidate(folder, candidate.manifest, bytes(changed))

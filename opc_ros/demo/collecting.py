@@ -1,4 +1,4 @@
-"""Behaviour policies play on the arms, and recorders keep what they do."""
+"""Behaviour policies play on the arms, and recorders keep the episodes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from opc_ros.episode import LabelSource
 from opc_ros.errors import ArmError
 from opc_ros.store import open_store
 
-STALLED_S = 240.0  # without a new episode for so long, players are started again
-ROUNDS = 4  # so often what failed or was set aside is played again
-SAVING_S = 30.0  # the longest a recorder takes over its last episode
+STALLED_S = 240.0  # players are restarted after this long without a new episode
+ROUNDS = 4  # how often failed or quarantined episodes are played again
+SAVING_S = 30.0  # how long a recorder may take to save its last episode
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What behaviour policies have left in the store."""
+    """What behaviour policies have added to the store."""
 
     by_robot: dict[str, int]
     successes: int
     set_aside: int
     by_person: int
-    newest: str  # an episode's id, or nothing yet
+    newest: str  # an episode's id; empty if there is none yet
 
     @property
     def episodes(self) -> int:
@@ -52,7 +52,7 @@ def count_recorded(store: Path, robots: tuple[str, ...]) -> Recorded:
 
 
 def collect(lab: DemoLab, screen: Screen) -> Recorded:
-    """Until every robot has its share; what fails is played again."""
+    """Collect until every robot has its share; failed episodes are played again."""
     plan = lab.plan
     teller = _Teller(lab, screen)
     for attempt in range(ROUNDS):
@@ -85,7 +85,7 @@ def collect(lab: DemoLab, screen: Screen) -> Recorded:
 
 
 class _Teller:
-    """Says how far collecting is, and once how a person can label."""
+    """Reports progress, and says once how a person can label."""
 
     def __init__(self, lab: DemoLab, screen: Screen) -> None:
         self._lab = lab

@@ -1,4 +1,4 @@
-"""The evidence of the demo's first permitted request as one file, checked as a stranger would check it."""
+"""The evidence of the demo's first permitted request as one file, checked as an outsider would check it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opc_ros.durable import replace_file
 
 
 def export_evidence_of_best(plan: DemoPlan, ran: Ran) -> list[str]:
-    """Write and verify the file; says so in one line, or nothing where nobody ran."""
+    """Write and verify the file; reports in one line, or not at all if no candidate ran."""
     if not ran.tried:
         return []
     request_id = str(max(ran.tried, key=lambda request: int(request["real"]["trials"]))["id"])

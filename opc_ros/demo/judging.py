@@ -1,4 +1,4 @@
-"""Candidates are scored on a snapshot and asked past the gate, over ROS."""
+"""Candidates are scored on a snapshot, and the gate is asked about them, over ROS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TAG = "demo"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the gate said, in the order of the ranking."""
+    """The gate's answers, in the order of the ranking."""
 
     answers: tuple[tuple[RankedCandidate, GateAnswer], ...]
     tampered: GateAnswer
@@ -38,7 +38,7 @@ class Judged:
 
 
 def score(lab: DemoLab, screen: Screen, history: LabHistory) -> tuple[Ranking, tuple[str, ...]]:
-    """Register, fix the snapshot, have the scorer score, show the ranking; also says who is new today."""
+    """Register, take the snapshot, score, and show the ranking; also says which candidates are new today."""
     plan, client = lab.plan, lab.client
     while absent := client.absent():
         lab.watch()
@@ -83,7 +83,7 @@ def describe_forecast(ranking: Ranking, forecast: Forecast, new: tuple[str, ...]
 
 
 def ask_gate(lab: DemoLab, screen: Screen, ranking: Ranking, new: tuple[str, ...]) -> Judged:
-    """A request for every new candidate, and one for a copy of the best that was changed after it was scored."""
+    """Request robot time for every new candidate, and for a copy of the best that was changed after it was scored."""
     answers = []
     asked = [candidate for candidate in ranking.candidates if candidate.candidate_id in new]
     for candidate in asked:
@@ -93,7 +93,7 @@ def ask_gate(lab: DemoLab, screen: Screen, ranking: Ranking, new: tuple[str, ...
     best = registry.find(asked[0].candidate_id)
     tampered = lab.client.register(tamper_with(best, _tampered_folder(lab)).folder)
     judged = Judged(tuple(answers), lab.client.request(tampered))
-    registry.remove(tampered)  # or every later ranking of the whole registry would hold it
+    registry.remove(tampered)  # or later rankings of the whole registry would include it
     screen.lines(_describe_answers(judged, best.name, tampered))
     return judged
 
@@ -122,13 +122,13 @@ def _describe_answers(judged: Judged, best: str, tampered: str) -> list[str]:
 
 
 def _sentence(answer: GateAnswer, rule: str) -> str:
-    """What a rule said, or else the first that led to the verdict."""
+    """What a rule said, or else the first sentence behind the verdict."""
     said = {finding.rule: finding.sentence for finding in answer.decision.findings}
     return said.get(rule, answer.decision.reasons[0])
 
 
 def _why_not(answer: GateAnswer) -> str:
-    """Anything but its place counts first: who cannot pass at all need not be ranked."""
+    """The reason for a refusal; anything other than its rank comes first, as such a candidate cannot pass at all."""
     against = [finding for finding in answer.decision.findings if finding.verdict is answer.verdict]
     others = [finding for finding in against if finding.rule != "within"]
     return (others or against)[0].sentence

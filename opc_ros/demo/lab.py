@@ -1,4 +1,4 @@
-"""The demo's lab: the nodes of `opc up twin` as processes, their logs in files, and a client that talks to them."""
+"""The demo's lab: the nodes of `opc up twin` as processes, their logs in files, and a client for talking to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opc_ros.ros.lab_client import LabClient
 
 
 class NodeLogs:
-    """One file for each node."""
+    """One log file for each node."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,7 +27,7 @@ class NodeLogs:
         folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, line: str) -> None:
-        """Take a line as a supervisor gives it: `[arm1/recorder] saved`."""
+        """Write a line in a supervisor's format: `[arm1/recorder] saved`."""
         label, _, text = line.removeprefix("[").partition("]")
         with self._lock, self.path(label.strip()).open("a", encoding="utf-8") as log:
             log.write(text.removeprefix(" ") + "\n")
@@ -37,12 +37,12 @@ class NodeLogs:
 
 
 class DemoLab:
-    """Running nodes; a node that fails ends the demo, for what it would show then is not the loop."""
+    """Running nodes; a node that fails ends the demo, which would no longer show the real loop."""
 
     def __init__(self, plan: DemoPlan) -> None:
         self.plan = plan
         self.logs = NodeLogs(plan.logs)
-        # Candidates are small: cores are better spent on arms beside each other than on one network's layers.
+        # Candidates are small: cores are better used for several arms than for the layers of one network.
         self._environment = {"OMP_NUM_THREADS": "1"}
         self._held = ExitStack()
 
@@ -65,11 +65,11 @@ class DemoLab:
         self._held.close()
 
     def start(self, nodes: tuple[NodeSpec, ...]) -> Supervisor:
-        """Further nodes beside the lab's own, to be entered."""
+        """Start additional nodes; use it as a context manager."""
         return Supervisor(nodes, self.logs.write, environment=self._environment)
 
     def behaviours(self, lacking: dict[str, int], there: dict[str, int]) -> tuple[NodeSpec, ...]:
-        """A behaviour policy for each robot that lacks episodes, from the seed after those that are there."""
+        """A behaviour policy for each robot that lacks episodes, with seeds after those already used."""
         nodes: list[NodeSpec] = []
         for robot, missing in lacking.items():
             given = self.plan.arguments(collect=str(missing))
@@ -80,17 +80,17 @@ class DemoLab:
         return tuple(nodes)
 
     def console_address(self) -> str:
-        """Where the live page is, as its node says; nothing while it says nothing."""
+        """The address of the live page as reported by its node; empty until then."""
         log = self.logs.path("console")
         found = re.findall(r"console: (http\S+)", log.read_text(encoding="utf-8")) if log.is_file() else []
         return found[-1] if found else ""
 
     def watch(self) -> None:
-        """Raise where a node of the lab has failed."""
+        """Raise if a node of the lab has failed."""
         for label, how in self._nodes.failed.items():
             raise OpcError(f"node {label} failed: {how}; its log: {shorten(self.logs.path(label))}")
 
 
 def shorten(path: Path) -> str:
-    """As one would type it from here."""
+    """A path as somebody would type it from here."""
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

@@ -26,13 +26,13 @@ PROCESSES = 2
 
 @dataclass(frozen=True, slots=True)
 class LabHistory:
-    """Earlier candidates, and what came of their episodes."""
+    """Earlier candidates, and the results of their episodes."""
 
     candidates: tuple[Candidate, ...]
     results: dict[str, RealResult]  # by candidate id
     episodes: int  # played into the store
     successes: int
-    measured: int  # candidates whose results are in the lab's log, from long before
+    measured: int  # candidates whose results are in the lab's log, from long ago
 
     def describe(self) -> str:
         return (
@@ -42,7 +42,7 @@ class LabHistory:
 
 
 def play_history(plan: DemoPlan, screen: Screen) -> LabHistory:
-    """Play it into the store on all cores; the same world as the arms', without ROS between."""
+    """Play it into the store on all cores; in the same world as the arms', but without ROS."""
     if plan.earlier is None or not plan.history_episodes:
         return LabHistory((), {}, 0, 0, 0)
     early = read_candidates(plan.earlier)
@@ -66,7 +66,7 @@ def play_history(plan: DemoPlan, screen: Screen) -> LabHistory:
 
 
 def _read_log(plan: DemoPlan) -> tuple[list[Candidate], dict[str, RealResult]]:
-    """Checkpoints before today's, with what `opc evaluate` counted of them in the same world."""
+    """Earlier checkpoints, with the results that `opc evaluate` counted for them in the same world."""
     known = read_truth(plan.truth)
     if not known:
         return [], {}
@@ -75,7 +75,7 @@ def _read_log(plan: DemoPlan) -> tuple[list[Candidate], dict[str, RealResult]]:
 
 
 def _shift(part: Part, seed: int) -> Part:
-    """Other scenes for every seed of the demo, and still no scene twice."""
+    """Shift seeds, so that every seed of the demo gives other scenes, and no scene occurs twice."""
     first = part.seeds[0] + (seed * len(part.seeds)) % 900
     return replace(part, seeds=range(first, first + len(part.seeds)))
 
@@ -91,7 +91,7 @@ def _play_parts(parts: list[Part]) -> Iterator[tuple[Part, list[Episode]]]:
 
 
 def _play_part(part: Part) -> list[Episode]:
-    """A scene in which the arm is led out of its reach is left out; the rest is played."""
+    """Play some scenes; one in which the arm is led out of its reach is left out."""
     import cv2
 
     from opc_ros.policies.compute import limit_threads_here

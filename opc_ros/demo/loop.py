@@ -1,4 +1,4 @@
-"""The loop in seven acts: a history, arms that record, scores, the gate, runs on the arms, and the proof."""
+"""The loop in seven acts: the lab's history, starting, recording, scoring, the gate, runs on the arms, the proof."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opc_ros.ranking import Ranking
 
 
 def run_loop(plan: DemoPlan, screen: Screen) -> None:
-    """Everything is really done, by processes that talk over DDS in the ROS domain of the environment."""
+    """Run the whole loop, with real processes that talk over DDS in the ROS domain of the environment."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     arms = f"{len(plan.robots)} {plan.world.replace('_', '-')} arm{'s' if len(plan.robots) > 1 else ''}"
     screen.head("1. The lab's history: episodes that scripted and earlier learned policies have played")
@@ -54,7 +54,7 @@ def run_loop(plan: DemoPlan, screen: Screen) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the acts have brought."""
+    """The results of the acts."""
 
     history: LabHistory
     recorded: Recorded
@@ -78,7 +78,7 @@ def _conclude(plan: DemoPlan, screen: Screen, told: _Told) -> None:
 
 
 def _stay(lab: DemoLab, screen: Screen) -> None:
-    """The lab keeps running until Ctrl-C."""
+    """Keep the lab running until Ctrl-C."""
     screen.line(f"The lab stays up; its page is {lab.console_address() or 'not there'}. Ctrl-C ends it.")
     with suppress(KeyboardInterrupt):
         while True:

@@ -11,17 +11,17 @@ from opc_ros.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class DemoPlan:
-    """One run of the loop; its folder is laid out as `opc up twin` and the other verbs expect it."""
+    """One run of the loop; its folder has the layout that `opc up twin` and the other commands expect."""
 
     folder: Path
-    zoo: Path  # candidates are folders in here
+    zoo: Path  # folder with a folder for each candidate
     earlier: Path | None = None  # candidates of earlier days, whose episodes are the lab's history
     history_episodes: int = 6  # of each of them
     truth: Path | None = (
         None  # CSV file with the true success of candidates, shown at the end and used for nothing else
     )
     robots: tuple[str, ...] = ("arm1", "arm2")
-    episodes: int = 12  # recorded, on all robots together
+    episodes: int = 12  # to record, over all robots
     most_candidates: int = 19
     world: str = "pseudo_real"
     policy: str = "better"
@@ -30,8 +30,8 @@ class DemoPlan:
     seed: int = 0
     gate_config: str = "gate_demo.yaml"
     scheduler_config: str = "scheduler_demo.yaml"
-    is_staying: bool = False  # the lab stays up at the end, until Ctrl-C
-    longest_run_s: float = 420.0  # robots are given no more time than this, whatever the scheduler would like
+    is_staying: bool = False  # keep the lab up at the end, until Ctrl-C
+    longest_run_s: float = 420.0  # most time on the arms, whatever the scheduler would like
 
     def __post_init__(self) -> None:
         if self.episodes < len(self.robots):
@@ -60,12 +60,12 @@ class DemoPlan:
         return self.folder / "deployment" / "audit.jsonl"
 
     def share(self, robot: str) -> int:
-        """How many episodes a robot records."""
+        """How many episodes each robot records."""
         whole, rest = divmod(self.episodes, len(self.robots))
         return whole + (self.robots.index(robot) < rest)
 
     def arguments(self, **more: str) -> dict[str, str]:
-        """What this run gives to `opc up twin`."""
+        """The arguments of this run for `opc up twin`."""
         folders = {"store": "store", "candidates": "candidates", "scores": "scores"}
         folders |= {"deployment": "deployment", "state": "robots"}
         return {
@@ -75,8 +75,8 @@ class DemoPlan:
             "policy": self.policy,
             "image_size": str(self.image_size),
             "real_time_factor": f"{self.real_time_factor:g}",
-            "camera_hz": "20",  # the arms are faster than real time, so their cameras are too
-            "joint_state_hz": "50",  # leaves more of two cores for the rest
+            "camera_hz": "20",  # the arms are faster than real time, so the cameras must be, too
+            "joint_state_hz": "50",  # leaves more of two cores for everything else
             "seed": str(self.seed),
             "gate_config": self.gate_config,
             "scheduler_config": self.scheduler_config,

@@ -1,4 +1,4 @@
-"""The end of the demo: predicted success beside true success, and what choosing the champion gave up."""
+"""The end of the demo: predicted and true success, and what choosing the champion cost."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PROOF = "proof.json"
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """How good the choice truly was; None where there is no champion or nobody knows."""
+    """How good the choice really was; None if there is no champion or the truth is unknown."""
 
     seed: int
     champion: str
     champion_success: float | None
     best: str
     best_success: float
-    at_full_speed: dict[str, float]  # true success of everyone who got a permit for full speed
+    at_full_speed: dict[str, float]  # true success of all candidates that got a permit for full speed
 
 
 def write_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], ran: Ran) -> Path | None:
-    """What `python -m tests.demo_seeds` counts; nothing where nobody has measured true success."""
+    """Write what `python -m tests.demo_seeds` counts; nothing if true success is unknown."""
     truth = true_success(plan, ranking, new)
     names = {each.candidate_id: each.name for each in ranking.candidates}
     if not truth:
@@ -57,7 +57,7 @@ def write_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], ran: Ran
 
 
 def true_success(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...]) -> dict[str, float]:
-    """By candidate id, of those whose true success has been measured."""
+    """By candidate id, for those whose true success has been measured."""
     known = read_truth(plan.truth)
     names = {each.candidate_id: each.name for each in ranking.candidates if each.candidate_id in new}
     return {each: known[name][0] / known[name][1] for each, name in names.items() if name in known}
@@ -95,7 +95,7 @@ def describe_proof(plan: DemoPlan, ranking: Ranking, new: tuple[str, ...], histo
 
 
 def results_of(history: LabHistory, ran: Ran) -> dict[str, RealResult]:
-    """Everything that has ever run, by candidate id."""
+    """All results so far, by candidate id."""
     return add_results(history.results, {each["candidate_id"]: _result(each) for each in ran.status["requests"]})
 
 

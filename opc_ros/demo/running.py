@@ -1,4 +1,4 @@
-"""Permitted candidates run on the arms, as the scheduler leases them; what is told is what its audit log says."""
+"""Permitted candidates run on the arms, as the scheduler leases them; progress is reported from the audit log."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from opc_ros.demo.screen import Screen
 from opc_ros.deployment.audit_check import read_audit_log
 
 LOOK_S = 0.5
-SAVING_S = 30.0  # the longest recorders take over their last episodes
+SAVING_S = 30.0  # how long recorders may take to save their last episodes
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of the requests."""
+    """What became of the requests."""
 
-    status: dict[str, Any]  # as `opc deploy status --json` has it
-    is_cut_off: bool  # time was over before the scheduler was done
+    status: dict[str, Any]  # as printed by `opc deploy status --json`
+    is_cut_off: bool  # time ran out before the scheduler was done
 
     @property
     def tried(self) -> list[dict[str, Any]]:
-        """Requests whose candidate was run on an arm."""
+        """Requests whose candidate ran on an arm."""
         return [request for request in self.status["requests"] if request["real"]["trials"]]
 
 
 def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
-    """Until there is a champion, or no request is queued and no lease runs."""
+    """Wait until there is a champion, or no request is queued and no lease is running."""
     if not any(request["state"] == "queued" for request in lab.client.status()["requests"]):
         screen.line("  nobody has passed the gate: no permit is issued, and no candidate moves an arm")
     teller = _Teller(lab, screen)
@@ -56,14 +56,14 @@ def run_permitted(lab: DemoLab, screen: Screen) -> Ran:
 
 
 def _is_racing(status: dict[str, Any]) -> bool:
-    """Whether anybody is at full speed, or admitted and on the way there."""
+    """Whether any request is at full speed, or admitted and on its way there."""
     leases = [robot["lease"] for robot in status["robots"] if robot["lease"]]
     queued = [request for request in status["requests"] if request["state"] == "queued"]
     return any(lease["rung"] == "full" for lease in leases) or any(not request["is_exploration"] for request in queued)
 
 
 def _await_recorders(lab: DemoLab, screen: Screen) -> None:
-    """Robots report before their recorders are done; what ran is kept before nodes are told to end."""
+    """Wait for the recorders, since robots report before these are done, and ending the nodes would lose episodes."""
     deadline = time.monotonic() + SAVING_S
     told = [entry.body for entry in read_audit_log(lab.plan.audit_log) if entry.kind == "episode"]
     ran = {body["episode_id"] for body in told if body["success"] is not None}
@@ -84,7 +84,7 @@ class _Teller:
         self._screen = screen
         self._seen = 0
         self._episodes = self._successes = 0
-        self._taken_back: set[str] = set()  # leases that ended early because the scheduler wished so
+        self._taken_back: set[str] = set()  # leases that the scheduler ended early
 
     def tell(self, status: dict[str, Any]) -> None:
         names = {request["candidate_id"]: request["name"] for request in status["requests"]}

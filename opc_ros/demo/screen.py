@@ -1,4 +1,4 @@
-"""What a person sees while the demo runs: headings, lines, and what is being waited for."""
+"""What a person sees while the demo runs: headings, lines, and what it is waiting for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-EVERY_S = 10.0  # where the output is a file or a pipe, what is waited for is told so often
+EVERY_S = 10.0  # interval of progress lines if the output is a file or a pipe
 REDRAW_S = 0.2
 WIDTH = 98
 HANGING = 9
 
 
 class Screen:
-    """Lines that stay, and one that changes in place; where there is no terminal, that one comes now and then."""
+    """Lines that stay, and one that changes in place; without a terminal, that one is printed now and then."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
@@ -34,7 +34,7 @@ class Screen:
         self._told_s = time.monotonic()
 
     def line(self, text: str) -> None:
-        """A line, or as many as it needs to fit; its continuation is set in further."""
+        """Print a line, wrapped if necessary, with indented continuation lines."""
         indent = " " * (len(text) - len(text.lstrip()) + HANGING)
         self._print("\n".join(textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)))
         self._told_s = time.monotonic()
@@ -44,11 +44,11 @@ class Screen:
             self.line(text)
 
     def hint(self, text: str) -> None:
-        """Something to type."""
+        """Print a command to type."""
         self._print(self._styled(text, "2"))
 
     def waiting(self, text: str) -> None:
-        """What is being waited for, with counts; call it as often as there is something new to see."""
+        """Show what is being waited for, with counts; call it as often as there is news."""
         now = time.monotonic()
         if now - self._told_s < (REDRAW_S if self._is_terminal else EVERY_S):
             return
@@ -62,7 +62,7 @@ class Screen:
         self._is_drawn = True
 
     def clear(self) -> None:
-        """Take away the line that changes."""
+        """Erase the changing line."""
         if self._is_drawn:
             self._out.write("\r\033[K")
             self._is_drawn = False

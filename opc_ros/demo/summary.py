@@ -1,4 +1,4 @@
-"""The end of the demo: score against success, the report, and what happened on one screen."""
+"""The end of the demo: scores and success, the report, and a summary on one screen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opc_ros.workflows.store_scoring import StoreScoring, score_store
 
 
 def write_report(plan: DemoPlan, ranking: Ranking, ran: Ran) -> Path:
-    """The scorer's report once more, now with the success that was seen on the arms."""
+    """Write the scorer's report again, now with the success on the arms."""
     measured = plan.folder / "measured.csv"
     with measured.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -77,7 +77,7 @@ def summarise(
 
 
 def next_commands(plan: DemoPlan, ranking: Ranking, new: Collection[str]) -> list[str]:
-    """What to try now, with the first of the new candidates; ids name them."""
+    """Commands to try now, with the id of the first new candidate."""
     best = next(each.name for each in ranking.candidates if each.candidate_id in new)
     given = f"image_size:={plan.image_size} real_time_factor:={plan.real_time_factor:g}"
     return [

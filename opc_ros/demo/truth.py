@@ -1,4 +1,4 @@
-"""True success of the shipped candidates, shown at the end of the demo and used to decide nothing."""
+"""True success of the shipped candidates, shown at the end of the demo and used for no decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people ask of the scheduler: requests, approvals, overrides."""
+"""What people ask of the scheduler: requests, approvals and overrides."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Word = Literal["approve", "reject", "override"]
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """Who wants what on the robots."""
+    """A request for robot time: which candidate, who asks, and on which robots."""
 
     candidate_id: str
     name: str
-    path: str  # folder of the candidate, on the robots' machines
+    path: str  # the candidate's folder, as the robots see it
     score: float
     requested_by: str
     robots: tuple[str, ...] = ()  # empty: any
@@ -99,7 +99,7 @@ def submit_request(
 
 
 def _terms(asked: NewRequest, rules: SchedulerRules) -> dict[str, Any]:
-    """What else a queue that is restored from the audit log has to know."""
+    """The fields that restoring a queue from the audit log needs beyond the rest of the event."""
     episodes = min(asked.episodes or rules.request_episodes, rules.request_episodes)
     terms = {"name": asked.name, "path": asked.path, "score": asked.score, "robots": list(asked.robots)}
     return terms | {"episodes": episodes, "priority": asked.priority}
@@ -115,9 +115,9 @@ def decide_request(
     statement: Statement | None = None,
     override_people: int = 1,
 ) -> Request:
-    """A person's decision: approve or reject a waiting request, override a refusal, or withdraw a queued one.
+    """Apply a person's decision: approve or reject a waiting request, override a refusal, or withdraw a queued request.
 
-    Where the rules ask for more than one person to override, the request stays where it is until the last has.
+    Where the rules require several people for an override, the request stays in "waiting" until the last of them signs.
     """
     _check_person(person)
     if word != "approve" and not reason.strip():
@@ -137,7 +137,7 @@ def decide_request(
             revoke_leases(queue, tell, f"request rejected by {person}", request_id=request_id)
         else:
             said = f"{word} by {person}" + (f": {reason}" if reason else "")
-            # Who approves an exploration approves that, and no more; who overrides the gate lets it race.
+            # An approved exploration stays an exploration; an override lets the candidate race.
             is_exploration = request.is_exploration and word == "approve"
             queue.set_request(
                 request_id,
@@ -153,12 +153,12 @@ def decide_request(
 
 
 def as_evidence(statement: Statement | None) -> dict[str, Any]:
-    """What goes to the audit log beside a person's name: the very words they signed."""
+    """The signed statement itself, which the audit log keeps beside the person's name."""
     return {"statement": json.loads(statement.envelope)} if statement is not None else {}
 
 
 def accept_clock(queue: Queue, person: str, reason: str, now_ns: int, statement: Statement | None = None) -> None:
-    """After a person corrected a clock that ran ahead: go on from now; every permit out there is revoked."""
+    """Continue from the present time after a person has corrected a clock that ran ahead; revokes every open permit."""
     _check_person(person)
     if not reason.strip():
         raise DeploymentError("accept-clock: give a reason")

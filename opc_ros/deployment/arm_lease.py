@@ -1,4 +1,4 @@
-"""A lease on one arm: what a commander shows to the arm's gateway, and the gateway's own check of it."""
+"""Leases on one arm: what a commander presents to the arm's gateway, and how the gateway checks it."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from opc_ros.errors import OpcError, PermitRefused
 
 DOCUMENT = "arm-lease"
 SECOND_NS = 1_000_000_000
-LONGEST_DRIVE_NS = 600 * SECOND_NS  # a person's leave is asked for anew at least this often
+LONGEST_DRIVE_NS = 600 * SECOND_NS  # an operator has to sign again at least this often
 MOST_CHARACTERS = 64_000
 SPARE_BEGINNINGS = 5
-REFUSALS_A_MINUTE = 60  # lines in the audit log; nobody fills a disk by knocking
-REPEATS_A_MINUTE = 40  # of those, what was said in the last minute already: a flood of one kind hides no other
+REFUSALS_A_MINUTE = 60  # lines in the audit log, so that nobody can fill the disk with bad requests
+REPEATS_A_MINUTE = 40  # how many of those may repeat earlier lines, so that a flood of one kind hides no other
 
 Leave = Literal["permit", "behaviour", "drive"]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """What a commander shows: its leave, and that it answers this gateway now."""
+    """What a commander presents: its authorisation, and an answer to the gateway's challenge."""
 
     robot: str
     leave: Leave
-    envelope: str = ""  # permit, behaviour permit or statement, as it was signed
-    challenge: str = ""  # the gateway's; it is good once
+    envelope: str = ""  # permit, behaviour permit or statement, as signed
+    challenge: str = ""  # issued by the gateway; valid once
     candidate_id: str = ""  # digest of what the commander has loaded
     rung: str = ""
     policy: str = ""  # behaviour policy's name
-    session: str = ""  # the runner's start that its permits are for
+    session: str = ""  # which start of the runner its permits are for
     started_ns: int = 0
 
 
@@ -59,16 +59,16 @@ class _Payload:
 
 @dataclass(frozen=True, slots=True)
 class ArmLease:
-    """What the gateway lets pass, and until when."""
+    """What the gateway lets through, and until when."""
 
-    holder: str  # permit, or who signed a statement
+    holder: str  # the permit, or the person who signed the statement
     until_ns: int
     speed: float  # share of the arm's speeds
     permit: Permit | None = None
 
 
 def write_lease_request(request: LeaseRequest, signer: TextSigner | None) -> str:
-    """One line of JSON, signed with the robot's key where there is one."""
+    """The request as one line of JSON, signed with the robot's key if it has one."""
     if signer is None:
         return canonical_json(dataclasses.asdict(request), is_ascii=True)
     return to_text(sign_document(DOCUMENT, dataclasses.asdict(request), signer))
@@ -97,7 +97,7 @@ class LeaseDesk:
     ) -> None:
         """`overtime_s` is how long an episode may outlast its permit.
 
-        What was spent and revoked is kept in a journal of the gateway's own, so no other process is trusted.
+        Spent and revoked permits are kept in the gateway's own journal, so that it need not trust any other process.
         """
         self._robot, self._rungs, self._keys, self._state = robot, rungs, keys, state
         self._reduced_speed, self._overtime_ns = reduced_speed, round(overtime_s * 1e9)
@@ -108,13 +108,13 @@ class LeaseDesk:
         self._journal = RobotJournal(self._own / "journal.db", now())
         self._audit_log = AuditLog(find_audit_log(state), signer)
         self._newest_start_ns = 0
-        self._noted: deque[tuple[int, str, bool]] = deque()  # when, what, whether it was a repeat
+        self._noted: deque[tuple[int, str, bool]] = deque()  # time, reason, whether it was a repeat
 
     def close(self) -> None:
         self._journal.close()
 
     def open(self, text: str, challenge: str) -> ArmLease:
-        """Leave to move the arm through one episode; raises PermitRefused, which is in the audit log by then."""
+        """Permission to move the arm for one episode; a refusal goes to the audit log and raises PermitRefused."""
         try:
             return self._open(self._read(text, challenge))
         except OpcError as error:
@@ -122,7 +122,7 @@ class LeaseDesk:
             raise PermitRefused(str(error)) from error
 
     def why_ended(self, lease: ArmLease) -> str:
-        """Why nothing may pass under a lease any more; empty while it may."""
+        """Why nothing may pass under this lease any more; empty while commands may."""
         if lease.permit is not None and self._journal.is_revoked(lease.permit.permit_id):
             return f"permit {lease.permit.permit_id} was revoked"
         if self._now() >= lease.until_ns:
@@ -130,11 +130,11 @@ class LeaseDesk:
         return ""
 
     def accept_revocations(self, text: str) -> None:
-        """A signed list from the scheduler."""
+        """Take a signed revocation list from the scheduler."""
         self._verifier("").accept_revocations(from_text(text))
 
     def note_refusal(self, reason: str, shown: str = "") -> None:
-        """A line in the robot's audit log, so many a minute at most."""
+        """Write a line to the robot's audit log, up to a limit per minute."""
         now_ns, reason = self._now(), reason[:500]
         while self._noted and now_ns - self._noted[0][0] >= 60 * SECOND_NS:
             self._noted.popleft()
@@ -149,7 +149,7 @@ class LeaseDesk:
         self._audit_log.append("refused", body, now_ns)
 
     def _read(self, text: str, challenge: str) -> LeaseRequest:
-        """The request, if it answers this gateway's challenge with the robot's own key."""
+        """The request, if it answers this gateway's challenge and is signed with the robot's own key."""
         if len(text) > MOST_CHARACTERS:
             raise PermitRefused(f"arm lease: {len(text)} characters, expected at most {MOST_CHARACTERS}")
         document = parse_json(text, where="arm lease", error=PermitRefused)
@@ -159,14 +159,14 @@ class LeaseDesk:
             if not isinstance(document, dict) or "payloadType" not in document:
                 raise PermitRefused(f"arm lease: is not signed with the key of robot {self._robot}")
             request: LeaseRequest = open_document(from_text(text), robot.public_keys(), DOCUMENT, _Payload).content
-        else:  # a lab on its first day, where the robot has no key yet: file permissions have to do
+        else:  # a new lab, where the robot has no key yet: file permissions have to do
             if isinstance(document, dict) and "payloadType" in document:
                 document = parse_json(from_text(text).payload, where="arm lease", error=PermitRefused)["content"]
             request = parse_config(document, LeaseRequest, where="arm lease", error=PermitRefused)
         if request.robot != self._robot:
             raise PermitRefused(f"arm lease: is for robot {request.robot}, this is {self._robot}")
         if not challenge or request.challenge != challenge:
-            raise PermitRefused("arm lease: answers another challenge: replayed, or out of date")
+            raise PermitRefused("arm lease: answers a different challenge; it is a replay or out of date")
         return request
 
     def _open(self, request: LeaseRequest) -> ArmLease:
@@ -180,7 +180,7 @@ class LeaseDesk:
 
     def _open_by_permit(self, request: LeaseRequest) -> ArmLease:
         if not request.session or request.started_ns < self._newest_start_ns:
-            raise PermitRefused("arm lease: is of an earlier start of this robot's runner")
+            raise PermitRefused("arm lease: comes from an earlier start of this robot's runner")
         if request.rung not in [rung.value for rung in Rung]:
             raise PermitRefused(f"arm lease: rung {request.rung!r} is not known")
         verifier = self._verifier(request.session)
@@ -209,24 +209,26 @@ class LeaseDesk:
             raise PermitRefused(f"drive by {statement.person}: is for robot {body.robot!r}, this is {self._robot}")
         if not self._now() < body.until_ns <= statement.issued_ns + LONGEST_DRIVE_NS:
             raise PermitRefused(
-                f"drive by {statement.person}: expected an end within {LONGEST_DRIVE_NS // SECOND_NS} s of its signing"
+                f"drive by {statement.person}: must end within {LONGEST_DRIVE_NS // SECOND_NS} s of its signing"
             )
         return ArmLease(f"drive by {statement.person}", body.until_ns, 1.0)
 
     def _count_beginning(self, permit_id: str, episodes: int) -> None:
-        """Whoever plays spends the budget, this bounds it: an arm that was not ready begins again, as does a judge."""
+        """Bound how often episodes are begun under a permit.
+
+        The budget itself is spent by the program that plays. The bound is higher, because an episode begins again when
+        the arm was not ready, and when `JudgedArm` learns what empty fingers look like.
+        """
         most = 2 * episodes + SPARE_BEGINNINGS
         if not self._spend(f"begin {permit_id}", most):
-            raise PermitRefused(
-                f"permit {permit_id}: an episode was begun {most} times under it, which is all it allows"
-            )
+            raise PermitRefused(f"permit {permit_id}: {most} episodes have begun under it, which is the most it allows")
 
     def _people(self) -> People:
-        """Read for every check, so that who is struck out of it counts no more at once."""
+        """Loaded for every check, so that removing a person takes effect at once."""
         return load_people(self._keys)
 
     def _spend_nonce(self, nonce: str, expires_ns: int) -> bool:
-        """On disk, so that nothing said before a restart is good after it."""
+        """Kept on disk, so that a statement used before a restart cannot be used again after it."""
         return self._spend(f"drive {nonce}", 1)
 
     def _spend(self, what: str, most: int) -> bool:
@@ -245,10 +247,10 @@ class LeaseDesk:
 
 
 class _Silent(AuditLog):
-    """What the desk refuses it writes down itself, once, with the rest of its refusals."""
+    """An audit log that writes nothing: the desk records its refusals itself, once each."""
 
     def __init__(self) -> None:
-        """No file."""
+        """Opens no file."""
 
     def append(self, kind: str, body: dict[str, Any], at_ns: int) -> Any:
         return None

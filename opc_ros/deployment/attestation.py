@@ -1,4 +1,4 @@
-"""Gate verdicts and race results as in-toto statements: any supply-chain tool reads who decided what."""
+"""Gate verdicts and race results as in-toto statements, so that any supply-chain tool can read who decided what."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 GATE_VERDICT = "urn:opc-ros:gate-verdict:v1"
 RACE_RESULT = "urn:opc-ros:race-result:v1"
 EVIDENCE = "urn:opc-ros:evidence:v1"
-CANDIDATE_DIGEST = "opcCandidate"  # sha256 over the digests of manifest and artifact, see policies.candidate
+CANDIDATE_DIGEST = "opcCandidate"  # sha256 over the digests of manifest and artifact; see policies.candidate
 
 
 def sign_attestation(
     predicate_type: str, name: str, candidate_id: str, predicate: dict[str, Any], signer: TextSigner
 ) -> str:
-    """An envelope about one candidate."""
+    """A signed envelope that makes a claim about one candidate."""
     statement = {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": name, "digest": {CANDIDATE_DIGEST: candidate_id}}],

@@ -1,4 +1,4 @@
-"""Check an audit log: every line whole, chained and signed, and none missing at the end."""
+"""Check an audit log: every line intact, chained and signed, and none missing at the end."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.durable import replace_file
 from opc_ros.errors import AuditLogDamaged, ConfigError, OpcError
 
-_BLOCK = 1 << 23  # bytes that one process checks at a time: some twenty thousand lines
-CHECKPOINT_PREFIX = "opc_ros checkpoint\n"  # keeps its signature from ever passing for another's
+_BLOCK = 1 << 23  # how much one process checks at a time: about twenty thousand lines
+CHECKPOINT_PREFIX = "opc_ros checkpoint\n"  # so that its signature can never pass for any other kind
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What a check found; no problems means that nothing was changed, added or cut off."""
+    """The result of a check; no problems means that nothing was changed, added or cut off."""
 
     head: AuditHead
     problems: tuple[str, ...]
-    notes: tuple[str, ...]  # what is unusual and still right
-    size: int = 0  # bytes of all whole lines
-    digest: str = ""  # sha256 of those bytes, as they were read
+    notes: tuple[str, ...]  # unusual, but no sign of tampering
+    size: int = 0  # bytes of all complete lines
+    digest: str = ""  # sha256 of those bytes, as read
 
     @property
     def is_whole(self) -> bool:
@@ -43,26 +43,26 @@ class AuditReport:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Up to where an audit log was checked and found whole."""
+    """How far an audit log has been checked and found intact."""
 
     entries: int
     hash: str
     size: int  # bytes
-    digest: str  # sha256 of those bytes: an edit below the checkpoint is seen without checking every line again
+    digest: str  # sha256 of those bytes: shows an edit before the checkpoint without checking every line again
 
 
 def check_audit_log(
     path: Path, keys: TrustedKeys | None, witnesses: Sequence[AuditHead] = (), since: Checkpoint | None = None
 ) -> AuditReport:
-    """Read the audit log, or what came since a checkpoint; with keys every line must be signed by one of them.
+    """Check the audit log, or what was added since a checkpoint; given keys, one of them must have signed every line.
 
-    Cutting lines off the end leaves a whole chain, so the length is compared with what others remember: the head file
-    beside the log, and `witnesses`, such as the heads that robots keep from the permits they were given. It is right
-    on a log that is being written to.
+    Cutting lines off the end leaves a valid chain, so the length is compared with what others remember: the head file
+    beside the log, and `witnesses`, such as the heads that robots keep from their permits. The log may be written to
+    during the check.
     """
     start = since or Checkpoint(0, "", 0, "")
     problems, notes, hashes = [], [], {start.entries: start.hash}
-    # The head is read before the lines: a log that grows meanwhile has more of them than it tells, never fewer.
+    # Read the head before the lines: if the log grows meanwhile, there are more lines than the head says, never fewer.
     try:
         known = [("the head file", read_head(path))]
     except AuditLogDamaged as error:
@@ -86,17 +86,17 @@ def check_audit_log(
         if head.entries > last:
             problems.append(f"{name} remembers {head.entries} entries, the audit log has {last}: lines were cut off")
         elif hashes.get(head.entries, head.hash) != head.hash:
-            problems.append(f"{name} remembers entry {head.entries} otherwise: the audit log was rewritten")
+            problems.append(f"{name} remembers a different entry {head.entries}: the audit log was rewritten")
     return AuditReport(AuditHead(last, hashes[last]), tuple(problems), tuple(notes), reader.size, reader.digest)
 
 
 class _Reader:
-    """The whole lines of a file behind an offset, some megabytes at a time, and the digest of all that was read."""
+    """Reads the complete lines after an offset, a few megabytes at a time, and digests everything it reads."""
 
     def __init__(self, file: BinaryIO, offset: int) -> None:
         self._file = file
         self._digest = hashlib.sha256()
-        self.size = 0  # bytes up to the end of the last whole line that was given out
+        self.size = 0  # bytes up to the end of the last complete line returned
         self.lines = 0
         self.is_torn = False
         while self.size < offset and (part := file.read(min(offset - self.size, _BLOCK))):
@@ -131,7 +131,7 @@ class _Reader:
 def _check_all(
     reader: _Reader, start: Checkpoint, keys: TrustedKeys | None, wanted: frozenset[int]
 ) -> Iterator[tuple[list[str], dict[int, str]]]:
-    """Chunk by chunk, on every core where there are many lines: nearly all the time goes into signatures."""
+    """Check in chunks, on every core for a long log: nearly all the time goes into verifying signatures."""
     raw = None if keys is None else {key_id: key.public_bytes_raw() for key_id, key in keys.items()}
     cores = len(os.sched_getaffinity(0))
     if reader.bytes_left < 4 * _BLOCK or cores < 2:
@@ -142,7 +142,7 @@ def _check_all(
         running: deque[Future[tuple[list[str], dict[int, str]]]] = deque()
         for lines, done, before in _number(reader, start):
             running.append(pool.submit(_check_chunk, lines, done, before, raw, wanted))
-            if len(running) > cores + 1:  # no more of the log is held than keeps every core busy
+            if len(running) > cores + 1:  # hold only as much of the log in memory as keeps every core busy
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
@@ -151,7 +151,7 @@ def _check_all(
 def _number(reader: _Reader, start: Checkpoint) -> Iterator[tuple[list[bytes], int, str]]:
     """Each chunk with the number of lines before it, and the hash that its first line must follow.
 
-    That hash is what the line before tells of itself: whether it is right is found where that line is checked.
+    That hash is what the preceding line claims for itself; it is verified where that line is checked.
     """
     before = start.hash
     for lines in reader:
@@ -162,7 +162,7 @@ def _number(reader: _Reader, start: Checkpoint) -> Iterator[tuple[list[bytes], i
 def _check_chunk(
     lines: Sequence[bytes], done: int, before: str, raw: dict[str, bytes] | None, wanted: frozenset[int]
 ) -> tuple[list[str], dict[int, str]]:
-    """What is wrong with the lines, and the hashes of the last one and of those that somebody remembers."""
+    """What is wrong with these lines, and the hashes of the last line and of those numbered in `wanted`."""
     keys = None if raw is None else {key_id: Ed25519PublicKey.from_public_bytes(key) for key_id, key in raw.items()}
     checker = LineChecker(keys)
     problems: list[str] = []
@@ -184,9 +184,9 @@ def _told_hash(line: bytes) -> str:
 
 
 def write_checkpoint(path: Path, report: AuditReport, signer: Signer) -> None:
-    """Keep, signed, how far an audit log was found whole, so that the next start checks only what is new.
+    """Sign and save how far an audit log was found intact, so that the next start checks only what is new.
 
-    The digest is of the very bytes that were checked, whatever stands in the file by now.
+    The digest covers the bytes that were checked, not what is in the file by now.
     """
     body = canonical_json(asdict(Checkpoint(report.head.entries, report.head.hash, report.size, report.digest)))
     signed = {"checkpoint": body, "key_id": signer.key_id, "signature": signer.sign(CHECKPOINT_PREFIX + body).hex()}
@@ -194,7 +194,7 @@ def write_checkpoint(path: Path, report: AuditReport, signer: Signer) -> None:
 
 
 def read_checkpoint(path: Path, keys: TrustedKeys) -> Checkpoint | None:
-    """The signed checkpoint beside an audit log, if it is in order and the log still begins as it did; or else None."""
+    """The signed checkpoint beside an audit log, or None if it is invalid or the log's beginning has changed."""
     try:
         signed = parse_json(read_bytes(_checkpoint_path(path), limit=1 << 16), where="checkpoint")
         body = str(signed["checkpoint"])
@@ -212,7 +212,7 @@ def _checkpoint_path(path: Path) -> Path:
 
 
 def _digest_start(path: Path, size: int) -> str:
-    """sha256 of a file's first bytes; of fewer where it is shorter."""
+    """sha256 of a file's first `size` bytes, or of the whole file if it is shorter."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while size > 0 and (part := file.read(min(size, 1 << 20))):
@@ -222,7 +222,7 @@ def _digest_start(path: Path, size: int) -> str:
 
 
 def read_audit_log(path: Path) -> Iterator[Entry]:
-    """Every whole line, unchecked."""
+    """Every complete line, unchecked."""
     try:
         with path.open("rb") as file:
             for lines in _Reader(file, 0):

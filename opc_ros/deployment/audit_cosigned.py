@@ -1,4 +1,4 @@
-"""Heads of the audit log that robots have signed with their results: a scheduler cannot rewrite what they have seen."""
+"""Heads of the audit log that robots cosigned with their results, so that a scheduler cannot rewrite what they saw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opc_ros.errors import OpcError
 
 
 def check_cosigned(path: Path, people: People) -> tuple[dict[str, int], list[str]]:
-    """How many heads of this log each robot has cosigned, and where one of them has signed another history."""
+    """How many heads of this log each robot has cosigned, and where a robot's cosigned head contradicts the log."""
     hashes: dict[int, str] = {0: ""}
     counts: dict[str, int] = {}
     problems = []
@@ -28,7 +28,7 @@ def check_cosigned(path: Path, people: People) -> tuple[dict[str, int], list[str
             continue
         if hashes.get(result.witness.entries) != result.witness.hash:
             problems.append(
-                f"entry {entry.n}: robot {robot} has signed that entry {result.witness.entries} is another: rewritten"
+                f"entry {entry.n}: robot {robot} signed another entry {result.witness.entries}: the log was rewritten"
             )
         elif result.witness.entries:
             counts[robot] = counts.get(robot, 0) + 1

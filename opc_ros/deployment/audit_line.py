@@ -1,4 +1,4 @@
-"""Check one line of an audit log: whole, chained and signed."""
+"""Check one line of an audit log: intact, chained and signed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Verify = Callable[[bytes, bytes], bool]  # text, signature
 _CORE = {"at_ns", "body", "key_id", "kind", "n", "prev"}  # what the hash of a signed line covers
 _HASH_BYTES = len(',"hash":""') + 64
 _SIGNATURE_BYTES = len(',"signature":""}') + 128
-# All that follows the body, to the last brace: so the hash stands beside the body, never within it.
+# Everything after the body, up to the last brace, so that a hash inside the body is never taken for the line's own.
 _SIGNED_END = re.compile(
     rb',"hash":"([0-9a-f]{64})","key_id":"[^"\\]*","kind":"[^"\\]*","n":[0-9]+,"prev":"[0-9a-f]*",'
     rb'"signature":"([0-9a-f]{128})"\}'
@@ -29,33 +29,33 @@ _PREFIX = SIGNED_PREFIX.encode()
 
 
 class LineChecker:
-    """Checks lines, most of them by a short way.
+    """Checks lines, most of them by a fast path.
 
-    What our writer wrote is one spelling of its content, so the text that was hashed is the line without its hash and
-    signature, cut out of it. The short way only ever agrees: whatever it does not find in order is judged by the long
-    way, as if there were no other.
+    Our writer has exactly one spelling for each content, so the hashed text is the line itself with its hash and
+    signature cut out. The fast path can only accept: any line that it does not find in order goes through the full
+    check.
     """
 
     def __init__(self, keys: TrustedKeys | None) -> None:
-        """With keys every line must be signed by one of them."""
+        """Given keys, one of them must have signed every line."""
         self._keys = keys
         self._verifiers = {} if keys is None else {key_id: make_verifier(key) for key_id, key in keys.items()}
 
     def check(self, line: bytes, number: int, before: str) -> tuple[list[str], str]:
-        """What is wrong with line `number`, 1 for the first, after one with the hash `before`; and its own hash."""
+        """What is wrong with line `number` (from 1) after a line with the hash `before`, and the line's own hash."""
         told = None if self._keys is None else _find_hash(line, number, before, self._verifiers)
         return check_plainly(line, number, before, self._keys) if told is None else ([], told)
 
 
 def check_plainly(line: bytes, number: int, before: str, keys: TrustedKeys | None) -> tuple[list[str], str]:
-    """The long way: read the line, write its content again, and compare."""
+    """The full check: parse the line, write its content again, and compare."""
     try:
         document: dict[str, Any] = parse_json(line, where="line")
         core = {name: value for name, value in document.items() if name not in ("hash", "signature")}
         digest = entry_hash(core)
         told, n, prev = document["hash"], document["n"], document["prev"]
     except (ConfigError, KeyError, TypeError, AttributeError):
-        return [f"entry {number}: is no audit log line"], ""
+        return [f"entry {number}: is not an audit log line"], ""
     problems = []
     if digest != told:
         problems.append(f"entry {number}: was changed after it was written")
@@ -72,13 +72,13 @@ def check_plainly(line: bytes, number: int, before: str, keys: TrustedKeys | Non
 
 
 def is_genuine_line(line: bytes, keys: TrustedKeys) -> bool:
-    """Whether one of the keys signed exactly this line, wherever in the log it belongs."""
+    """Whether one of the keys signed exactly this line, wherever it belongs in the log."""
     document = parse_json(line, where="line")
     return not check_plainly(line, document["n"], document["prev"], keys)[0]
 
 
 def _find_hash(line: bytes, number: int, before: str, verifiers: Mapping[str, Verify]) -> str | None:
-    """The line's hash if all is in order; None says nothing, neither good nor bad."""
+    """The line's hash if everything is in order; None decides nothing and leaves it to the full check."""
     at = line.rfind(b',"hash":"') if len(line) <= MAX_JSON_BYTES else -1
     end = _SIGNED_END.fullmatch(line, at) if at > 0 else None
     if end is None:
@@ -89,7 +89,7 @@ def _find_hash(line: bytes, number: int, before: str, verifiers: Mapping[str, Ve
         return None
     try:
         document = parse_json(core, where="line")
-        # Other spellings of the same content are for the long way, which hashes what it writes itself.
+        # Other spellings of the same content go to the full check, which hashes the content as it writes it.
         if document.keys() != _CORE or canonical_json(document, is_ascii=True).encode() != core:
             return None
     except (ConfigError, AttributeError):
@@ -101,10 +101,10 @@ def _find_hash(line: bytes, number: int, before: str, verifiers: Mapping[str, Ve
 
 
 def make_verifier(key: Ed25519PublicKey) -> Verify:
-    """Ask libsodium whether a key signed a text: it takes half of OpenSSL's time.
+    """A function that verifies a key's signature with libsodium, in half of OpenSSL's time.
 
-    It refuses more, such as keys of small order, and accepts nothing that OpenSSL refuses:
-    `tests/deployment/test_audit_line.py` has the cases in which the two could differ.
+    It is stricter, refusing for example keys of small order, and accepts nothing that OpenSSL refuses:
+    `tests/deployment/test_audit_line.py` covers the cases in which the two could differ.
     """
     verify = VerifyKey(key.public_bytes_raw()).verify
 

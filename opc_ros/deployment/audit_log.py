@@ -19,25 +19,25 @@ from opc_ros.errors import AuditLogDamaged, ConfigError, QueueBusy
 
 News = tuple[str, dict[str, Any], int]  # kind, body, at_ns
 
-SIGNED_PREFIX = "opc_ros ledger\n"  # keeps a line's signature from ever passing for a permit's
+SIGNED_PREFIX = "opc_ros ledger\n"  # so that a line's signature can never pass for a permit's
 TAIL_BYTES = 1 << 16
-PATIENCE_S = 30.0  # with another program that writes; a whole change takes milliseconds
+PATIENCE_S = 30.0  # how long to wait for another writer; a complete change takes milliseconds
 LOOK_S = 0.002
 
 
 FILE_NAME = "audit.jsonl"
-OLDER_FILE_NAME = "ledger.jsonl"  # of version 0.1.0; one that is there is written on
+OLDER_FILE_NAME = "ledger.jsonl"  # the name used by version 0.1.0; a log that has it keeps it
 
 
 def find_audit_log(folder: Path) -> Path:
-    """A folder's audit log, under the name it was begun with."""
+    """The path of a folder's audit log, under the name it was begun with."""
     older = folder / OLDER_FILE_NAME
     return older if older.exists() else folder / FILE_NAME
 
 
 @dataclass(frozen=True, slots=True)
 class AuditHead:
-    """Length and last hash of an audit log: a remembered head later reveals missing lines."""
+    """Length and last hash of an audit log; a remembered head reveals later that lines are missing."""
 
     entries: int = 0
     hash: str = ""
@@ -45,7 +45,7 @@ class AuditHead:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: what happened, when, and the hash of the line before."""
+    """One line: what happened, when, and the hash of the preceding line."""
 
     n: int  # 1 for the first
     at_ns: int
@@ -56,10 +56,11 @@ class Entry:
 
 
 class AuditLog:
-    """An audit log that can be written to; several processes may, one line at a time.
+    """An audit log to write to; several processes may do so, one line at a time.
 
-    A line counts once it is on the disk. Then `<path>.head` is replaced, which lets a reader see that lines were cut
-    off at the end. A line torn by a crash was never acknowledged: it is set aside beside the audit log, not repaired.
+    A line counts once it is on disk. Then `<path>.head` is replaced, so that a reader notices when lines are cut off at
+    the end. A line torn by a crash was never acknowledged, so it is moved to a file beside the log rather than
+    repaired.
     """
 
     def __init__(self, path: Path, signer: Signer | None = None, *, patience_s: float = PATIENCE_S) -> None:
@@ -87,13 +88,13 @@ class AuditLog:
         return self._signer
 
     def append(self, kind: str, body: dict[str, Any], at_ns: int) -> Entry:
-        """Write one line; it is on the disk when this returns."""
+        """Write one line and return once it is on disk."""
         with self._locked() as file:
             return self._append(file, [(kind, body, at_ns)])[0]
 
     @contextmanager
     def exclusive(self) -> Iterator[tuple[Entry | None, Callable[[Sequence[News]], list[Entry]]]]:
-        """Hold the audit log: gives its last entry and a function that appends, for writers who must not repeat."""
+        """Hold the lock; yields the last entry and an append function, for writers that must not repeat an event."""
         with self._locked() as file:
             self._recover(file)
             tail = read_tail(self._path)
@@ -133,7 +134,7 @@ class AuditLog:
         return entries
 
     def _recover(self, file: BinaryIO) -> AuditHead:
-        """Where the audit log ends; a torn last line is set aside first."""
+        """Where the audit log ends, after moving a torn last line aside."""
         size = file.seek(0, os.SEEK_END)
         if size and _last_byte(file) != b"\n":
             keep = _end_of_last_whole_line(file, size)
@@ -149,13 +150,13 @@ class AuditLog:
 
 
 def find_head(path: Path) -> AuditHead:
-    """Length and last hash of an audit log as of now, for whoever only reads it; nothing where there is none."""
+    """Length and last hash of an audit log as of now, for readers; an empty head where there is no log."""
     tail = read_tail(path) if path.exists() else []
     return AuditHead(tail[-1].n, tail[-1].hash) if tail else AuditHead()
 
 
 def entry_hash(core: dict[str, Any]) -> str:
-    """sha256 over everything in a line but its hash and signature."""
+    """sha256 over everything in a line except its hash and signature."""
     return hashlib.sha256(canonical_json(core, is_ascii=True).encode()).hexdigest()
 
 
@@ -164,7 +165,7 @@ def head_path(path: Path) -> Path:
 
 
 def read_head(path: Path) -> AuditHead:
-    """What the head file beside an audit log remembers; nothing where there is none."""
+    """The head stored beside an audit log; an empty head if there is none."""
     try:
         data = head_path(path).read_bytes()
     except FileNotFoundError:
@@ -176,7 +177,7 @@ def read_head(path: Path) -> AuditHead:
 
 
 def write_head(path: Path, head: AuditHead) -> None:
-    """Replace the head file; a crash leaves the old one, which only remembers less, or the new one."""
+    """Replace the head file; a crash leaves either the new one, or the old one, which only remembers fewer lines."""
     if head == read_head(path):
         return
     document = {"entries": head.entries, "hash": head.hash}

@@ -1,4 +1,4 @@
-"""Leave to move one arm without a score, signed by a person: how a lab records before it can rank."""
+"""Permits to move one arm without a score, signed by a person: how a lab records before it has rankings."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from opc_ros.errors import PermitRefused
 
 KIND = "behaviour-permit"
 FILE_NAME = "behaviour.permit"
-ID = re.compile(r"behaviour-[0-9a-f]{16}")  # it names a file
-LARGEST_SPEED = 0.5  # nobody has scored what runs under it
+ID = re.compile(r"behaviour-[0-9a-f]{16}")  # used as a file name
+LARGEST_SPEED = 0.5  # what runs under such a permit has no score
 
 
 @dataclass(frozen=True, slots=True)
 class BehaviourPermit:
-    """What one person allows."""
+    """What an operator allows."""
 
     permit_id: str
     person: str
     robot: str
-    policy: str  # a behaviour policy's name, or teleoperation
+    policy: str  # name of a behaviour policy, or teleoperation
     episodes: int
     speed: float  # share of the arm's speeds
     issued_ns: int
@@ -54,7 +54,7 @@ def issue_behaviour_permit(
     now_ns: int,
     hours: float,
 ) -> Signed:
-    """Sign leave for some episodes; what makes no sense is refused before it is signed."""
+    """Sign a permit for some episodes; nonsensical terms are refused before signing."""
     permit = BehaviourPermit(
         permit_id=f"behaviour-{uuid.uuid4().hex[:16]}",
         person=person,
@@ -70,25 +70,25 @@ def issue_behaviour_permit(
 
 
 def open_behaviour_permit(signed: Signed, people: People, *, robot: str, policy: str, now_ns: int) -> BehaviourPermit:
-    """The permit inside, if an operator signed it for this robot and policy, and it still counts."""
+    """The permit inside, if it is still valid and an operator signed it for this robot and policy."""
     operators = {name: each.public_keys() for name, each in people.people.items() if "operator" in each.roles}
     if not operators:
         raise PermitRefused("behaviour permit: nobody is an operator here; `opc people add NAME --role operator`")
     known = {key_id: key for keys in operators.values() for key_id, key in keys.items()}
     permit: BehaviourPermit = open_document(signed, known, KIND, _Payload).content
     _refuse_nonsense(permit)
-    # Whoever it names must be who signed it, not just any operator.
+    # It must be signed by the operator it names, not just by any operator.
     open_document(signed, operators.get(permit.person, {}), KIND, _Payload)
     for what, got, expected in (("robot", permit.robot, robot), ("policy", permit.policy, policy)):
         if got != expected:
             raise PermitRefused(f"{permit.permit_id}: is for {what} {got}, expected {expected}")
     if not permit.issued_ns - 60_000_000_000 <= now_ns < permit.expires_ns:
-        raise PermitRefused(f"{permit.permit_id}: {_when(permit, now_ns)}; have a new one signed with `opc permit`")
+        raise PermitRefused(f"{permit.permit_id}: {_when(permit, now_ns)}; sign a new one with `opc permit`")
     return permit
 
 
 def read_signed(path: Path) -> Signed:
-    """A signed permit from its file."""
+    """Read a signed permit from its file."""
     return from_text(read_bytes(path, error=PermitRefused).decode("utf-8", errors="replace"))
 
 
@@ -97,7 +97,7 @@ def write_signed(path: Path, signed: Signed) -> None:
 
 
 class EpisodeBudget:
-    """How many episodes of a permit were begun, kept in a file so that a restart does not give them back."""
+    """Counts the episodes begun under a permit, in a file, so that a restart does not give them back."""
 
     def __init__(self, folder: Path, permit: BehaviourPermit) -> None:
         self._permit = permit
@@ -111,7 +111,7 @@ class EpisodeBudget:
     def spend(self) -> None:
         """Count an episode before it begins."""
         if self.left < 1:
-            raise PermitRefused(f"{self._permit.permit_id}: all {self._permit.episodes} episodes were played")
+            raise PermitRefused(f"{self._permit.permit_id}: all {self._permit.episodes} episodes have been used")
         self._begun += 1
         replace_file(self._path, canonical_json({"begun": self._begun}).encode())
 
@@ -129,7 +129,7 @@ class _Begun:
 
 def _refuse_nonsense(permit: BehaviourPermit) -> None:
     if permit.episodes < 1 or permit.expires_ns <= permit.issued_ns:
-        raise PermitRefused(f"{permit.permit_id}: {permit.episodes} episodes, and ends before it begins")
+        raise PermitRefused(f"{permit.permit_id}: {permit.episodes} episodes, or ends before it begins")
     if not 0.0 < permit.speed <= LARGEST_SPEED:
         raise PermitRefused(f"{permit.permit_id}: speed {permit.speed:g}, expected above 0 and at most {LARGEST_SPEED}")
     if not ID.fullmatch(permit.permit_id):

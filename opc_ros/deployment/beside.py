@@ -1,4 +1,4 @@
-"""Compute beside a loop that must not wait: it goes by the newest answer that is ready."""
+"""Compute in the background for a loop that must not wait and uses the newest answer available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class Beside(Generic[K, V]):
-    """One question after the other in one thread; a question that is asked meanwhile waits for its turn."""
+    """Answers one question at a time in a background thread; a question asked meanwhile waits its turn."""
 
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
@@ -24,9 +24,9 @@ class Beside(Generic[K, V]):
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def ask(self, key: K, compute: Callable[[], V], patience_s: float | None = None) -> tuple[K, V] | None:
-        """The answer for `key`, or after `patience_s` the newest there is, with the key it is for; None: none yet.
+        """The answer for `key` and the key itself, or after `patience_s` the newest answer with its own key, if any.
 
-        `compute` must be a function of `key` alone. What it raises is raised here, once.
+        `compute` must be a function of `key` alone. An exception in it is raised here, once.
         """
         while True:
             with self._lock:

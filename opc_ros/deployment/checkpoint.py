@@ -15,9 +15,9 @@ KIND = "checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class TreeHead:
-    """What is signed."""
+    """The part that is signed."""
 
-    origin: str  # key id of the scheduler whose log it is
+    origin: str  # key id of the scheduler that owns the log
     entries: int
     root: str
     signed_ns: int

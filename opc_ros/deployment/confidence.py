@@ -1,4 +1,4 @@
-"""Intervals for a success rate that hold at every moment of a running test, however often one looks."""
+"""Confidence intervals for a success rate that stay valid however often one looks at a running test."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ def success_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest success rate that the results so far leave possible, element by element.
 
-    The chance that the true rate ever leaves the interval, at any number of trials, is at most 1 - confidence. A fixed
-    sample's interval (Wilson, Clopper-Pearson) loses that guarantee once the results decide when to stop.
+    The chance that the true rate ever leaves the interval, at any number of trials, is at most 1 - confidence. An
+    interval for a fixed sample size (Wilson, Clopper-Pearson) loses that guarantee once the results decide when to
+    stop.
 
-    For a rate p, M(p) = B(s + 1/2, f + 1/2) / B(1/2, 1/2) / (p^s (1 - p)^f) is the wealth of a gambler who bets
-    against p with a Beta(1/2, 1/2) mixture of rates. If p is true, wealth has mean 1 and reaches 1 / (1 - confidence)
-    with probability at most 1 - confidence (Ville). The rates against which it has not are the interval.
+    For a rate p, M(p) = B(s + 1/2, f + 1/2) / B(1/2, 1/2) / (p^s (1 - p)^f) is the wealth of a gambler who bets against
+    p with a Beta(1/2, 1/2) mixture of rates. If p is true, the wealth has mean 1 and reaches 1 / (1 - confidence) with
+    probability at most 1 - confidence (Ville). The interval consists of the rates for which it has not.
     """
     s, n = np.broadcast_arrays(np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64))
     if not 0.0 < confidence < 1.0:
@@ -35,7 +36,7 @@ def success_interval(
 
 
 def is_provably_below(successes: int, trials: int, floor: float, *, confidence: float = 0.95) -> bool:
-    """Whether the results refute every success rate of `floor` and more."""
+    """Whether the results rule out every success rate of `floor` or more."""
     if successes >= floor * trials:
         return False
     s, n = np.float64(successes), np.float64(trials)
@@ -43,7 +44,7 @@ def is_provably_below(successes: int, trials: int, floor: float, *, confidence: 
 
 
 def least_floor(trials: int, *, confidence: float = 0.95) -> float:
-    """The lowest floor, in whole percent, that failing in every one of some trials would refute; 1 where none is."""
+    """The lowest floor, in whole percent, that failing in all of these trials would rule out; 1 if there is none."""
     for percent in range(1, 100):
         if is_provably_below(0, trials, percent / 100, confidence=confidence):
             return percent / 100
@@ -51,23 +52,23 @@ def least_floor(trials: int, *, confidence: float = 0.95) -> float:
 
 
 def running_interval(outcomes: Sequence[bool], *, confidence: float = 0.95) -> tuple[float, float]:
-    """What is left of all intervals as they ran, from the first trial to the last.
+    """The intersection of all intervals from the first trial to the last.
 
-    Every one of them holds the true rate with the same guarantee, so their intersection does too; it is never wider
-    than the last alone, and it never widens again.
+    All of them hold the true rate with the same guarantee, so their intersection does too. It is never wider than the
+    last interval alone, and it never widens again.
     """
     if not outcomes:
         return 0.0, 1.0
     trials = np.arange(1, len(outcomes) + 1)
     lows, highs = success_interval(np.cumsum(outcomes), trials, confidence=confidence)
     low, high = float(lows.max()), float(highs.min())
-    if low > high:  # happens with probability 1 - confidence at most; the last interval is then the honest one
+    if low > high:  # happens with probability 1 - confidence at most; then report the last interval as it is
         return float(lows[-1]), float(highs[-1])
     return low, high
 
 
 def _crossing(s: np.ndarray, n: np.ndarray, outside: np.ndarray, inside: np.ndarray, bound: float) -> np.ndarray:
-    """Where log M passes `bound` between a refuted and an unrefuted rate; log M is convex, so it passes once."""
+    """Where log M crosses `bound` between a rejected and a possible rate; log M is convex, so it crosses once."""
     mixture = _log_mixture(s, n)
     for _ in range(BISECTIONS):
         middle = (outside + inside) / 2

@@ -1,4 +1,4 @@
-"""When the newest ranking and the newest history were signed that ever counted here: older ones do not count again."""
+"""When the newest ranking and history that ever counted here were signed, so that older ones cannot come back."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Literal
 from opc_ros.deployment.queue_reader import QueueReader
 from opc_ros.documents import parse_json
 
-Counted = Literal["ranking_counts", "history_counts"]  # events that say so
+Counted = Literal["ranking_counts", "history_counts"]  # the kinds of event that record it
 
 
 def newest_counted_ns(queue: QueueReader, kind: Counted) -> int:
-    """Of clocks that ran ahead, up to their correction."""
+    """The newest such time; after a clock that ran ahead was corrected, no later than the correction."""
     newest_ns = 0
     for row in queue.rows(
         "SELECT kind, at_ns, body FROM events WHERE kind IN (?, 'clock_accepted') ORDER BY change", kind

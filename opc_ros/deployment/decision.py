@@ -1,27 +1,27 @@
-"""What a gate says about a candidate, and why."""
+"""The gate's verdict on a candidate, and the reasons for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-UNSIGNED_RULE = "signed"  # the queue says what nobody has signed; no approval helps against that
-STALE_RULE = "since_approval"  # the gate finds worse than its approver was shown
-# Findings that episodes at reduced speed can settle.
+UNSIGNED_RULE = "signed"  # the queue claims something that nobody has signed; an approval does not help
+STALE_RULE = "since_approval"  # the gate now finds something worse than the approver was shown
+# Findings that further episodes at reduced speed can resolve.
 UNPROVEN = frozenset({"within", "floor", "top_k", "shown"})
 
 
 class Verdict(StrEnum):
-    """The three answers of a gate."""
+    """The gate's three possible answers."""
 
     PASS = "pass"
     FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"  # a person has to decide, or episodes at reduced speed
+    INCONCLUSIVE = "inconclusive"  # a person has to decide, or further episodes at reduced speed
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one rule says; its sentence gives what was found and what the rule asks for."""
+    """The outcome of one rule; the sentence says what was found and what the rule requires."""
 
     rule: str
     verdict: Verdict
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict with the findings it follows from: one failure fails, one doubt leaves it open."""
+    """A verdict and the findings behind it: any failure makes it fail, any doubt leaves it inconclusive."""
 
     candidate_id: str
     ranking_id: str
@@ -45,7 +45,7 @@ class Decision:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is not a pass; for a pass, why it is one."""
+        """The findings that decided it: for a pass, why it passes; otherwise, why it does not."""
         verdict = self.verdict
         return tuple(finding.sentence for finding in self.findings if finding.verdict is verdict)
 
@@ -56,22 +56,22 @@ class Decision:
 
     @property
     def is_approval_stale(self) -> bool:
-        """Whether somebody approved of less than what the gate finds now."""
+        """Whether the gate now finds something worse than the approver was shown."""
         return any(finding.rule == STALE_RULE for finding in self.findings)
 
     def goes_unasked(self, *, is_exploration: bool) -> bool:
-        """Nobody need approve: it passes, or only episodes can tell.
+        """Whether it needs nobody's approval: it passes, or only more episodes can settle it.
 
-        Results may cast doubt on a candidate that once passed; the race, not a person, finds out.
+        Results may cast doubt on a candidate that once passed; the race settles that, not a person.
         """
         is_in_doubt = self.verdict is Verdict.INCONCLUSIVE or is_exploration
         return self.verdict is Verdict.PASS or (is_in_doubt and self.is_explorable)
 
     @property
     def is_explorable(self) -> bool:
-        """Nothing speaks against it but that too little has been shown: it may have an exploration slot.
+        """Whether it may have an exploration slot: the only objection is that too little has been shown.
 
-        A candidate that is surely far from the best, or below the floor, may not: nobody wants to watch it fail.
+        A candidate that is surely far from the best, or below the floor, may not: that would waste robot time.
         """
         open_ones = [finding for finding in self.findings if finding.verdict is not Verdict.PASS]
         is_probably_poor = any(each.rule != "top_k" and each.verdict is Verdict.FAIL for each in open_ones)
@@ -80,7 +80,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RealResult:
-    """What a candidate has done on real arms."""
+    """A candidate's results on real arms."""
 
     successes: int
     trials: int

@@ -11,31 +11,31 @@ from opc_ros.deployment.keys import TextSigner, TrustedKeys, is_signed_by
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import PermitRefused
 
-MOST_CHARACTERS = 4 * 1024 * 1024  # of an envelope: anybody may send one, and reading it takes time
+MOST_CHARACTERS = 4 * 1024 * 1024  # anybody may send an envelope, and reading it takes time
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A payload, the exact text that was signed, with its type and signature."""
+    """A payload, as the exact text that was signed, with its type and signature."""
 
     payload: str
     signature: bytes
-    key_id: str  # a hint which key to try; nobody believes it
+    key_id: str  # a hint as to which key to try; never trusted
     payload_type: str
 
     @property
     def sha256(self) -> str:
-        """Digest of what was signed; two signatures over it are about the same thing."""
+        """Digest of what was signed; two signatures over the same content share it."""
         return hashlib.sha256(encode(self.payload_type, self.payload)).hexdigest()
 
 
 def payload_type(kind: str) -> str:
-    """The media type of one kind of ours, so that no signature over one ever passes for another."""
+    """The media type for one kind of our documents, so that a signature over one kind never passes for another."""
     return f"application/vnd.opc-ros.{kind}+json"
 
 
 def encode(payload_type: str, payload: str) -> bytes:
-    """DSSE's pre-authentication encoding: the bytes that are signed."""
+    """DSSE's pre-authentication encoding: the bytes to sign."""
     kind, body = payload_type.encode(), payload.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(body), body)
 
@@ -45,7 +45,7 @@ def sign_payload(payload_type: str, payload: str, signer: TextSigner) -> Signed:
 
 
 def is_authentic(signed: Signed, key_id: str, keys: TrustedKeys) -> bool:
-    """Whether the trusted key of that id signed exactly this payload as this type."""
+    """Whether the trusted key with that id signed exactly this payload with this type."""
     return is_signed_by(key_id, encode(signed.payload_type, signed.payload), signed.signature, keys)
 
 
@@ -58,7 +58,7 @@ def to_text(signed: Signed) -> str:
 
 
 def from_text(text: str) -> Signed:
-    """Read an envelope with one signature; nothing about it is trusted yet."""
+    """Read an envelope with one signature, without trusting any of it yet."""
     if len(text) > MOST_CHARACTERS:
         raise PermitRefused(f"signed text cannot be read: {len(text)} characters, expected at most {MOST_CHARACTERS}")
     document = parse_json(text, where="signed text cannot be read", error=PermitRefused)

@@ -1,4 +1,4 @@
-"""Seals on the queue's events: only who has the scheduler's key writes an event that is signed into the audit log."""
+"""Seals on the queue's events: only the holder of the scheduler's key can add an event to the signed audit log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Told = tuple[int, str, str]  # at_ns, kind, body as canonical JSON
 
 
 class EventSeal:
-    """A keyed digest over an event and its number, under a key that only the signer's owner can derive."""
+    """A keyed digest over an event and its number; the key can only be derived from the signer's private key."""
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
@@ -29,7 +29,7 @@ class EventSeal:
         return hmac.compare_digest(self.of(change, at_ns, kind, body).encode(), seal.encode())
 
     def read_log(self, path: Path, wanted: Collection[int]) -> dict[int, Told]:
-        """Events by their number as the audit log has them; a line that this key did not sign is passed over."""
+        """Events as the audit log has them, by number; lines that this key did not sign are skipped."""
         keys = {self._signer.key_id: self._signer.private_key.public_key()}
         found: dict[int, Told] = {}
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What people really said of a request, from their signatures; what the queue's rows say is not believed."""
+"""What people signed about a request, as opposed to what the queue's rows claim."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from opc_ros.errors import DeploymentError
 def check_evidence(
     request: Request, found: Decision, envelopes: Iterable[str], people: People, rules: SchedulerRules
 ) -> tuple[Finding, ...]:
-    """What else stands against a request, given what the gate found.
+    """Findings against a request, besides those of the gate.
 
-    A failure where a row of the queue says what nobody with the role has signed; a doubt where the gate finds worse
-    than whoever approved was shown.
+    A failure where the queue claims something that nobody with the role has signed; a doubt where the gate now finds
+    something worse than the approver was shown.
     """
     statements = _read(envelopes, people)
     sentence = _why_unsigned(request, statements, rules)
@@ -35,7 +35,7 @@ def _read(envelopes: Iterable[str], people: People) -> list[Statement]:
         try:
             statements.append(read_statement(envelope, people))
         except DeploymentError:
-            continue  # forged, or by somebody who is not trusted any more
+            continue  # forged, or signed by somebody who is no longer trusted
     return statements
 
 
@@ -49,20 +49,18 @@ def _why_unsigned(request: Request, statements: list[Statement], rules: Schedule
         and each.body.priority == request.priority
         for each in asked
     ):
-        return (
-            f"no signed request of {request.requested_by} fits what the queue says; ask again with `opc deploy request`"
-        )
+        return f"no signed request by {request.requested_by} matches the queue; ask again with `opc deploy request`"
     if not request.approval:
         return ""
     said = {each.person for each in statements if each.kind == request.approval and each.body.request_id == request.id}
     wanted = rules.override_people if request.approval == "override" else 1
     if request.approved_by not in said or len(said) < wanted:
-        return f"the queue says {request.approval} by {request.approved_by}, but {wanted} signed for it are not there"
+        return f"the queue says {request.approval} by {request.approved_by}, but {wanted} signed for that are missing"
     return ""
 
 
 def _why_stale(request: Request, found: Decision, statements: list[Statement], rules: SchedulerRules) -> str:
-    """Which rule stands worse than on the screen of the last approval; empty where that covers all there is."""
+    """The rules that have become worse since the last approval; empty where the approval still covers everything."""
     is_asked_anyway = request.is_exploration and rules.asks_before_exploring(request.rung)
     if request.approval != "approve" or found.verdict is Verdict.PASS:
         return ""
@@ -76,7 +74,7 @@ def _why_stale(request: Request, found: Decision, statements: list[Statement], r
     last = max(given, key=lambda each: each.issued_ns)
     seen: Seen | None = last.body.seen
     if seen is None or seen.request_id != request.id:
-        return f"{last.person} approved in a version that did not say what the gate had found: approve again"
+        return f"{last.person} approved with a version that did not show what the gate had found: approve again"
     worse = seen.find_worse(found.findings)
     return "; ".join(
         f"rule {each.rule} was {seen.verdict_of(each.rule)} when {last.person} approved and is {each.verdict} now"

@@ -1,4 +1,4 @@
-"""Everything that led to a decision in one file, which others verify without this program."""
+"""Everything that led to a decision in one file, which others can verify without this program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENDS = ("champion", "no_champion", "finished", "aborted", "champion_withdrawn")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the audit log: its bytes, where it stands, and what it says."""
+    """One line of the audit log: its text, its position and its content."""
 
     text: str
     index: int
@@ -42,10 +42,10 @@ class Line:
 def export_evidence(
     queue: QueueReader, log: Path, request_id: str, ranking: Path, keys: Path, signer: Signer, now_ns: int
 ) -> str:
-    """One JSON document about a request; `ranking` is the folder of the ranking that the gate went by."""
+    """One JSON document about a request; `ranking` is the folder of the ranking that the gate used."""
     request, trusted = queue.request(request_id), load_trusted_keys(keys)
     _refuse_damaged(log, trusted)
-    # What lies beside the log for speed is nothing to put a signature on.
+    # The cached tree beside the log is only there for speed; nothing unverified gets a signature.
     tree = MerkleTree(log, is_rebuilt=True)
     permits = {
         str(row["id"]): str(row["permit"])
@@ -83,7 +83,7 @@ def export_evidence(
 
 
 def _refuse_damaged(log: Path, trusted: TrustedKeys) -> None:
-    """The scheduler's signature on evidence says that all of it was signed before."""
+    """Check the log first: the scheduler's signature on the evidence vouches for all of it."""
     report = check_audit_log(log, trusted, since=read_checkpoint(log, trusted))
     if not report.is_whole:
         raise DeploymentError(f"{log}: {report.problems[0]}; no evidence is exported until it is restored from a copy")
@@ -92,7 +92,7 @@ def _refuse_damaged(log: Path, trusted: TrustedKeys) -> None:
 def list_contents(
     envelopes: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]], ranking: Any
 ) -> dict[str, Any]:
-    """What the scheduler signs about a bundle: all that is in it, so that nothing can be left out, added or renamed."""
+    """What the scheduler signs about a bundle: everything in it, so that nothing can be left out, added or renamed."""
 
     def digest(document: Any) -> str:
         return hashlib.sha256(canonical_json(document, is_ascii=True).encode()).hexdigest()
@@ -105,7 +105,7 @@ def list_contents(
 
 
 def _attest(request: Request, lines: list[Line], signer: Signer) -> Iterator[tuple[str, str]]:
-    """The gate's last word and what came of it, each with the line of the log that says so."""
+    """The gate's last verdict and its outcome, each with the line of the log that records it."""
     verdicts = [line for line in lines if line.kind in ("request", "gate_closed", "admitted")]
     for name, kind, found in (
         ("gate_verdict", GATE_VERDICT, verdicts[-1:]),
@@ -138,7 +138,7 @@ def _read_lines(log: Path, count: int) -> Iterator[Line]:
 
 
 def _read_ranking(folder: Path, lines: list[Line]) -> tuple[Any, Any]:
-    """The ranking that the gate named in its last word, with the scorer's seal; nothing where it is kept no more."""
+    """The ranking named in the gate's last verdict, with the scorer's seal; nothing if it is no longer kept."""
     asked = [str(line.body["ranking_id"]) for line in lines if line.body.get("ranking_id")]
     for place in (folder, *(folder.parent.parent / ranking_id[:16] for ranking_id in asked[-1:])):
         try:
@@ -152,7 +152,7 @@ def _read_ranking(folder: Path, lines: list[Line]) -> tuple[Any, Any]:
 
 
 def _list_keys(trusted: TrustedKeys, people: People) -> dict[str, dict[str, Any]]:
-    """For readers: whose key is whose. What they trust they decide by a key that reached them on another way."""
+    """The owner of each key, as information: readers must base their trust on a key obtained independently."""
     listed: dict[str, tuple[Any, str, list[str]]] = {key_id: (key, "scheduler", []) for key_id, key in trusted.items()}
     for name, person in people.people.items():
         listed |= {key_id: (key, name, list(person.roles)) for key_id, key in person.public_keys().items()}

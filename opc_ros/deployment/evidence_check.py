@@ -1,4 +1,4 @@
-"""Whether an evidence file is what a scheduler exported: all of it, about one request, each part by its signer."""
+"""Check that an evidence file is what a scheduler exported: complete, about one request, and properly signed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from opc_ros.ranking import Ranking
 
 @dataclass(frozen=True, slots=True)
 class BundleReport:
-    """What a check of a bundle found."""
+    """The result of checking a bundle."""
 
     request_id: str
     envelopes: int
@@ -38,7 +38,7 @@ class BundleReport:
 
 
 def verify_evidence(text: str, trusted: TrustedKeys, people: People) -> BundleReport:
-    """Whether all of a bundle is there, was signed by those who may, and lies in the audit log."""
+    """Check that the bundle is complete, signed by those entitled to, and contained in the audit log."""
     bundle = parse_json(text, where="evidence", error=DeploymentError)
     if not isinstance(bundle, dict) or bundle.get("format") != FORMAT:
         raise DeploymentError(f"evidence: expected a bundle of format {FORMAT}")
@@ -53,11 +53,11 @@ def verify_evidence(text: str, trusted: TrustedKeys, people: People) -> BundleRe
             str(bundle["request_id"]), len(bundle["envelopes"]), len(bundle["entries"]), tuple(problems)
         )
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise DeploymentError(f"evidence: is not whole: {error!r}") from error
+        raise DeploymentError(f"evidence: is not complete: {error!r}") from error
 
 
 def _check_contents(bundle: Mapping[str, Any], trusted: TrustedKeys) -> Iterator[str]:
-    """The scheduler's own list of what is in it: for which request, about which candidate."""
+    """Check the scheduler's own list of contents: for which request, and about which candidate."""
     signed = _read(bundle["contents"])
     if signed is None or signed.payload_type != PAYLOAD_TYPE or not _is_by(signed, trusted):
         yield "contents: are not signed by a scheduler that is trusted here"
@@ -69,11 +69,11 @@ def _check_contents(bundle: Mapping[str, Any], trusted: TrustedKeys) -> Iterator
     told = said["predicate"]
     about = (told["requestId"], said["subject"][0]["digest"][CANDIDATE_DIGEST])
     if about != (bundle["request_id"], bundle["candidate_id"]):
-        yield f"contents: are about request {about[0]} and candidate {about[1][:12]}, the file says otherwise"
+        yield f"contents: are about request {about[0]} and candidate {about[1][:12]}, but the file names others"
     found = list_contents(bundle["envelopes"], bundle["entries"], bundle["ranking"])
     for part, listed in found.items():
         if listed != told[part]:
-            yield f"{part}: are not those that were exported: one is missing, added, renamed or changed"
+            yield f"{part}: differ from what was exported: something is missing, added, renamed or changed"
 
 
 def _check_signers(bundle: Mapping[str, Any], trusted: TrustedKeys, people: People) -> Iterator[str]:
@@ -84,7 +84,7 @@ def _check_signers(bundle: Mapping[str, Any], trusted: TrustedKeys, people: Peop
 
 
 def _rightful_keys(signed: Signed, trusted: TrustedKeys, people: People) -> TrustedKeys:
-    """Whose signature counts on a document of this kind: its person's, its robot's, a scorer's or the scheduler's."""
+    """The keys that may sign a document of this kind: its person's, its robot's, a scorer's or the scheduler's."""
     if signed.payload_type == STATEMENT:
         person = people.people.get(str(_open(signed).get("person")))
         return person.public_keys() if person is not None else {}
@@ -105,7 +105,7 @@ def _check_entries(bundle: Mapping[str, Any], trusted: TrustedKeys) -> Iterator[
         return
     for entry in bundle["entries"]:
         if not check_inclusion(entry["line"].encode(), entry["index"], head.entries, entry["proof"], head.root):
-            yield f"entry {entry['index'] + 1}: is not in the audit log that the checkpoint is about"
+            yield f"entry {entry['index'] + 1}: is not in the audit log of this checkpoint"
         elif not is_genuine_line(entry["line"].encode(), trusted):
             yield f"entry {entry['index'] + 1}: is not signed by a scheduler that is trusted here"
 

@@ -16,7 +16,7 @@ from opc_ros.errors import DeploymentError
 
 @dataclass(frozen=True, slots=True)
 class DeploymentFolder:
-    """Where everything lies."""
+    """Where a deployment keeps its files."""
 
     path: Path
 
@@ -29,13 +29,13 @@ class DeploymentFolder:
         return find_audit_log(self.path)
 
     def signer(self) -> Signer:
-        """The key that everything here is signed with."""
+        """The scheduler's key, which signs everything in this folder."""
         self._require()
         return load_signer(self.keys)
 
     @contextmanager
     def look(self) -> Iterator[QueueReader]:
-        """The queue, read-only: needs no key and writes nothing."""
+        """Open the queue read-only; this needs no key and writes nothing."""
         self._require()
         with look_into_queue(self.path) as queue:
             yield queue
@@ -48,7 +48,7 @@ class DeploymentFolder:
     def open(
         self, *, probe: Callable[[str], None] = ignore_moment, patience_s: float = PATIENCE_S
     ) -> Iterator[tuple[Queue, Signer]]:
-        """The queue and the key it signs with; several programs may have it open, one of them may schedule."""
+        """Open the queue with its signing key; several programs may have it open, but only one may schedule."""
         signer = self.signer()
         audit_log = AuditLog(self.audit_log, signer, patience_s=patience_s)
         queue = Queue(self.path, audit_log, probe=probe, patience_s=patience_s)

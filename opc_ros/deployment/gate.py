@@ -1,4 +1,4 @@
-"""The gate: from a ranking of the whole field, real results, rules and the time to a verdict with typed findings."""
+"""The gate: turns a ranking of the whole field, real results, rules and the time into a verdict with typed findings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from opc_ros.ranking import Ranking
 from opc_ros.ranking.forecast import Forecast, forecast_ranking, is_of_q
 
 DAY_NS = 86_400 * 1_000_000_000
-AHEAD_DAYS = 1 / 1440  # a robot's clock may be a minute ahead; more is no fresh episode but a wrong stamp
+AHEAD_DAYS = 1 / 1440  # a robot's clock may be a minute ahead; beyond that, a timestamp is simply wrong
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFacts:
-    """What the gate must know of the validation set."""
+    """What the gate needs to know about the validation set."""
 
     snapshot_id: str
     episodes: int
@@ -30,7 +30,7 @@ class SnapshotFacts:
 
 
 def predict_field(ranking: Ranking, real: Mapping[str, RealResult]) -> Forecast:
-    """Predicted success of everyone in a ranking."""
+    """Predicted success of every candidate in a ranking."""
     return forecast_ranking(ranking, {name: (result.successes, result.trials) for name, result in real.items()})
 
 
@@ -47,7 +47,8 @@ def decide(
 ) -> Decision:
     """Whether a candidate may go to robots; the same arguments always give the same answer.
 
-    `forecast` is `predict_field` of the same ranking and results, for callers who ask about many candidates.
+    Callers who ask about many candidates pass `forecast`, the result of `predict_field` for the same ranking and
+    results.
     """
     findings = [*_check_ranking(ranking, snapshot, rules), *_check_snapshot(snapshot, rules.snapshot, now_ns)]
     forecast = forecast or predict_field(ranking, real or {})
@@ -71,7 +72,7 @@ def decide(
 
 
 def _check_ranking(ranking: Ranking, snapshot: SnapshotFacts, rules: GateRules) -> Iterator[Finding]:
-    """That nobody chose metric, prior, seed, resamples or field to suit a candidate."""
+    """Check that nobody chose the metric, prior, seed, resamples or field to suit a candidate."""
     settings = (
         ("metric", ranking.metric == rules.metric, f"ranked by {ranking.metric}", rules.metric),
         ("prior", ranking.prior == rules.prior, f"ranked with prior {ranking.prior:g}", f"{rules.prior:g}"),
@@ -137,7 +138,7 @@ def _check_success(candidate_id: str, forecast: Forecast, rules: GateRules) -> I
 
 
 def _check_shown(candidate_id: str, ranking: Ranking, rules: GateRules, real: Mapping[str, RealResult]) -> Finding:
-    """That nobody passes by a judge's word alone."""
+    """Check that nobody passes on a judge's word alone, without enough real episodes."""
     trials = real[candidate_id].trials if candidate_id in real else 0
     found = f"is scored by a judge of its actions ({ranking.metric}) and has {trials} real episodes of its own"
     if trials >= rules.judged_episodes:
@@ -213,7 +214,8 @@ def _check_champion(candidate_id: str, forecast: Forecast, rules: GateRules, cha
         verdict = Verdict.INCONCLUSIVE if needs_person else Verdict.PASS
         rule = "champion_known" if needs_person else "champion"
         return Finding(rule, verdict, f"{what}, so nothing to compare with")
-    # To race against the champion one need not be better yet; to replace it one must be, and the race sees to that.
+    # A candidate need not be better than the champion to race against it; to replace it, it must, as the race finds
+    # out.
     better = forecast.chance_better(candidate_id, champion_id)
     champion = forecast.expected(champion_id).describe()
     sentence = f"better than the champion, of which {champion} is expected, with probability {better:.2f}"

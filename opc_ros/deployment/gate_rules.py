@@ -1,4 +1,4 @@
-"""Rules of the gate, as `config/gate.yaml` gives them."""
+"""Rules of the gate, as set in `config/gate.yaml`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def _check_order(name: str, doubt: float, confidence: float) -> None:
 class WithinRules:
     """How surely a candidate must be about as good as the best."""
 
-    tolerance: float  # success rate that it may lie below the best
-    confidence: float  # probability of that from which on it passes
-    doubt: float  # below it fails; in between episodes at reduced speed decide, or a person
+    tolerance: float  # how far below the best its success rate may lie
+    confidence: float  # passes at or above this probability
+    doubt: float  # fails below it; in between, episodes at reduced speed decide, or a person
 
     def __post_init__(self) -> None:
         _check_order("within", self.doubt, self.confidence)
@@ -29,7 +29,7 @@ class WithinRules:
 
 @dataclass(frozen=True, slots=True)
 class FloorRules:
-    """How surely a candidate must succeed often enough, however good the others are."""
+    """How surely a candidate must reach a minimum success rate, however good the others are."""
 
     success: float
     confidence: float
@@ -43,7 +43,7 @@ class FloorRules:
 
 @dataclass(frozen=True, slots=True)
 class TopKRules:
-    """For those who want it: how surely a candidate's score must be among the k best."""
+    """Optional: how surely a candidate's score must be among the k best."""
 
     k: int
     confidence: float
@@ -57,21 +57,21 @@ class TopKRules:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRules:
-    """The smallest validation set a ranking may rest on."""
+    """The smallest validation set that a ranking may rest on."""
 
     episodes: int
     successes: int
     failures: int
-    age_days: float  # of its newest episode, at most
-    robots: int  # how many different ones it must cover
-    tag: str = ""  # the ranking must rest on the snapshot with this tag; empty: on whichever it names
+    age_days: float  # the newest episode may be at most this old
+    robots: int  # number of different robots it must cover
+    tag: str = ""  # the ranking must rest on the snapshot with this tag; empty: any snapshot will do
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementRules:
     """How well scores must predict real success, over the whole field."""
 
-    spearman: float  # the gate closes when rank correlation is surely below this
+    spearman: float  # the gate closes when the rank correlation is surely below this
 
     def __post_init__(self) -> None:
         if not -1.0 <= self.spearman <= 1.0:
@@ -80,10 +80,10 @@ class AgreementRules:
 
 @dataclass(frozen=True, slots=True)
 class HiddenRules:
-    """How unlikely it may be, by luck, that a candidate leads so far on shown episodes over hidden ones."""
+    """When a lead on the shown episodes over the hidden ones is too unlikely to be luck."""
 
-    person: float = 0.01  # below this a person decides; also the rate of honest candidates flagged by chance
-    fail: float = 0.0001  # below, the gate says no
+    person: float = 0.01  # below this probability a person decides; honest candidates are flagged at this rate
+    fail: float = 0.0001  # below this probability the gate refuses
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.fail <= self.person <= 0.01:
@@ -92,12 +92,12 @@ class HiddenRules:
 
 @dataclass(frozen=True, slots=True)
 class SearchRules:
-    """How much of what its Q promises a candidate's own action search may miss."""
+    """How much of the value that its Q promises a candidate's own action search may miss."""
 
-    states: int = 8  # fewest in which the search must have been looked at; with fewer a person decides
-    person: float = 0.2  # above this a person decides
-    fail: float = 0.4  # above, the gate says no
-    reach: float = 0.25  # how far its actions must be able to go, of what the task allows; below a person decides
+    states: int = 8  # fewest states in which the search must have been checked; with fewer, a person decides
+    person: float = 0.2  # above this share a person decides
+    fail: float = 0.4  # above this share the gate refuses
+    reach: float = 0.25  # share of the task's action range that its actions must reach; below it, a person decides
 
     def __post_init__(self) -> None:
         if self.states < 1:
@@ -117,12 +117,12 @@ class GateRules:
     floor: FloorRules
     snapshot: SnapshotRules
     agreement: AgreementRules
-    prior: float = 1.0  # p(y=1) of the ranking
-    resamples: int = 2000  # of the ranking's bootstrap, at least
-    seed: int = 0  # of the ranking's bootstrap
-    candidates: int = 1  # fewest that a ranking must hold
+    prior: float = 1.0  # p(y=1) that the ranking must use
+    resamples: int = 2000  # minimum for the ranking's bootstrap
+    seed: int = 0  # that the ranking's bootstrap must use
+    candidates: int = 1  # minimum number of candidates in a ranking
     top_k: TopKRules | None = None
-    judged_episodes: int = 10  # real ones of its own that a candidate needs where no Q is scored, but its actions are
+    judged_episodes: int = 10  # real episodes it needs where a judge scores its actions instead of its Q
     hidden: HiddenRules = field(default_factory=HiddenRules)
     search: SearchRules = field(default_factory=SearchRules)
     approval: tuple[ApprovalCase, ...] = field(default=())  # cases in which a person must approve

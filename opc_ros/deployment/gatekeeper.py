@@ -1,4 +1,4 @@
-"""The gate on files: the ranking as it is now, the store it rests on, and the rules."""
+"""The gate applied to files: the current ranking, the store it rests on, and the rules."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def read_ranking(path: Path) -> Ranking:
     try:
         return Ranking.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise DeploymentError(f"{path}: no ranking there: {error}; make one with `opc score`") from error
+        raise DeploymentError(f"{path}: cannot read a ranking: {error}; make one with `opc score`") from error
 
 
 def _check_scope(ranking: Ranking) -> Ranking:
-    """First of one is no evidence: a place counts only among everything that is registered."""
+    """A rank only counts among everything that is registered: being first of one is no evidence."""
     if ranking.scope != "registry":
         raise DeploymentError(
             f"ranking {ranking.ranking_id[:12]}: ranks {len(ranking.candidates)} selected candidates, expected the "
@@ -62,7 +62,7 @@ class ListedSnapshot(Protocol):
 
 
 class ValidationSource(Protocol):
-    """Of a validation store, what the gate asks."""
+    """What the gate needs from a validation store."""
 
     def snapshot(self, ref: str) -> ListedSnapshot: ...
 
@@ -72,7 +72,7 @@ class ValidationSource(Protocol):
 
 
 def learn_snapshot(store: ValidationSource, ref: str) -> SnapshotFacts:
-    """What the gate must know of a snapshot, from the episodes it lists."""
+    """What the gate needs to know about a snapshot, from the episodes it lists."""
     snapshot = store.snapshot(ref)
     listed = {entry.episode_id: entry.robot for entry in snapshot.entries}
     began = [began_ns for episode_id, began_ns in store.beginnings() if episode_id in listed]
@@ -93,21 +93,22 @@ Counts = tuple[tuple[str, int, int], ...]  # candidate, successes, trials
 
 
 class EvidencePending(DeploymentError):
-    """The evidence is still being read; callers that cannot wait ask again."""
+    """The evidence is still being read; callers that cannot wait should ask again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A ranking, and what is known of the snapshot that it is judged by."""
+    """A ranking, and the facts about the snapshot it is judged by."""
 
     ranking: Ranking
     facts: SnapshotFacts
 
 
 class Gatekeeper:
-    """Answers for the gate again and again; reads files anew only when they have changed, beside the caller.
+    """Answers for the gate repeatedly; rereads files only when they have changed, in a background thread.
 
-    Whoever must not wait gives a short patience: until new evidence has been read, the evidence before counts.
+    Callers that must not wait pass a short patience, and get answers from the previous evidence until the new has been
+    read.
     """
 
     def __init__(
@@ -119,10 +120,10 @@ class Gatekeeper:
         history: Path | None = None,
         keys: Path | None = None,
     ) -> None:
-        """`history` is a file of results from before this deployment; `real` of each question is added to them.
+        """`history` is a file of results from before this deployment, added to the `real` results of each call.
 
-        `keys` is the folder that says whose signature counts on the ranking and on the history; None, as in
-        simulations: neither needs one.
+        `keys` is the folder that says whose signatures count on ranking and history; None, as in simulations, requires
+        no signature.
         """
         self._rules = rules
         self._keys = keys
@@ -138,7 +139,7 @@ class Gatekeeper:
         self._facts: dict[str, SnapshotFacts] = {}
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gate evidence")
         self._mark: tuple[int, int, str] | None = None
-        self._reading: Future[Evidence] | None = None  # what stands at the mark, or will
+        self._reading: Future[Evidence] | None = None  # what the files at the mark contain, or will
         self._before: Evidence | None = None
 
     def close(self) -> None:
@@ -153,7 +154,7 @@ class Gatekeeper:
         *,
         patience_s: float | None = None,
     ) -> Decision:
-        """The gate's verdict now; unreadable evidence is a reason to fail. Without `patience_s` it waits."""
+        """The gate's current verdict; unreadable evidence fails. Waits for evidence unless given `patience_s`."""
         try:
             evidence = self.evidence(patience_s)
             results = self._add_history(real)
@@ -173,11 +174,11 @@ class Gatekeeper:
         )
 
     def forecast(self, real: Mapping[str, RealResult], *, patience_s: float | None = None) -> Forecast:
-        """Predicted success of the whole field; computed anew only when ranking or results have changed."""
+        """Predicted success of the whole field; recomputed only when the ranking or the results have changed."""
         return self._predict(self.evidence(patience_s).ranking, self._add_history(real), patience_s)
 
     def _predict(self, ranking: Ranking, results: Mapping[str, RealResult], patience_s: float | None) -> Forecast:
-        """Whoever must not wait goes by the results of a moment ago, but never by another ranking."""
+        """Impatient callers may get a forecast from slightly older results, but never one from another ranking."""
         counts = tuple(sorted((name, each.successes, each.trials) for name, each in results.items()))
         key = (ranking.ranking_id, counts)
         answer = self._forecasts.ask(key, lambda: self._foresee(ranking, results), patience_s)
@@ -188,7 +189,7 @@ class Gatekeeper:
         return answer[1]
 
     def _foresee(self, ranking: Ranking, results: Mapping[str, RealResult]) -> Forecast:
-        """With what takes long and every decision asks for, so that deciding takes no time."""
+        """Compute the slow parts that every decision needs, so that deciding itself takes no time."""
         found = predict_field(ranking, results)
         found.agreement()
         found.chance_within(found.ids[0], self._rules.within.tolerance)
@@ -207,7 +208,7 @@ class Gatekeeper:
         return add_results(found.results, real)
 
     def evidence(self, patience_s: float | None = None) -> Evidence:
-        """The newest that could be read in the given time, or the one before."""
+        """The newest evidence that could be read in the given time, or else the previous evidence."""
         mark = self._look()
         if self._reading is None or mark != self._mark:
             if self._reading is not None and self._reading.done() and self._reading.exception() is None:
@@ -217,7 +218,7 @@ class Gatekeeper:
             return self._reading.result(timeout=patience_s)
         except TimeoutError:
             if self._before is None:
-                raise EvidencePending(f"{self._ranking_path}: is being read; ask again in some seconds") from None
+                raise EvidencePending(f"{self._ranking_path}: is being read; ask again in a few seconds") from None
             return self._before
 
     def ranking(self) -> Ranking:
@@ -236,7 +237,7 @@ class Gatekeeper:
             return found.st_mtime_ns, found.st_size, store.tags().get(tag, "") + heard
 
     def hear(self, ranking: Ranking, envelope: str) -> None:
-        """A ranking from the scorer, by file or by topic; an older one than is known replaces nothing."""
+        """Take a ranking from the scorer, from a file or a topic; it never replaces a newer one."""
         assert self._keys is not None
         seal = check_ranking(_check_scope(ranking), envelope, load_people(self._keys))
         if seal.signed_ns > self._now() + CLOCK_SKEW_NS:
@@ -251,17 +252,17 @@ class Gatekeeper:
             self._newest = (ranking, seal)
 
     def newest_seal(self) -> RankingSeal | None:
-        """Of the ranking that counts now."""
+        """The seal of the ranking that counts now."""
         return self._newest[1] if self._newest is not None else None
 
     def newest_history_ns(self) -> int:
-        """When the newest history was signed that this program has gone by; 0: it has seen none."""
+        """When the newest history that this program has used was signed; 0 if it has seen none."""
         return self._history_ns
 
     def require_since(self, signed_ns: int, history_ns: int) -> None:
-        """No ranking and no history counts that was signed before these, whenever this program was started."""
+        """Reject rankings and histories signed before these times, even after a restart of this program."""
         self._since_ns, self._history_since_ns = signed_ns, history_ns
-        self._history_ns = min(self._history_ns, history_ns)  # of a clock that ran ahead, up to its correction
+        self._history_ns = min(self._history_ns, history_ns)  # after a clock that ran ahead was corrected
         if self._newest is not None and self._newest[1].signed_ns < signed_ns:
             self._newest = self._mark = self._reading = self._before = None
 

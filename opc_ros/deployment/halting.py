@@ -1,4 +1,4 @@
-"""Halt robots and resume them: every robot that is known or was ever leased, and who has to confirm it."""
+"""Halt and resume robots: all that are known or were ever leased, and which of them have to confirm."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Halt:
     """What a halt covers; it is in force from the moment it is written."""
 
     robots: tuple[str, ...]
-    awaited: tuple[str, ...]  # hold robot time, or may: a robot that was lost may still be moving
-    open_on: tuple[str, ...]  # those of them that hold a lease, which they give back
-    serial: int  # of the list of revoked permits that a robot has to hear
+    awaited: tuple[str, ...]  # robots that may be moving, including lost ones
+    open_on: tuple[str, ...]  # those of them that still hold a lease, which they have to give back
+    serial: int  # of the list of revoked permits that a robot has to receive
 
 
 def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Halt:
-    """Grant no more leases and revoke those that run; one robot's, or everybody's where it is empty."""
+    """Grant no more leases and revoke the open ones, for one robot, or for all of them if `robot` is empty."""
     person, reason = as_text(person), as_text(reason)
     _check_person(person)
     by = f"{person}: {reason}".strip(": ")
@@ -52,7 +52,7 @@ def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Hal
             revoke_leases(queue, tell, f"halted by {person}", robot=name)
         if not robot:
             queue.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", HALTED_ALL, by)
-        # Also where no robot is leased: a robot that names this serial has heard of this halt.
+        # Even where no robot is leased: a robot that confirms this serial has received this halt.
         serial = queue.fact("revocation_serial") + 1
         queue.set_fact("revocation_serial", serial)
         tell("halt", {"robot": robot or "all", "robots": chosen, "person": person, "reason": reason})
@@ -60,7 +60,7 @@ def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Hal
 
 
 def _says_nothing_new(queue: Queue, robot: str, chosen: tuple[str, ...], now_ns: int) -> bool:
-    """Of a halt that changes nothing, a few a minute are written down: whoever halts needs no key."""
+    """Limit how many repeated halts per minute are recorded: a halt needs no key, so anybody can send them."""
     rows = queue.robots()
     is_halted = all(name in rows and rows[name].halted_by for name in chosen)
     is_for_later = bool(robot) or bool(queue.rows("SELECT 1 FROM facts WHERE name = ?", HALTED_ALL))
@@ -74,7 +74,7 @@ def _says_nothing_new(queue: Queue, robot: str, chosen: tuple[str, ...], now_ns:
 def resume(
     queue: Queue, robot: str, person: str, reason: str, now_ns: int, statement: Statement | None = None
 ) -> tuple[str, ...]:
-    """Take up again what `halt` stopped, and say for whom; what was revoked stays revoked, and is leased anew."""
+    """Undo `halt`, and return which robots that applies to; revoked leases stay revoked, and new ones are granted."""
     person, reason = as_text(person), as_text(reason)
     _check_person(person)
     with queue.change("resume", now_ns) as tell:
@@ -91,13 +91,13 @@ def resume(
 
 
 def enlist_robot(queue: Queue, robot: str) -> None:
-    """Within a change: know a robot from now on; while all are halted, it is too."""
+    """Within a change: start tracking a robot; while all robots are halted, it is too."""
     found = queue.rows("SELECT value FROM facts WHERE name = ?", HALTED_ALL)
     queue.execute("INSERT OR IGNORE INTO robots (name, halted_by) VALUES (?, ?)", robot, found[0][0] if found else "")
 
 
 def foresee_halt(folder: Path, robot: str, person: str, now_ns: int) -> tuple[Halt, Revocations]:
-    """What a halt will cover and revoke, read without waiting for anybody who changes the queue, and nothing written.
+    """What a halt will cover and revoke, read without waiting for programs that change the queue, and without writing.
 
     A program that hangs while it holds the queue must not keep robots moving.
     """
@@ -121,13 +121,13 @@ def foresee_halt(folder: Path, robot: str, person: str, now_ns: int) -> tuple[Ha
 
 
 def leave_halt(folder: Path, robot: str, person: str, reason: str, now_ns: int) -> None:
-    """Where the queue is held by a program that hangs: a halt as a file, which counts once the scheduler lives."""
+    """Leave a halt as a file, for when a hung program holds the queue; it takes effect when the scheduler next runs."""
     body = {"robot": robot, "person": as_text(person), "reason": as_text(reason)}
     create_file(folder / f"halt-{now_ns}.json", canonical_json(body).encode())
 
 
 def obey_left_halts(queue: Queue, now_ns: int) -> None:
-    """Carry out what `leave_halt` left; a file that cannot be read halts everybody."""
+    """Carry out the halts left by `leave_halt`; a file that cannot be read halts all robots."""
     for path in sorted(queue.folder.glob("halt-*.json")):
         try:
             body = parse_json(read_bytes(path, limit=1 << 16), where=str(path))
@@ -139,13 +139,13 @@ def obey_left_halts(queue: Queue, now_ns: int) -> None:
 
 
 def given_back(queue: Queue, halted: Halt) -> tuple[str, ...]:
-    """Robots that have ended their revoked lease, as far as the scheduler has heard."""
+    """Robots that have given back their revoked lease, as far as the scheduler knows."""
     leased = {lease.robot for lease in queue.open_leases()}
     return tuple(name for name in halted.open_on if name not in leased)
 
 
 def as_text(given: str) -> str:
-    """Anybody's words as text that can be kept: not too long, bytes that are not UTF-8 written out as escapes."""
+    """Text from an untrusted source, made safe to keep: shortened, with bytes that are not UTF-8 escaped."""
     return shorten(given[: 10 * LONGEST].encode("utf-8", "backslashreplace").decode(), LONGEST - 20)
 
 
@@ -172,7 +172,7 @@ def _choose(queue: _Rows, robot: str) -> tuple[str, ...]:
 
 
 def _may_be_moving(queue: _Rows, robot: str, now_ns: int) -> bool:
-    """A lost lease counts until its permit has expired: the robot may be out of reach and at work."""
+    """A lost lease counts until its permit has expired: the robot may be out of reach but still running."""
     open_or_lost = f"state IN {OPEN} OR (state = 'lost' AND expires_ns > ?)"
     return bool(queue.rows(f"SELECT 1 FROM leases WHERE robot = ? AND ({open_or_lost})", robot, now_ns))
 

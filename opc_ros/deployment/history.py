@@ -1,4 +1,4 @@
-"""Results from before this deployment: what earlier candidates did on this lab's robots."""
+"""Results from before this deployment: how earlier candidates did on this lab's robots."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ COLUMNS = ("candidate", "successes", "episodes")
 
 
 def read_history(path: Path) -> dict[str, RealResult]:
-    """Results by candidate id; a file that is not there is a lab without a history."""
+    """Results by candidate id; a lab without a history has no such file."""
     return parse_history(read_bytes(path, error=DeploymentError), path) if path.is_file() else {}
 
 
 def parse_history(data: bytes, path: Path) -> dict[str, RealResult]:
-    """Results by candidate id, from a file's bytes."""
+    """Parse results by candidate id from a file's bytes."""
     try:
         rows = list(csv.DictReader(io.StringIO(data.decode("utf-8"), newline="")))
     except (UnicodeDecodeError, csv.Error) as error:
@@ -42,7 +42,7 @@ def parse_history(data: bytes, path: Path) -> dict[str, RealResult]:
 
 
 def write_history(path: Path, results: Mapping[str, RealResult]) -> None:
-    """The file that `read_history` reads."""
+    """Write the file that `read_history` reads."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(COLUMNS)
@@ -50,7 +50,7 @@ def write_history(path: Path, results: Mapping[str, RealResult]) -> None:
 
 
 def add_results(first: Mapping[str, RealResult], second: Mapping[str, RealResult]) -> dict[str, RealResult]:
-    """Both together, candidate by candidate."""
+    """The sum of both, by candidate."""
     none = RealResult(0, 0)
     return {
         name: RealResult(

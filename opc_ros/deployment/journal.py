@@ -1,4 +1,4 @@
-"""What a robot remembers of the permits it was given, so that a restart forgets nothing."""
+"""A robot's durable record of the permits it was given, so that a restart forgets nothing."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ CREATE TABLE IF NOT EXISTS revoked (permit_id TEXT PRIMARY KEY);
 class RunEpisode:
     """One episode that a robot began under a permit."""
 
-    slot: int  # 0 for the first of its permit
+    slot: int  # index within its permit, from 0
     episode_id: str
-    outcome: str | None  # "success", "failure", "aborted"; None while running, or if the runner died in it
+    outcome: str | None  # "success", "failure" or "aborted"; None while running, or if the runner died during it
     safety_events: int
-    recording: str = ""  # sha256 of its committed file, as its recorder said; empty: it has not
+    recording: str = ""  # sha256 of its committed file, as the recorder reported it; empty: not reported
 
 
 class RobotJournal:
-    """Durable memory of one robot: a spent episode, a revocation or a moment seen stays so after a crash."""
+    """A robot's durable memory: spent episodes, revocations and the latest time seen survive a crash."""
 
     def __init__(self, path: Path, now_ns: int) -> None:
         """Open the journal, or begin one at `now_ns`."""
@@ -52,16 +52,16 @@ class RobotJournal:
                 self._database.execute("ALTER TABLE episodes ADD COLUMN recording TEXT NOT NULL DEFAULT ''")
             self._database.execute("INSERT OR IGNORE INTO facts VALUES ('begun_ns', ?)", (str(now_ns),))
         except sqlite3.Error as error:
-            raise DeploymentError(f"{path}: no journal of a robot: {error}") from error
+            raise DeploymentError(f"{path}: not a robot's journal: {error}") from error
 
     @property
     def begun_ns(self) -> int:
-        """A permit older than the journal may have been spent in one that was deleted."""
+        """When the journal was begun; an older permit may have been spent in a journal that was deleted."""
         return self._fact("begun_ns")
 
     @property
     def latest_ns(self) -> int:
-        """The latest moment this robot has seen."""
+        """The latest time this robot has seen."""
         return self._fact("latest_ns")
 
     @property
@@ -78,14 +78,14 @@ class RobotJournal:
             self._set("latest_ns", now_ns)
 
     def accept_earlier_clock(self, now_ns: int) -> None:
-        """After a person corrected a clock that ran ahead: begin anew, and let no permit from before count."""
+        """Start over after a person corrected a clock that ran ahead; permits from before no longer count."""
         with self._transaction():
             self._set("begun_ns", now_ns)
             self._set("latest_ns", now_ns)
             self._database.execute("INSERT OR IGNORE INTO revoked SELECT DISTINCT permit_id FROM episodes")
 
     def spend(self, permit_id: str, lease_id: str, episode_id: str, budget: int, now_ns: int) -> int | None:
-        """Take the next slot of a permit's budget, for good; None where none is left."""
+        """Permanently take the next slot of a permit's budget; None if none is left."""
         with self._transaction():
             slot = self.spent(permit_id)
             if slot >= budget:
@@ -111,7 +111,7 @@ class RobotJournal:
         self._database.execute("UPDATE episodes SET recording = ? WHERE episode_id = ?", (digest, episode_id))
 
     def break_off_unfinished(self) -> int:
-        """After a restart: episodes the runner died in count as aborted; says how many."""
+        """After a restart: mark episodes during which the runner died as aborted, and return how many."""
         cursor = self._database.execute("UPDATE episodes SET outcome = 'aborted' WHERE outcome IS NULL")
         return cursor.rowcount
 
@@ -167,7 +167,7 @@ class RobotJournal:
 
 
 def read_audit_witness(path: Path) -> AuditHead:
-    """The head of the scheduler's audit log as a robot's journal remembers it."""
+    """The head of the scheduler's audit log that a robot's journal has kept."""
     if not path.is_file():
         raise DeploymentError(f"{path}: no such file, expected a robot's journal.db")
     journal = RobotJournal(path, 0)
@@ -178,7 +178,7 @@ def read_audit_witness(path: Path) -> AuditHead:
 
 
 def accept_clock_on_robot(path: Path, keys: Path, envelope: str, now_ns: int) -> None:
-    """A person's signed word that a robot's clock is right now; kept in the robot's audit log."""
+    """Accept a robot's clock as correct on a person's signed statement, which the robot's audit log keeps."""
     if not path.is_file():
         raise DeploymentError(f"{path}: no such file, expected a robot's journal.db")
     statement = check_statement(envelope, ("accept_clock",), load_people(keys), now_ns, lambda nonce, until: True)

@@ -1,4 +1,4 @@
-"""Ed25519 key pairs: the private part stays where the scheduler runs, robots get the public one."""
+"""Ed25519 key pairs: the private key stays where the scheduler runs, and robots get the public key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PEOPLE_NAME = "people.yaml"
 
 
 class TextSigner(Protocol):
-    """Whoever can sign: a key in a file, or one that an ssh agent keeps."""
+    """Anything that can sign text: a key in a file, or one held by an ssh agent."""
 
     @property
     def key_id(self) -> str: ...
@@ -39,7 +39,7 @@ class TextSigner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BoundSigner:
-    """Somebody's key for one deployment: what a person signs with it counts nowhere else."""
+    """A person's key bound to one deployment: what they sign with it counts nowhere else."""
 
     signer: TextSigner
     deployment: str  # id of its scheduler's key
@@ -57,7 +57,7 @@ TrustedKeys = Mapping[str, Ed25519PublicKey]  # by key id
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A private key and the name by which others know its public part."""
+    """A private key, with the id by which others know its public key."""
 
     key_id: str
     private_key: Ed25519PrivateKey
@@ -80,13 +80,13 @@ def create_keys(folder: Path) -> Signer:
 
 
 def write_private_key(path: Path, private_key: Ed25519PrivateKey) -> None:
-    """Durably, for the owner's eyes only; an existing file is never overwritten."""
+    """Write the key durably, readable only by its owner; an existing file is never overwritten."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise DeploymentError(f"{path}: there is a key already; move it away to make a new one") from None
+        raise DeploymentError(f"{path}: already holds a key; move it away to make a new one") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(pem)
         file.flush()
@@ -94,7 +94,7 @@ def write_private_key(path: Path, private_key: Ed25519PrivateKey) -> None:
 
 
 def load_signer(folder: Path) -> Signer:
-    """The private key of a folder; one that others may read is refused, as ssh does."""
+    """Load the private key of a folder; one that others may read is refused, as ssh does."""
     path = folder / PRIVATE_NAME
     try:
         mode = path.stat().st_mode
@@ -108,21 +108,21 @@ def load_signer(folder: Path) -> Signer:
     try:
         key = load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise DeploymentError(f"{path}: no private key in PEM form: {error}") from error
+        raise DeploymentError(f"{path}: not a private key in PEM form: {error}") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise DeploymentError(f"{path}: holds a {type(key).__name__}, expected Ed25519")
     return Signer(key_id_of(key.public_key()), key)
 
 
 def load_trusted_keys(folder: Path) -> TrustedKeys:
-    """Every public key of a folder by its id; to stop trusting one, delete its file."""
+    """All public keys of a folder, by id; delete a key's file to stop trusting it."""
     keys: dict[str, Ed25519PublicKey] = {}
     for path in sorted(folder.glob(f"*{PUBLIC_SUFFIX}")):
         refuse_open_to_all(path)
         try:
             key = load_pem_public_key(path.read_bytes())
         except (OSError, ValueError, UnsupportedAlgorithm) as error:
-            raise DeploymentError(f"{path}: no public key in PEM form: {error}") from error
+            raise DeploymentError(f"{path}: not a public key in PEM form: {error}") from error
         if not isinstance(key, Ed25519PublicKey):
             raise DeploymentError(f"{path}: holds a {type(key).__name__}, expected Ed25519")
         keys[key_id_of(key)] = key
@@ -132,7 +132,7 @@ def load_trusted_keys(folder: Path) -> TrustedKeys:
 
 
 def refuse_open_to_all(path: Path) -> None:
-    """Whom to trust is not for everybody on a machine to write, neither into the file nor over it."""
+    """Refuse files and folders that anybody may write to: they decide whom to trust."""
     for each in (path, path.parent):
         mode = each.stat().st_mode
         if mode & 0o002:
@@ -142,7 +142,7 @@ def refuse_open_to_all(path: Path) -> None:
 
 
 def export_public_keys(folder: Path, to: Path) -> list[Path]:
-    """Copy the public parts alone, and who may say what, for a robot."""
+    """Copy only the public keys, and the list of people and their roles, for a robot."""
     keys = load_trusted_keys(folder)
     copies = []
     try:
@@ -157,7 +157,7 @@ def export_public_keys(folder: Path, to: Path) -> list[Path]:
 
 
 def export_people(folder: Path, to: Path) -> list[Path]:
-    """Give a robot the newest list of who may say what."""
+    """Give a robot the current list of people and their roles."""
     if not (folder / PEOPLE_NAME).is_file():
         return []
     replace_file(to / PEOPLE_NAME, (folder / PEOPLE_NAME).read_bytes())
@@ -165,7 +165,7 @@ def export_people(folder: Path, to: Path) -> list[Path]:
 
 
 def is_signed_by(key_id: str, text: str | bytes, signature: bytes, keys: TrustedKeys) -> bool:
-    """Whether a trusted key of that id signed the text."""
+    """Whether a trusted key with that id signed the text."""
     key = keys.get(key_id)
     if key is None:
         return False

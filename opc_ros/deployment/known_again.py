@@ -1,4 +1,4 @@
-"""An aborted or rejected policy is known again under another name, in another format, with other bytes."""
+"""Recognise an aborted or rejected policy when it comes back under another name, format or digest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REJECTED_RULE = "rejected_before"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """By what a policy is known: a digest of what it computes, and what it answers about recorded states."""
+    """What identifies a policy: a digest of what it computes, and its answers for recorded states."""
 
     behaviour: str = ""  # see policies.behaviour_identity
     answers: dict[str, float] = field(default_factory=dict)  # by probe, from the scorer's signed ranking
@@ -42,7 +42,7 @@ class Identity:
 
 
 def find_refused_before(queue: QueueReader, candidate_id: str, identity: Identity) -> tuple[Finding, ...]:
-    """What earlier requests say against this candidate: a failure after an abort, a doubt after a rejection."""
+    """What earlier requests say against this candidate: an abort is a failure, a rejection is a doubt."""
     return tuple(_look_back(queue, candidate_id, identity))
 
 
@@ -52,19 +52,19 @@ def _look_back(queue: QueueReader, candidate_id: str, identity: Identity) -> Ite
         rule = ABORTED_RULE if is_aborted else REJECTED_RULE
         likeness: Likeness = "same" if old.candidate_id == candidate_id else identity.compare(other)
         if likeness == "same" and (is_aborted or not _was_taken_back(queue, old)):
-            other_name = f"acts as candidate {old.candidate_id[:12]} ({old.name}), which was {old.state}"
+            other_name = f"acts like candidate {old.candidate_id[:12]} ({old.name}), which was {old.state}"
             what = f"was {old.state} before" if old.candidate_id == candidate_id else other_name
             sentence = f"{what}: {old.reason}"
             yield Finding(rule, Verdict.FAIL if is_aborted else Verdict.INCONCLUSIVE, sentence)
         elif likeness == "unknown" and is_aborted and other.answers and identity.answers:
             sentence = (
-                f"whether it acts as candidate {old.candidate_id[:12]} ({old.name}), which was aborted, cannot be "
-                "told: the ranking uses other states than then, or it answers nearly all of them alike"
+                f"whether it acts like candidate {old.candidate_id[:12]} ({old.name}), which was aborted, cannot be "
+                "told: the ranking no longer uses the same states, or its answers are nearly all alike"
             )
             yield Finding(rule, Verdict.INCONCLUSIVE, sentence)
 
 
 def _was_taken_back(queue: QueueReader, request: Request) -> bool:
-    """Who rejects a request of their own only withdraws it."""
+    """Whether its own requester rejected it, which only withdraws the request."""
     rows = queue.rows("SELECT person FROM statements WHERE request_id = ? AND kind = 'reject'", request.id)
     return bool(rows) and {str(row[0]) for row in rows} == {request.requested_by}

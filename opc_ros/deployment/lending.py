@@ -1,4 +1,4 @@
-"""Who gets a free robot next, under which permit, and when a race for robots is over."""
+"""Who gets a free robot next, under which permit, and when a race for robot time is over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECOND_NS = 1_000_000_000
 
 
 class Lending:
-    """Lends free robots as rules, gate and race have it; every permit is signed and told."""
+    """Leases free robots as rules, gate and race decide; every permit is signed and recorded as an event."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Lending:
         make_id: Callable[[], str],
         race_patience_s: float | None = None,
     ) -> None:
-        """Races are judged beside the caller, who waits for as long as `race_patience_s`; None: until it is done."""
+        """Races are judged in the background; `race_patience_s` limits how long the caller waits, if set."""
         self._race_patience_s = race_patience_s
         self._races: dict[int, Beside[Any, RaceResult]] = {}  # by priority
         self._queue = queue
@@ -70,7 +70,7 @@ class Lending:
             beside.close()
 
     def _judge(self, requests: list[Request], priority: int, *, are_more_coming: bool) -> RaceResult | None:
-        """How a race stands, by the results of now or of a moment ago; None: nobody knows yet."""
+        """How a race stands, by current or slightly older results; None if that is not known yet."""
         tallies = {request.id: self._queue.tally(request) for request in requests}
         real, champion = self._queue.real_results(), self._queue.champion()
         try:
@@ -86,13 +86,13 @@ class Lending:
         beside = self._races.setdefault(priority, Beside("race"))
         facts = (tuple(tallies.items()), tuple(real.items()), champion, are_more_coming, id(field))
         answer = beside.ask((tuple(requests), facts), judge, self._race_patience_s)
-        # Whoever has left the race or joined it since makes it another race.
+        # When a candidate has left or joined since, it is a different race.
         return answer[1] if answer is not None and answer[0][0] == tuple(requests) else None
 
     def admit_explorer(self, tell: Tell, request: Request) -> Request:
-        """An exploration slot whose results have convinced the gate goes on as any other request.
+        """Turn an exploration slot into an ordinary request once its results have convinced the gate.
 
-        Where they would end its attempt to climb, it goes on exploring until they no longer do.
+        While its rate of success would end its attempt to climb, it keeps exploring instead.
         """
         if not request.is_exploration or request.state != "queued":
             return request
@@ -104,7 +104,7 @@ class Lending:
         try:
             decision = self._gate(request, self._queue.real_results(), champion[0] if champion else "")
         except EvidencePending:
-            return request  # asked again with its next result
+            return request  # tried again with its next result
         if decision.verdict is not Verdict.PASS:
             return request
         reason = "passed the gate after exploration"
@@ -114,7 +114,7 @@ class Lending:
         return self._queue.request(request.id)
 
     def lend(self, robot: str, session: str) -> bool:
-        """Lease a free robot to the next request; if the gate has closed since, the request goes to a person."""
+        """Lease a free robot to the next request; a request that the gate no longer passes goes to a person."""
         while True:
             try:
                 work, real = self.choose(robot)
@@ -123,7 +123,7 @@ class Lending:
                 champion = self._queue.champion()
                 decision = self._gate(work.request, real, champion[0] if champion else "")
             except EvidencePending:
-                return False  # no lease is granted on evidence that is still being read
+                return False  # nothing is leased while evidence is still being read
             if _is_allowed(work.request, decision):
                 return self._grant(robot, work, session)
             with self._queue.change("gate closed", self._now()) as tell:
@@ -135,7 +135,7 @@ class Lending:
                 tell("gate_closed", body | {"verdict": decision.verdict, "reasons": decision.reasons})
 
     def choose(self, robot: str) -> tuple[Work | None, Mapping[str, RealResult]]:
-        """Whose turn it is on a robot, before the gate is asked again, and the real results this rests on."""
+        """Whose turn it is on a robot, before the gate is asked again, and the real results this is based on."""
         requests = self._queue.requests("queued")
         tallies = {request.id: self._queue.tally(request) for request in requests}
         real = self._queue.real_results()
@@ -144,7 +144,7 @@ class Lending:
         return choose_work(robot, requests, tallies, self._rules, real, batches, field), real
 
     def _forecast(self, real: Mapping[str, RealResult]) -> Forecast | None:
-        """What the field lets one expect; evidence that cannot be read leaves a race to its own results."""
+        """The forecast for the whole field; if its evidence cannot be read, a race has only its own results."""
         try:
             return self._forecaster(real) if self._forecaster else None
         except EvidencePending:
@@ -185,7 +185,7 @@ class Lending:
         return True
 
     def _is_still_so(self, robot: str, request: Request) -> bool:
-        """Within a change: people halt and reject in other threads and programs while the gate is being asked."""
+        """Within a change: check that nobody halted the robot or decided on the request while the gate was asked."""
         now = self._queue.request(request.id)
         is_same = (now.state, now.rung, now.approval) == ("queued", request.rung, request.approval)
         return is_same and not self._queue.robots()[robot].halted_by

@@ -1,4 +1,4 @@
-"""At most so many lines a minute of what anybody can bring about: a stranger must not fill a disk."""
+"""Limit the lines per minute that outsiders can cause, so that they cannot fill a disk."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 
 MINUTE_NS = 60_000_000_000
-LONGEST = 1000  # characters of a stranger's words that are kept
+LONGEST = 1000  # characters kept of a text from outside
 
 
 class LineRate:
-    """Counts the lines that were written, and those that were not."""
+    """Counts the lines that were written, and those that were suppressed."""
 
     def __init__(self, most_a_minute: int, now: Callable[[], int]) -> None:
         self._most = most_a_minute
@@ -19,7 +19,7 @@ class LineRate:
         self._unwritten = 0
 
     def allows(self) -> bool:
-        """Whether one more line may be written now; it then counts as written."""
+        """Whether one more line may be written now; if so, it counts as written."""
         now_ns = self._now()
         while self._written_ns and not 0 <= now_ns - self._written_ns[0] < MINUTE_NS:
             self._written_ns.popleft()
@@ -30,6 +30,6 @@ class LineRate:
         return True
 
     def take_unwritten(self) -> int:
-        """How many were not written since this was asked last."""
+        """How many lines were suppressed since the last call."""
         count, self._unwritten = self._unwritten, 0
         return count

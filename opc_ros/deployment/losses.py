@@ -10,7 +10,7 @@ from opc_ros.deployment.rules import SchedulerRules
 
 
 def note_loss(queue: Queue, tell: Tell, lease: Lease, rules: SchedulerRules) -> None:
-    """Within a change: a loss counts as a broken episode of the candidate; too many in a row halt the robot."""
+    """Within a change: count a loss as the candidate's broken episode, and halt a robot after too many in a row."""
     newest = "SELECT state FROM leases WHERE robot = ? ORDER BY seq DESC LIMIT ?"
     last = queue.rows(newest, lease.robot, rules.lease.losses)
     if len(last) == rules.lease.losses and all(row[0] in ("lost", "settled") for row in last):
@@ -21,7 +21,7 @@ def note_loss(queue: Queue, tell: Tell, lease: Lease, rules: SchedulerRules) -> 
 
 
 def settle_lease(queue: Queue, lease: Lease, message: str, now_ns: int) -> None:
-    """The robot is back and has told what it ran of a lost lease; that is counted, the rest was leased again."""
+    """Close a lost lease after the robot came back and reported what it had run; the rest was already leased again."""
     ran = queue.rows("SELECT count(*) FROM results WHERE lease_id = ?", lease.id)
     with queue.change("settle", now_ns) as tell:
         queue.set_lease(lease.id, "settled")

@@ -1,7 +1,8 @@
-"""A Merkle tree over the lines of an audit log, as RFC 6962 has it: a short proof that one line is among a million.
+"""A Merkle tree over the lines of an audit log, after RFC 6962: a short proof that one line is among a million.
 
-The nodes lie in one file beside the log, each 32 bytes, a node right behind the last leaf below it. So a tree grows by
-appending, and any node is found by counting. The file is a cache: it will be rebuilt from the log where it is missing.
+The nodes are kept in a file beside the log, 32 bytes each, every node right after the last leaf below it. The tree
+therefore grows by appending, and the position of any node can be computed. The file is a cache and is rebuilt from the
+log if it is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _BLOCK = 1 << 22
 
 
 def leaf_hash(line: bytes) -> bytes:
-    """Of one line without its newline."""
+    """Hash of one line without its newline."""
     return hashlib.sha256(b"\0" + line).digest()
 
 
@@ -39,18 +40,18 @@ class MerkleTree:
     """The tree of one audit log, as long as the log was when it was opened."""
 
     def __init__(self, log: Path, *, is_rebuilt: bool = False) -> None:
-        """With `is_rebuilt`, every line is hashed anew instead of believing the cache."""
+        """With `is_rebuilt`, hash every line again instead of trusting the cache."""
         self._path = tree_path(log)
         if is_rebuilt:
             self._path.unlink(missing_ok=True)
         self.leaves = self._extend(log)
 
     def root(self, leaves: int | None = None) -> str:
-        """The hash over the first `leaves` lines, in hexadecimal digits."""
+        """The hash over the first `leaves` lines, in hexadecimal."""
         return self._range(0, self.leaves if leaves is None else leaves).hex()
 
     def prove(self, index: int, leaves: int | None = None) -> tuple[str, ...]:
-        """The sibling hashes from line `index`, 0 for the first, up to the root over the first `leaves` lines."""
+        """The sibling hashes from line `index` (from 0) up to the root over the first `leaves` lines."""
         leaves = self.leaves if leaves is None else leaves
         if not 0 <= index < leaves <= self.leaves:
             raise AuditLogDamaged(f"{self._path}: line {index} of {leaves}, the tree has {self.leaves}")
@@ -65,7 +66,7 @@ class MerkleTree:
         return [*self._path_of(index, middle, stop), self._range(start, middle)]
 
     def _range(self, start: int, stop: int) -> bytes:
-        """The root over lines `start` to `stop`; a whole power of two of them is one node of the file."""
+        """The root over lines `start` to `stop`; where their number is a power of two, that is one node of the file."""
         count = stop - start
         if count == 0:
             return hashlib.sha256(b"").digest()
@@ -80,7 +81,7 @@ class MerkleTree:
             return file.read(SIZE)
 
     def _extend(self, log: Path) -> int:
-        """Append the nodes of every whole line that the tree does not have yet; gives the number of leaves."""
+        """Append the nodes of every complete line that is not in the tree yet, and return the number of leaves."""
         try:
             have = self._path.stat().st_size // SIZE if self._path.exists() else 0
             leaves, offset, peaks = self._read_end(have, log)
@@ -109,7 +110,7 @@ class MerkleTree:
         return leaves
 
     def _read_end(self, nodes: int, log: Path) -> tuple[int, int, list[bytes]]:
-        """Leaves, bytes of the log that they cover, and the roots of the whole subtrees, largest first."""
+        """Number of leaves, the bytes of the log they cover, and the roots of the complete subtrees, largest first."""
         try:
             leaves, offset = (int(word) for word in self._place().read_text().split())
         except (OSError, ValueError):
@@ -131,7 +132,7 @@ class MerkleTree:
 
 
 def check_inclusion(line: bytes, index: int, leaves: int, proof: Sequence[str], root: str) -> bool:
-    """Whether a line is number `index`, 0 for the first, of the lines below a root; RFC 9162, 2.1.3.2."""
+    """Whether a line is number `index` (from 0) of the lines below a root; RFC 9162, 2.1.3.2."""
     if not 0 <= index < leaves:
         return False
     node, position, last = leaf_hash(line), index, leaves - 1

@@ -15,7 +15,7 @@ from opc_ros.deployment.work import RaceResult, episodes_wanted
 
 
 def follow_up(queue: Queue, tell: Tell, request: Request, rules: SchedulerRules) -> None:
-    """Within a change, after a result: abort the request, let it climb, or leave it where it is."""
+    """Within a change, after a result: abort the request, let it climb, or leave it as it is."""
     if request.state not in ("queued", "done"):
         return
     tally = queue.tally(request)
@@ -31,7 +31,7 @@ def follow_up(queue: Queue, tell: Tell, request: Request, rules: SchedulerRules)
 
 
 def why_to_abort(request: Request, tally: RungTally, rules: SchedulerRules) -> str:
-    """The reason, or nothing."""
+    """The reason to abort, or nothing."""
     rung = rules.ladder.of(request.rung)
     if tally.safety_events > rung.safety_events:
         return f"{tally.safety_events} safety events on rung {request.rung}, allowed {rung.safety_events}"
@@ -46,7 +46,7 @@ def why_to_abort(request: Request, tally: RungTally, rules: SchedulerRules) -> s
 
 
 def abort_request(queue: Queue, tell: Tell, request: Request, reason: str) -> None:
-    """End a request, take its robots back and, if it was the champion, go back to the one before."""
+    """End a request, revoke its leases and, if it was the champion, return to the previous champion."""
     queue.set_request(request.id, state="aborted", reason=reason)
     tell("aborted", {"request_id": request.id, "candidate_id": request.candidate_id, "reason": reason})
     revoke_leases(queue, tell, f"request aborted: {reason}", request_id=request.id)
@@ -60,7 +60,7 @@ def abort_request(queue: Queue, tell: Tell, request: Request, reason: str) -> No
 
 
 def roll_back(queue: Queue, tell: Tell, candidate_id: str, reason: str) -> None:
-    """Put the champion back on every robot that serves a candidate."""
+    """Put the champion back on every robot that serves the candidate."""
     for robot in queue.robots().values():
         if robot.serving == candidate_id:
             back_to = serve_champion(queue, robot.name)
@@ -68,7 +68,7 @@ def roll_back(queue: Queue, tell: Tell, candidate_id: str, reason: str) -> None:
 
 
 def serve_champion(queue: Queue, robot: str) -> str:
-    """A robot without a lease belongs to the champion; says who that is."""
+    """Give a robot without a lease to the champion, and return who that is."""
     champion = queue.champion()
     back_to = champion[0] if champion else ""
     queue.execute("UPDATE robots SET serving = ? WHERE name = ?", back_to, robot)
@@ -76,7 +76,7 @@ def serve_champion(queue: Queue, robot: str) -> str:
 
 
 def settle_race(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRules, now_ns: int) -> None:
-    """Drop candidates that are surely not the best; when the race is over, crown the winner."""
+    """Drop candidates that are surely not the best, and crown the winner once the race is over."""
     for index, request in enumerate(race.requests):
         if race.is_over:
             _finish(queue, tell, request, f"race over: {race.why}")
@@ -89,13 +89,13 @@ def settle_race(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRule
 
 
 def _crown(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRules, now_ns: int) -> None:
-    """A champion needs its episodes at full speed, success above the floor, and to be better than the one before."""
+    """Crown the winner if it ran enough episodes at full speed, succeeds often enough and beats the champion."""
     at_full = queue.real_results((Rung.FULL,))
     champion = queue.champion()
     ran = [at_full.get(request.candidate_id, RealResult(0, 0)).trials for request in race.requests]
     entitled = [index for index, trials in enumerate(ran) if trials >= rules.ladder.full.episodes]
     if not entitled:
-        why = f"nobody has run the {rules.ladder.full.episodes} episodes at full speed that a champion needs"
+        why = f"no candidate has run the {rules.ladder.full.episodes} episodes at full speed that a champion needs"
         tell("no_champion", {"why": why, "champion": champion[0] if champion else ""})
         return
     best = max(entitled, key=lambda index: float(race.standing.mean[index]))
@@ -112,7 +112,7 @@ def _crown(queue: Queue, tell: Tell, race: RaceResult, rules: SchedulerRules, no
         winner.score,
         now_ns,
     )
-    # The winner's own results flatter it, because it was chosen for them; what the model expects does not.
+    # The winner was chosen for its results, so they flatter it; the model's prediction does not.
     low, high = race.predicted.select([best]).interval()[0].tolist()
     shown = running_interval(queue.outcomes(winner.candidate_id))
     body = {"candidate_id": winner.candidate_id, "request_id": winner.id, "trials": ran[best]}

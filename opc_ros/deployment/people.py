@@ -24,7 +24,7 @@ from opc_ros.deployment.keys import PEOPLE_NAME, PUBLIC_SUFFIX, TrustedKeys, key
 from opc_ros.durable import replace_file
 from opc_ros.errors import DeploymentError
 
-Role = Literal["requester", "approver", "labeller", "operator", "scorer", "robot"]  # the last two: machines
+Role = Literal["requester", "approver", "labeller", "operator", "scorer", "robot"]  # the last two are machines
 ROLES: tuple[Role, ...] = get_args(Role)
 PERSONS_ROLES: tuple[Role, ...] = ("requester", "approver", "labeller", "operator")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
@@ -33,7 +33,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """One person; a key of theirs speaks for them."""
+    """One person or machine; a signature with any of the keys counts as theirs."""
 
     keys: tuple[str, ...]  # OpenSSH lines: "ssh-ed25519 AAAA..."
     roles: tuple[Role, ...]
@@ -44,11 +44,11 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Everything in people.yaml."""
+    """The content of people.yaml."""
 
     format: int = FORMAT
     people: dict[str, Person] = field(default_factory=dict)
-    deployments: tuple[str, ...] = ()  # ids of the scheduler's keys beside the file: statements are for one of these
+    deployments: tuple[str, ...] = ()  # ids of the scheduler's keys beside the file; statements must name one of them
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
@@ -62,12 +62,12 @@ class People:
                     raise ValueError(f"{owners[key_id]} and {name} have the same key {key_id}")
 
     def owner(self, key_id: str) -> str | None:
-        """Whose key that is."""
+        """Who owns that key, if anybody."""
         return next((name for name, person in self.people.items() if key_id in person.public_keys()), None)
 
 
 def load_people(folder: Path) -> People:
-    """The people of a keys folder; nobody where there is no file yet."""
+    """The people in a keys folder; nobody if there is no file yet."""
     path = folder / PEOPLE_NAME
     if path.is_file():
         refuse_open_to_all(path)
@@ -76,13 +76,13 @@ def load_people(folder: Path) -> People:
 
 
 def find_deployments(folder: Path) -> tuple[str, ...]:
-    """Ids of the scheduler's public keys in a folder, the newest first; their files are named by them."""
+    """Ids of the scheduler's public keys in a folder, newest first; the files are named after them."""
     paths = sorted(folder.glob(f"*{PUBLIC_SUFFIX}"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
     return tuple(path.name.removesuffix(PUBLIC_SUFFIX) for path in paths)
 
 
 def add_person(folder: Path, name: str, key: Ed25519PublicKey, roles: Sequence[Role]) -> Person:
-    """Add a person, or a further key or role to one."""
+    """Add a person, or another key or role for one."""
     known = load_people(folder)
     before = known.people.get(name, Person((), ()))
     line = to_ssh_line(key)
@@ -95,7 +95,7 @@ def add_person(folder: Path, name: str, key: Ed25519PublicKey, roles: Sequence[R
 
 
 def remove_person(folder: Path, name: str) -> None:
-    """From now on, nothing this person signs counts."""
+    """Remove a person; nothing they signed counts any more."""
     known = load_people(folder)
     if name not in known.people:
         raise DeploymentError(f"{name!r}: no such person in {folder / PEOPLE_NAME}; `opc people list` shows them")
@@ -103,7 +103,7 @@ def remove_person(folder: Path, name: str) -> None:
 
 
 def read_public_key(path: Path) -> Ed25519PublicKey:
-    """An Ed25519 public key as ssh-keygen or `opc keys` writes it."""
+    """Read an Ed25519 public key as written by ssh-keygen or `opc keys`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -118,7 +118,7 @@ def parse_public_key(text: str, *, where: str = "key") -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(data) if data.startswith(b"-----") else load_ssh_public_key(data)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise DeploymentError(f"{where}: no public key in OpenSSH or PEM form: {error}") from error
+        raise DeploymentError(f"{where}: not a public key in OpenSSH or PEM form: {error}") from error
     if not isinstance(key, Ed25519PublicKey):
         raise DeploymentError(f"{where}: holds a {type(key).__name__}; make one with `ssh-keygen -t ed25519`")
     return key

@@ -1,4 +1,4 @@
-"""Permits: signed leave for one candidate to run some episodes on one robot, and their revocation."""
+"""Permits: signed permission for one candidate to run some episodes on one robot, and their revocation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMAT = 2  # 2: DSSE envelopes
 
 
 class Rung(StrEnum):
-    """Steps of the ladder a candidate climbs; each one risks more."""
+    """Steps of the ladder that a candidate climbs; each is riskier than the one before."""
 
     TWIN = "twin"
     REDUCED = "reduced"
@@ -26,12 +26,12 @@ class Rung(StrEnum):
 
     @property
     def number(self) -> int:
-        """Its place on the ladder, and in messages."""
+        """Its position on the ladder, as used in messages."""
         return list(Rung).index(self)
 
 
 def parse_rungs(text: str) -> frozenset[Rung]:
-    """Names of rungs, separated by commas."""
+    """Parse the names of rungs, separated by commas."""
     names = [name.strip() for name in text.split(",")]
     if not all(name in [rung.value for rung in Rung] for name in names):
         raise ConfigError(f"rungs is {text!r}, expected some of {', '.join(Rung)}, separated by commas")
@@ -40,23 +40,23 @@ def parse_rungs(text: str) -> frozenset[Rung]:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """What one signature allows."""
+    """What one permit allows."""
 
     permit_id: str
     lease_id: str
-    candidate_id: str  # digest of the bytes that may run
+    candidate_id: str  # digest of the files that may run
     robot: str
     rung: Rung
     episodes: int
     issued_ns: int
     expires_ns: int
-    audit_head: AuditHead  # every robot thereby keeps a witness of the scheduler's audit log
-    session: str = ""  # the start of the robot's runner it counts for
+    audit_head: AuditHead  # so that every robot witnesses the scheduler's audit log
+    session: str = ""  # which start of the robot's runner it is valid for
 
 
 @dataclass(frozen=True, slots=True)
 class Revocations:
-    """Permits that no longer count; a list with a higher serial replaces one with a lower."""
+    """Permits that are no longer valid; a list replaces those with a lower serial."""
 
     serial: int
     permit_ids: tuple[str, ...]
@@ -113,13 +113,13 @@ class _RevocationsPayload:
 
 
 def sign_document(kind: str, content: dict[str, Any], signer: TextSigner) -> Signed:
-    """Sign a document of a kind that nothing else passes for."""
+    """Sign a document, with a type that keeps it from passing for another kind."""
     payload = canonical_json({"format": FORMAT, "content": content}, is_ascii=True)
     return sign_payload(payload_type(kind), payload, signer)
 
 
 def open_document(signed: Signed, keys: TrustedKeys, kind: str, payload_kind: Any) -> Any:
-    """The document inside, if a trusted key signed exactly this text and it is what it should be."""
+    """The document inside, if a trusted key signed exactly this text and it is of the expected kind."""
     if signed.key_id not in keys:
         raise PermitRefused(f"{kind}: signed with key {signed.key_id or '(none)'}, which this robot does not trust")
     if signed.payload_type != payload_type(kind):

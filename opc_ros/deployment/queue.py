@@ -20,18 +20,18 @@ from opc_ros.deployment.statement import Statement
 from opc_ros.documents import canonical_json, parse_json
 from opc_ros.errors import AuditLogDamaged, QueueBusy, QueueEdited, SchedulerBusy, StatementRefused
 
-_TABLES = "SELECT 1 FROM sqlite_master WHERE name IN ('facts', 'counted')"  # the first and the newest
+_TABLES = "SELECT 1 FROM sqlite_master WHERE name IN ('facts', 'counted')"  # the oldest and the newest of them
 
 
 def ignore_moment(moment: str) -> None:
-    """For everyone but tests that kill the program at a chosen moment."""
+    """Does nothing; tests replace it to kill the program at a chosen moment."""
 
 
 class Queue(QueueReader):
-    """Everything the scheduler knows; what is not in here or on a robot does not exist.
+    """Everything the scheduler knows, apart from what robots hold in their journals.
 
-    A change is one transaction together with the events that tell it. Events are copied to the audit log right after:
-    if the program dies in between, whoever opens the queue next copies them, once.
+    A change and the events that record it are one transaction. The events are then copied to the audit log; if the
+    program dies in between, the next program to open the queue copies them, once.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Queue(QueueReader):
         signer = audit_log.signer
         self._seal = EventSeal(signer) if signer is not None else None
         self._row_check: RowCheck | None = None
-        self._checked_version = -1  # SQLite's count of what other connections have changed, as of the last check
+        self._checked_version = -1  # value of SQLite's counter of changes by other connections at the last check
         self._claim_file: TextIO | None = None
         path = folder / FILE_NAME
         try:
@@ -60,7 +60,7 @@ class Queue(QueueReader):
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             if len(self.rows(_TABLES)) < 2 or not self.fact("format"):
-                # Only then: whoever just looks must not wait for those who write.
+                # Only write if necessary: a program that just reads must not wait for writers.
                 if self.rows("SELECT 1 FROM sqlite_master WHERE name = 'facts'") and self.fact("format") == 1:
                     self._database.execute(TO_FORMAT_2)
                     self._database.execute("UPDATE facts SET value = ? WHERE name = 'format'", (str(FORMAT),))
@@ -76,7 +76,7 @@ class Queue(QueueReader):
             self.copy_events_to_audit_log()
 
     def claim(self, now_ns: int) -> None:
-        """Become the one scheduler of this queue, until the process ends or `close`."""
+        """Become the only scheduler of this queue, until the process ends or `close`."""
         file = (self.folder / "scheduler.lock").open("a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,16 +92,16 @@ class Queue(QueueReader):
         file.flush()
         self._claim_file = file
         with self.change("claim", now_ns) as tell:
-            # Where file locks do not reach (some network disks), a newer epoch still shuts the older scheduler out.
+            # Where file locks do not work (some network disks), the newer epoch still shuts out the older scheduler.
             epoch = self.fact("epoch") + 1
             self.set_fact("epoch", epoch)
             tell("scheduler_started", {"epoch": epoch})
         self._epoch = epoch
 
     def guard_rows(self, now_ns: int) -> None:
-        """From now on, rows that another program changes count only if the sealed events say the same.
+        """From now on, let rows changed by other programs count only if the sealed events agree.
 
-        An edited row is put back, and the audit log says which. The audit log must have been checked before.
+        An edited row is put back, and the audit log records which. The audit log must have been checked before.
         """
         if self._seal is None:
             return
@@ -109,11 +109,11 @@ class Queue(QueueReader):
         self.check_rows(now_ns)
 
     def has_news(self) -> bool:
-        """Whether another program has changed something since the last look; costs microseconds."""
+        """Whether another program has changed something since the last check; takes microseconds."""
         return self._row_check is not None and self._checked_version != self._data_version()
 
     def check_rows(self, now_ns: int) -> None:
-        """Put back what another program has edited since the last look; nothing to do where nobody else wrote."""
+        """Put back rows that another program has edited since the last check, if there are any."""
         if self._row_check is None or not self.has_news():
             return
         with self._lock:
@@ -138,7 +138,7 @@ class Queue(QueueReader):
         try:
             return self._row_check.correct(self)
         except BaseException:
-            self._row_check = RowCheck(self._seal)  # half of it may have been followed
+            self._row_check = RowCheck(self._seal)  # it may have followed only part of the events
             raise
 
     def _data_version(self) -> int:
@@ -159,7 +159,7 @@ class Queue(QueueReader):
 
     @contextmanager
     def change(self, name: str, now_ns: int) -> Iterator[Callable[[str, dict[str, Any]], None]]:
-        """One durable change; gives a function `tell(kind, body)` for the events that belong to it."""
+        """One durable change; yields a function `tell(kind, body)` that records the events belonging to it."""
         told: list[tuple[str, dict[str, Any]]] = []
         with self._lock:
             self._begin()
@@ -167,7 +167,7 @@ class Queue(QueueReader):
                 if self._epoch is not None and self.fact("epoch") != self._epoch:
                     raise SchedulerBusy(f"{self.folder}: a newer scheduler has taken over; this one must stop")
                 if self.has_news():
-                    # What is about to change was decided on rows that somebody else has touched since.
+                    # The change was decided on rows that somebody else has edited since.
                     if self._correct():
                         raise QueueEdited(f"{self.folder / FILE_NAME}: another program has edited it: ask again")
                     self._checked_version = self._data_version()
@@ -177,14 +177,14 @@ class Queue(QueueReader):
                 self._probe(f"before {name}")
                 self.execute("COMMIT")
             except BaseException as error:
-                if self._database.in_transaction:  # a full disk may have taken it back already
+                if self._database.in_transaction:  # SQLite rolls back by itself, for example, when the disk is full
                     self._database.execute("ROLLBACK")
                 if isinstance(error, QueueEdited) and self._seal is not None:
                     self._row_check, self._checked_version = RowCheck(self._seal), -1
                 raise
             self._probe(f"after {name}")
             if told:
-                # Where another program hangs on the audit log, the next change copies them: they are in the queue.
+                # If another program hangs on the audit log, the next change copies these events from the queue.
                 with suppress(QueueBusy):
                     self.copy_events_to_audit_log()
                 self._probe(f"told {name}")
@@ -195,10 +195,10 @@ class Queue(QueueReader):
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise self._explain(error, self.folder / FILE_NAME) from error
-            raise QueueBusy(f"{self.folder / FILE_NAME}: another program is changing it and does not finish") from error
+            raise QueueBusy(f"{self.folder / FILE_NAME}: another program has been changing it for too long") from error
 
     def copy_events_to_audit_log(self) -> None:
-        """Append every event the audit log does not have yet, in order; those it has no room for stay in the queue."""
+        """Append all events that the audit log lacks, in order; if its disk is full, they stay in the queue."""
         try:
             self._copy_events()
         except OSError as error:
@@ -210,7 +210,7 @@ class Queue(QueueReader):
             newest = self.rows("SELECT coalesce(max(change), 0) FROM events")[0][0]
             if done > newest:
                 raise AuditLogDamaged(
-                    f"{self.audit_log.path}: tells of change {done}, but the queue ends at {newest}: an old copy of "
+                    f"{self.audit_log.path}: has change {done}, but the queue ends at {newest}: an old copy of "
                     "queue.db was put back; restore the newest one"
                 )
             rows = self.rows("SELECT * FROM events WHERE change > ? ORDER BY change", done)
@@ -218,12 +218,12 @@ class Queue(QueueReader):
                 append([self._as_news(row) for row in rows])
 
     def _as_news(self, row: sqlite3.Row) -> News:
-        """An event for the audit log; of one that nobody with the key told, only that somebody wrote it."""
+        """An event for the audit log; one that was not sealed with our key becomes a note that somebody wrote it."""
         told = (row["change"], row["at_ns"], row["kind"], row["body"])
         if self._seal is not None and not self._seal.fits(*told, row["seal"]):
             body = {
                 "claimed": str(row["kind"])[:100],
-                "reason": "an event that nobody sealed was written into queue.db",
+                "reason": "an event without a valid seal was written into queue.db",
             }
             return "event_refused", body | {"change": row["change"]}, row["at_ns"]
         return row["kind"], parse_json(row["body"], where="queue: event") | {"change": row["change"]}, row["at_ns"]
@@ -248,7 +248,7 @@ class Queue(QueueReader):
         self.execute(f"UPDATE requests SET {names} WHERE id = ?", *values.values(), request_id)
 
     def keep_statement(self, statement: Statement, request_id: str, now_ns: int) -> None:
-        """Within a change: what a person signed, once; it is what their approval is derived from ever after."""
+        """Within a change: keep what a person signed, once; from then on it is the proof of their decision."""
         try:
             self.execute(
                 "INSERT INTO statements VALUES (?, ?, ?, ?, ?, ?)",

@@ -50,7 +50,7 @@ class QueueReader:
             raise self._explain(error, self.folder / FILE_NAME) from error
 
     def _explain(self, error: sqlite3.DatabaseError | OSError, path: Path) -> Exception:
-        """One line for what a disk does to us; anything else is a mistake of ours and stays what it is."""
+        """A one-line error for disk problems and damaged files; any other error is a bug and returned as it is."""
         if isinstance(error, OSError):
             is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             told = error.strerror or str(error)
@@ -59,7 +59,7 @@ class QueueReader:
             told = " ".join(str(error).split())
         if is_full:
             return DiskFull(f"{path}: {told}; no robot is leased until there is space")
-        # Text that is no text has no code of SQLite's.
+        # Text that is not valid UTF-8 has no SQLite error code.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
         if isinstance(error, OSError) or code & 0xFF in _BROKEN:
             return DeploymentError(f"{path}: {told}; {_WAY_BACK}")
@@ -77,14 +77,14 @@ class QueueReader:
     def request(self, request_id: str) -> Request:
         found = self.rows("SELECT * FROM requests WHERE id = ?", request_id)
         if not found:
-            raise DeploymentError(f"request {request_id!r}: there is none; `opc deploy status` lists them")
+            raise DeploymentError(f"request {request_id!r}: no such request; `opc deploy status` lists them")
         return to_request(found[0])
 
     def has_nonce(self, nonce: str) -> bool:
         return bool(self.rows("SELECT 1 FROM statements WHERE nonce = ?", nonce))
 
     def envelopes(self, request_id: str) -> list[str]:
-        """What people signed about a request, oldest first."""
+        """The statements people signed about a request, oldest first."""
         rows = self.rows("SELECT envelope FROM statements WHERE request_id = ? ORDER BY at_ns", request_id)
         return [str(row[0]) for row in rows]
 
@@ -94,7 +94,7 @@ class QueueReader:
         return [to_lease(row) for row in found]
 
     def lost_leases(self) -> list[Lease]:
-        """Of which nobody has asked the robot's journal yet."""
+        """Lost leases whose robots have not reported yet what they ran."""
         return [to_lease(row) for row in self.rows("SELECT * FROM leases WHERE state = 'lost' ORDER BY seq")]
 
     def lease(self, lease_id: str) -> Lease | None:
@@ -127,7 +127,7 @@ class QueueReader:
         return RungTally(done[0], done[1], done[2] + lost[0], done[3], outstanding=leased[0] + done[4])
 
     def real_results(self, rungs: tuple[Rung, ...] = (Rung.REDUCED, Rung.FULL)) -> dict[str, RealResult]:
-        """What each candidate has done on real arms, at reduced speed and at full, over all its requests."""
+        """What each candidate has done on real arms, at reduced and full speed, over all its requests."""
         found = self.rows(
             "SELECT candidate_id, sum(success), count(success) FROM counted"
             f" WHERE rung IN ({', '.join('?' * len(rungs))}) AND success IS NOT NULL GROUP BY candidate_id",
@@ -136,7 +136,7 @@ class QueueReader:
         return {row[0]: RealResult(int(row[1]), int(row[2])) for row in found}
 
     def outcomes(self, candidate_id: str, rung: Rung = Rung.FULL) -> list[bool]:
-        """Successes and failures of one candidate on a rung, in the order they came."""
+        """Outcomes of one candidate on a rung, in the order they came."""
         found = self.rows(
             "SELECT success FROM counted WHERE candidate_id = ? AND rung = ? AND success IS NOT NULL"
             " ORDER BY at_ns, episode_id",
@@ -156,7 +156,7 @@ class QueueReader:
         return (found[0][0], found[0][1]) if found else None
 
     def check_whole(self) -> None:
-        """Whether it is whole and of a format that this program knows."""
+        """Check that the file is intact and of a format that this program knows."""
         path = self.folder / FILE_NAME
         try:
             found = self.fact("format")
@@ -171,12 +171,12 @@ class QueueReader:
 
 
 def no_queue(path: Path, error: Exception) -> DeploymentError:
-    return DeploymentError(f"{path}: no scheduler queue: {' '.join(str(error).split())}; {_WAY_BACK}")
+    return DeploymentError(f"{path}: not a scheduler queue: {' '.join(str(error).split())}; {_WAY_BACK}")
 
 
 @contextmanager
 def look_into_queue(folder: Path) -> Iterator[QueueReader]:
-    """Open a queue to read it, also where nothing may be written; one that was never begun is empty."""
+    """Open a queue for reading, even from a read-only folder; a queue that does not exist yet reads as empty."""
     path = folder / FILE_NAME
     try:
         database = _connect(path)
@@ -196,7 +196,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         database.executescript(SCHEMA)
         database.execute("INSERT INTO facts VALUES ('format', ?)", (str(FORMAT),))
         return database
-    # Without a -wal nobody has it open, and SQLite would make one only to look: it must be told not to.
+    # Without a -wal file nobody has it open; `immutable` keeps SQLite from creating one just to read.
     is_at_rest = not path.with_name(f"{path.name}-wal").exists()
     options = "mode=ro&immutable=1" if is_at_rest else "mode=ro"
     return sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, timeout=LOOK_PATIENCE_S)

@@ -51,9 +51,9 @@ CREATE VIEW IF NOT EXISTS counted AS
     SELECT episode_id, lease_id, request_id, candidate_id, robot, rung, safety_events, at_ns, recording,
         CASE WHEN recording IN ('committed', 'not asked') THEN success END AS success FROM results;
 """
-# What queues of format 1 lack: their results counted without anybody asking for recordings.
+# What queues of format 1 lack; their results counted without anybody asking for recordings.
 TO_FORMAT_2 = "ALTER TABLE results ADD COLUMN recording TEXT NOT NULL DEFAULT 'not asked'"
-# Added since the first version; an older queue gets them when it is opened.
+# Columns added since the first version; an older queue gets them when it is opened.
 NEW_COLUMNS = (("requests", "identity"), ("events", "seal"))
 
 OPEN_LEASE_STATES = ("granted", "running", "revoking")
@@ -61,10 +61,10 @@ OPEN_LEASE_STATES = ("granted", "running", "revoking")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A candidate's wish for robot time.
+    """A candidate's request for robot time.
 
-    Its state goes from "waiting" (for a person) or straight to "queued", and ends as "done" or "aborted". A person may
-    turn "waiting" into "rejected", and "refused" (by the gate) into "queued".
+    Its state starts as "waiting" (for a person), "queued" or "refused" (by the gate), and ends as "done" or "aborted".
+    A person may turn "waiting" into "queued" or "rejected", and "refused" into "queued".
     """
 
     seq: int
@@ -74,8 +74,8 @@ class Request:
     path: str
     score: float
     ranking_id: str
-    robots: tuple[str, ...]  # empty: any
-    episodes: int  # at full speed, at most
+    robots: tuple[str, ...]  # empty: any robot
+    episodes: int  # at most, at full speed
     priority: int
     requested_by: str
     created_ns: int
@@ -85,16 +85,16 @@ class Request:
     approval: str  # "", "approve" or "override"
     approved_by: str
     reason: str
-    identity: str = ""  # by what its policy is known again, as JSON
+    identity: str = ""  # how to recognise its policy again, as JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A robot leased for some episodes.
 
-    Its state goes from "granted" over "running" to "done". It may end as "refused" (by the robot), as "lost" (robot
-    unheard, or time over; "settled" once the robot's journal was asked) or, once the robot confirms over "revoking", as
-    "revoked".
+    Its state goes from "granted" through "running" to "done". It may also end as "refused" (by the robot), as "lost"
+    (no heartbeat, or out of time; "settled" once the robot has reported from its journal), or as "revoked", after being
+    "revoking" until the robot confirms.
     """
 
     seq: int
@@ -113,31 +113,31 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class RobotRow:
-    """What the scheduler knows of one arm."""
+    """What the scheduler knows about one arm."""
 
     name: str
-    state: str  # "ready", "not ready" (it says so: stopped, in fault) or "offline"
+    state: str  # "ready", "not ready" (says the robot: stopped or in a fault) or "offline"
     since_ns: int
     halted_by: str  # empty: not halted
     since_rest: int
     rest_until_ns: int
-    serving: str  # candidate id: whoever runs there, the champion otherwise
+    serving: str  # candidate id: the one that runs there, otherwise the champion
 
 
 @dataclass(frozen=True, slots=True)
 class RungTally:
-    """What came of the episodes of one request on one rung, or of one candidate."""
+    """Results of the episodes of one request on one rung, or of one candidate."""
 
     successes: int = 0
-    trials: int = 0  # episodes with an outcome that counts
-    broken: int = 0  # episodes without: broken off, lost, or their recording is missing
+    trials: int = 0  # episodes whose outcome counts
+    broken: int = 0  # episodes that count as broken: aborted, lost, or without a recording
     safety_events: int = 0
-    outstanding: int = 0  # leased and not yet reported, or their recording is not yet confirmed
+    outstanding: int = 0  # episodes leased but not yet reported, or with an unconfirmed recording
 
 
 @contextmanager
 def _readable(row: sqlite3.Row) -> Iterator[None]:
-    """A row that cannot be what was written is one line, not a traceback."""
+    """Turn a row that cannot be read back into a one-line error instead of a traceback."""
     try:
         yield
     except (ValueError, TypeError, KeyError) as error:

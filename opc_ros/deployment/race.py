@@ -1,7 +1,7 @@
-"""Who gets robot time next: the leader, or whoever most threatens what is claimed of it, until that claim is sure.
+"""Who gets robot time next: the leader, or whoever most threatens its lead, until the lead is sure.
 
-Densities are (..., H, K, G): at H points of the model, K candidates over the grid of success rates; weights are
-(..., H). Axes before these are independent races.
+Densities are (..., H, K, G): at H points of the model, K candidates over the grid of success rates; weights are (...,
+H). Leading axes are independent races.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import numpy as np
 
 from opc_ros.ranking.success_model import RATES, chance_better, chance_within
 
-_TRUSTED = 0.88  # expected correlation of score and success
+_TRUSTED = 0.88  # expected correlation of score and success at which scores count as proven
 
 
 @dataclass(frozen=True, slots=True)
 class RaceRules:
     """How a race is run and when it ends."""
 
-    batch_episodes: int = 10  # given to one candidate at a time
-    budget_episodes: int = 1071  # for the whole race
-    tolerance: float = 0.03  # a winner this close to the best is good enough
-    confidence: float = 0.95  # probability of that at which the race ends
-    trusted_confidence: float = 0.0  # the same where scores have shown that they predict success; 0: no other
-    drop_below: float = 0.0005  # less likely than this to be that close, a candidate leaves; small, for a dozen may
-    crown_confidence: float = 0.95  # probability of being better than the champion that replacing it takes
-    explore_every: int = 10  # every n-th batch goes to the candidate that has run least; 0: none
+    batch_episodes: int = 10  # episodes given to one candidate at a time
+    budget_episodes: int = 1071  # episodes for the whole race
+    tolerance: float = 0.03  # a winner within this distance of the best is good enough
+    confidence: float = 0.95  # probability of such a winner at which the race ends
+    trusted_confidence: float = 0.0  # the same, once scores have proved to predict success; 0: use `confidence`
+    drop_below: float = 0.0005  # a candidate less likely than this to be that close drops out; small, as a dozen may
+    crown_confidence: float = 0.95  # probability of being better than the champion needed to replace it
+    explore_every: int = 10  # every n-th batch goes to the candidate with the fewest episodes; 0: never
 
     def __post_init__(self) -> None:
         if self.batch_episodes < 1 or self.budget_episodes < self.batch_episodes:
@@ -47,8 +47,8 @@ class RaceRules:
     def confidence_at(self, correlation: np.ndarray | float) -> np.ndarray:
         """How sure the leader must be, (...), for the race to end, given how well scores predict success.
 
-        The model allows for scatter and strays that good scores do not have: with them its leaders are better than it
-        says.
+        The model allows for scatter and outliers that good scores do not have, so with good scores its leaders are
+        better than it claims.
         """
         return np.where(
             np.asarray(correlation) >= _TRUSTED, self.trusted_confidence or self.confidence, self.confidence
@@ -63,16 +63,16 @@ class Standing:
     within: np.ndarray  # (..., K) probability of being within the tolerance of the best
     leader: np.ndarray  # (...) index of the highest mean
     is_in_race: np.ndarray  # (..., K) bool
-    lead: np.ndarray  # (...) probability of that for the leader
+    lead: np.ndarray  # (...) that probability for the leader
     is_settled: np.ndarray  # (...) bool: the leader is surely good enough
 
 
 def judge_race(
     weight: np.ndarray, density: np.ndarray, rules: RaceRules, correlation: np.ndarray | float = 0.0
 ) -> Standing:
-    """What the model says of the race; the leader never leaves it.
+    """What the model says about the race; the leader always stays in it.
 
-    `correlation`, (...), is that of scores and success, as far as results tell.
+    `correlation`, (...), is that of scores and success, as far as results show it.
     """
     mean = np.einsum("...h,...hk->...k", weight, density @ RATES.astype(density.dtype))
     within = np.einsum("...h,...hk->...k", weight, chance_within(density, rules.tolerance))
@@ -85,23 +85,23 @@ def judge_race(
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """Who leads, and who most threatens the claim that the leader is within the tolerance of the best."""
+    """The leader, and the candidate most likely to be better than it by more than the tolerance."""
 
     leader: np.ndarray  # (...) index of the highest mean
-    challenger: np.ndarray  # (...) index; the leader's where it is alone
+    challenger: np.ndarray  # (...) index; the leader's own where it has no rival
     chance: np.ndarray  # (...) that the challenger is better by more than the tolerance
-    leader_share: np.ndarray  # (...) of their next episodes
+    leader_share: np.ndarray  # (...) of the episodes that go to the two
 
     def of(self, races: np.ndarray) -> Duel:
-        """Of some of the races alone."""
+        """The duels of some of the races only."""
         return Duel(self.leader[races], self.challenger[races], self.chance[races], self.leader_share[races])
 
 
 def find_duel(weight: np.ndarray, density: np.ndarray, tolerance: float, is_in_race: np.ndarray | None = None) -> Duel:
-    """Among those in the race, (..., K) bool, or among all.
+    """Find the duel among candidates in the race, (..., K) bool, or among all.
 
-    The leader is within the tolerance with at most one minus the duel's chance. Episodes are shared so that the doubt
-    about their difference shrinks fastest: each gets its share of it.
+    The leader is within the tolerance with probability at most 1 - chance. Episodes are split in proportion to each
+    one's variance, so that the uncertainty about their difference shrinks fastest.
     """
     found = density @ np.stack([RATES, RATES**2], axis=1).astype(density.dtype)  # (..., H, K, 2)
     mean, square = np.moveaxis(np.einsum("...h,...hkm->...km", weight, found), -1, 0)
@@ -118,7 +118,7 @@ def find_duel(weight: np.ndarray, density: np.ndarray, tolerance: float, is_in_r
 
 
 def choose_next(duel: Duel, rng: np.random.Generator) -> np.ndarray:
-    """Whom of the two to run next, (...)."""
+    """Which of the two runs next, (...)."""
     return np.asarray(np.where(rng.random(duel.leader.shape) < duel.leader_share, duel.leader, duel.challenger))
 
 
@@ -129,10 +129,10 @@ def _of(values: np.ndarray, index: np.ndarray) -> np.ndarray:
 def choose_by_results(
     successes: np.ndarray, trials: np.ndarray, rng: np.random.Generator, is_in_race: np.ndarray | None = None
 ) -> np.ndarray:
-    """Top-two Thompson sampling on results alone, (...), of successes and trials (..., K): no score, no line.
+    """Top-two Thompson sampling on results alone, (...), from successes and trials (..., K), without scores or model.
 
-    Success of everyone is drawn twice; whoever comes out best at first gets the batch half of the time, otherwise the
-    best of the others in the second draw.
+    Every candidate's success rate is drawn twice. Half of the time the batch goes to the best of the first draw,
+    otherwise to the best of the others in the second draw.
     """
     first, second = (rng.beta(1.0 + successes, 1.0 + trials - successes) for _ in range(2))
     if is_in_race is not None:
@@ -141,7 +141,7 @@ def choose_by_results(
 
 
 def goes_by_results(batches_given: int) -> bool:
-    """Every other batch. Were the model wrong about somebody, it would not let results show it."""
+    """Whether the next batch ignores the model: every other one does, in case the model is wrong about a candidate."""
     return batches_given % 2 == 1
 
 
@@ -155,12 +155,12 @@ def _choose_of_two(first_draw: np.ndarray, second_draw: np.ndarray, rng: np.rand
 
 
 def is_exploration_turn(batches_given: int, rules: RaceRules) -> bool:
-    """Whether the next batch goes to whoever has run least, so that validation data does not only show winners."""
+    """Whether the next batch goes to the candidate with the fewest episodes, so that data also shows losers."""
     return rules.explore_every > 0 and batches_given % rules.explore_every == rules.explore_every - 1
 
 
 def least_run(scores: np.ndarray, trials: np.ndarray) -> np.ndarray:
-    """Index of the candidate with fewest episodes, the better score first."""
+    """Index of the candidate with the fewest episodes; on a tie, the one with the better score."""
     order = np.broadcast_to(np.argsort(-scores, axis=-1, kind="stable"), trials.shape)
     first = np.take_along_axis(trials, order, axis=-1).argmin(axis=-1)
     return np.asarray(np.take_along_axis(order, first[..., None], axis=-1)[..., 0])

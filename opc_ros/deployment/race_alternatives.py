@@ -1,4 +1,4 @@
-"""What people would use instead of the race: equal allocation, halving, Thompson sampling, the best score."""
+"""Alternatives to the race for comparison: equal allocation, halving, Thompson sampling, the best score."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Chooser = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], np.n
 def choose_best_scored(
     scores: np.ndarray, rates: np.ndarray, budget: int, batch: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """No episode at all: the highest score wins, (R,)."""
+    """Run nothing: the highest score wins, (R,)."""
     return np.asarray(scores.argmax(axis=1))
 
 
 def choose_by_equal_allocation(
     scores: np.ndarray, rates: np.ndarray, budget: int, batch: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Everybody runs as often; the most successes win, equals draw lots."""
+    """Run all equally often; the most successes win, and ties are broken at random."""
     won = rng.binomial(budget // rates.shape[1], rates)
     return np.asarray((won + rng.random(won.shape)).argmax(axis=1))
 
@@ -27,7 +27,7 @@ def choose_by_equal_allocation(
 def choose_by_successive_halving(
     scores: np.ndarray, rates: np.ndarray, budget: int, batch: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """In every round those left share an equal part of the budget, and the worse half goes."""
+    """In each round the remaining candidates share an equal part of the budget, and the worse half drops out."""
     rivals = rates.shape[1]
     rounds = int(np.ceil(np.log2(rivals)))
     successes, trials = np.zeros(rates.shape), np.zeros(rates.shape)
@@ -47,7 +47,7 @@ def choose_by_successive_halving(
 def choose_by_thompson_sampling(
     scores: np.ndarray, rates: np.ndarray, budget: int, batch: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Top-two Thompson sampling that has never heard of scores: Beta(1, 1) for everyone."""
+    """Top-two Thompson sampling without scores: Beta(1, 1) for every candidate."""
     races = np.arange(len(rates))
     successes, failures = np.zeros(rates.shape), np.zeros(rates.shape)
     for _ in range(budget // batch):

@@ -1,4 +1,4 @@
-"""The model of predicted success for many simulated races at once, kept up to date batch by batch."""
+"""The model of predicted success for many simulated races at once, updated batch by batch."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from opc_ros.ranking.success_model import (
 )
 
 _SIDE = 7  # lines along each axis of a race's grid
-_REACH = 3.0  # standard deviations that it spans to either side
+_REACH = 3.0  # standard deviations covered on either side
 _OFFSETS = np.stack(np.meshgrid(*[np.linspace(-_REACH, _REACH, _SIDE)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
-_GAP = 2.0 * _REACH / (_SIDE - 1)  # between neighbours, in standard deviations
+_GAP = 2.0 * _REACH / (_SIDE - 1)  # between neighbouring lines, in standard deviations
 
 
 class RaceBelief:
-    """R races of K candidates; the model of `predict_success`, on lines that follow what each race has shown."""
+    """R races of K candidates; the model of `predict_success`, on a grid of lines that follows the posterior."""
 
     def __init__(self, scores: np.ndarray, prior: Prior | None = None) -> None:
         self._prior = prior or Prior()
         races, rivals = scores.shape
         spread = scores.std(axis=1, keepdims=True)
         self._z = (scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0.0, spread, 1.0)
-        # Of each candidate's results so far: their chance at each value of the line with each scatter, if it follows
-        # the line, and with each share of duds, if it does not.
+        # Likelihood of each candidate's results so far: if it follows the line, at each value of the line and scatter;
+        # if it does not, for each share of duds.
         self._following = np.ones((races, rivals, LOGITS.size, len(SCATTERS)), dtype=np.float32)
         self._apart = np.ones((races, rivals, len(BASES)), dtype=np.float32) * BASES.sum(axis=1, dtype=np.float32)
         self._likelihood = np.ones((races, rivals, LOGITS.size), dtype=np.float32)
@@ -52,7 +52,7 @@ class RaceBelief:
         )
 
     def learn(self, races: np.ndarray, picked: np.ndarray, successes: np.ndarray, trials: np.ndarray) -> None:
-        """Take the results that one candidate of each of some races has now, all its episodes together."""
+        """Update each of some races with all results so far of one candidate."""
         likelihood = np.exp(log_likelihood(successes, trials)).astype(np.float32)
         self._likelihood[races, picked] = likelihood
         before = self._at_lines(races, picked)
@@ -66,9 +66,9 @@ class RaceBelief:
     def densities(
         self, races: np.ndarray, points: int, rng: np.random.Generator, *, is_even: bool = False
     ) -> np.ndarray:
-        """Success of everyone at points drawn by their weight, (r, points, K, G).
+        """Success of every candidate at points drawn by weight, (r, points, K, G).
 
-        Points are drawn one by one, or evenly over all the weight there is, which tells averages better.
+        Points are drawn independently, or evenly spaced over the total weight, which gives more accurate averages.
         """
         cumulated = np.cumsum(self._weights(races).reshape(len(races), -1), axis=1)
         if is_even:
@@ -91,12 +91,12 @@ class RaceBelief:
         return np.asarray(found.sum(axis=(1, 2)) / weight.sum(axis=(1, 2)))
 
     def _weights(self, races: np.ndarray) -> np.ndarray:
-        """Of lines and shapes, (r, lines, shapes), up to a factor for each race."""
+        """Weights of lines and shapes, (r, lines, shapes), up to a factor for each race."""
         log_weight = self._log_weight[races].astype(np.float64)
         return np.asarray(np.exp(log_weight - log_weight.max(axis=(1, 2), keepdims=True)))
 
     def _follow(self, races: np.ndarray) -> None:
-        """Lay the lines anew where the posterior is; seldom once there are many results, for it moves less then."""
+        """Move the grid of lines to the posterior; less often as results accumulate, because it moves less then."""
         if not races.size:
             return
         weight = self._weights(races).sum(axis=2)
@@ -104,7 +104,7 @@ class RaceBelief:
         mean = np.einsum("rl,rlc->rc", weight, self._lines[races])
         about = self._lines[races] - mean[:, None]
         covariance = np.einsum("rl,rlc,rld->rcd", weight, about, about)
-        # Lines farther apart than the posterior is wide see it as one of them: never trust a width below their gap.
+        # A posterior narrower than the gap between lines looks like a single line: never use a width below the gap.
         covariance[:, [0, 1], [0, 1]] += (self._gap[races] / 2.0) ** 2
         self._lay(races, mean[:, None], np.linalg.cholesky(covariance))
         self._due[races] = self._batches[races] + np.maximum(1, self._batches[races] // 8)
@@ -123,7 +123,7 @@ class RaceBelief:
         self._log_weight[races] = log_weight
 
     def _at_lines(self, races: np.ndarray, picked: np.ndarray) -> np.ndarray:
-        """Log of the chance of one candidate's results in each race, (r, lines, shapes)."""
+        """Log likelihood of one candidate's results in each race, (r, lines, shapes)."""
         low, share = self._low[races, :, picked], self._share[races, :, picked][..., None]
         rows, columns = races[:, None], picked[:, None]
         found = self._following[rows, columns, low] * (1.0 - share) + self._following[rows, columns, low + 1] * share

@@ -1,4 +1,4 @@
-"""The race against what people would use instead, on tables of known success: who ends near the best, at what price."""
+"""Compare the race with its alternatives on labs of known success: how often each ends near the best, at what cost."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from opc_ros.deployment.simulation import SuccessTable, simulate_races
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.ranking.synthetic_labs import CORRELATIONS, SHAPE_NAMES, SyntheticLabs, degrade_scores, draw_labs
 
-EPISODES_EACH = 71  # budget, for every candidate there is: 1,065 for fifteen
+EPISODES_EACH = 71  # budget per candidate: 1,065 for fifteen
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One line of the benchmark."""
+    """One row of the benchmark."""
 
     name: str
     runs: int
     good: dict[str, float]  # by method: share of runs that end within the tolerance of the best
     best: str  # the alternative with the largest share
     ahead: float  # the race's share minus that of the best alternative
-    ahead_error: float  # standard error of that; all methods run on the same labs
+    ahead_error: float  # standard error of `ahead`; all methods run on the same labs
     regret: dict[str, float]  # by method: mean success lost
-    budget: int  # that every method but the best score may spend
-    episodes: float  # that the race spends on average
-    settled: float  # share of races that end before the budget does
+    budget: int  # episodes that every method except the best score may spend
+    episodes: float  # episodes that the race spends on average
+    settled: float  # share of races that end before the budget is spent
     bias: float  # predicted minus true success of the race's winner, on average
 
 
@@ -42,10 +42,10 @@ def run_benchmark(
     only: str = "",
     report: Report = ignore_progress,
 ) -> Iterator[Cell]:
-    """Sixteen synthetic cells, then each table with its own scores and with scores that say nothing.
+    """Run sixteen synthetic cells, then each table with its own scores and with shuffled scores.
 
-    With `only`, those whose name holds it. Every cell has random numbers of its own, so that it comes out the same
-    whichever others are run.
+    With `only`, run the cells whose name contains it. Every cell has its own random numbers, so that it gives the same
+    result whichever others are run.
     """
     for number, (name, draw) in enumerate(_cells(tables, runs)):
         if only in name:
@@ -73,7 +73,7 @@ def _as_labs(table: SuccessTable, runs: int, is_shuffled: bool, rng: np.random.G
 def compare(
     name: str, labs: SyntheticLabs, rules: RaceRules, rng: np.random.Generator, report: Report = ignore_progress
 ) -> Cell:
-    """All methods on the same labs with the same budget."""
+    """Run all methods on the same labs with the same budget."""
     runs, rivals = labs.rates.shape
     budget = EPISODES_EACH * rivals
     raced = simulate_races(

@@ -11,34 +11,34 @@ from opc_ros.deployment.rules import RecordingRules
 
 
 class Recording(StrEnum):
-    """What is known of an episode's recording."""
+    """The state of an episode's recording."""
 
-    COMMITTED = "committed"  # the robot's recorder said so and the robot signed it, or the store has it
-    PENDING = "pending"  # nobody has said yet: the result waits and counts for nothing
-    MISSING = "missing"  # not there when it had to be: the episode counts as broken
-    NOT_ASKED = "not asked"  # the rules let unrecorded ones count, or there is no outcome to count
+    COMMITTED = "committed"  # the robot signed that its recorder committed it, or the store has it
+    PENDING = "pending"  # not confirmed yet: the result waits and does not count
+    MISSING = "missing"  # not confirmed in time: the episode counts as broken
+    NOT_ASKED = "not asked"  # the rules accept unrecorded results, or there is no outcome to count
 
 
 @dataclass(frozen=True, slots=True)
 class PendingResult:
-    """A result whose recording nobody has confirmed yet."""
+    """A result whose recording has not been confirmed yet."""
 
     episode_id: str
     request_id: str
     robot: str
 
 
-# Never waits: what the last look into the store found of some of the episodes; those not looked for yet are left out.
+# Never waits: returns what the last look into the store found; episodes not looked up yet are left out.
 Look = Callable[[Sequence[PendingResult]], Mapping[str, bool]]
 
 
 def look_nowhere(pending: Sequence[PendingResult]) -> Mapping[str, bool]:
-    """Where there is no store to look into: only what robots sign is known."""
+    """For when there is no store to look into: only what robots sign is known."""
     return {each.episode_id: False for each in pending}
 
 
 def classify(rules: RecordingRules, is_success: bool | None, digest: str) -> Recording:
-    """What a result is worth when it arrives; `digest` is of the committed file, as the robot signed it."""
+    """Classify a result when it arrives; `digest` is that of the committed file, as signed by the robot."""
     if digest:
         return Recording.COMMITTED
     if is_success is None or not rules.required:
@@ -47,17 +47,17 @@ def classify(rules: RecordingRules, is_success: bool | None, digest: str) -> Rec
 
 
 class PendingRecordings:
-    """Waits for the recordings of results, on a steady clock; what does not come in time is missing for good."""
+    """Waits for recordings on a monotonic clock; one that does not arrive in time counts as missing from then on."""
 
     def __init__(self, queue: Queue, rules: RecordingRules, look: Look, steady_s: Callable[[], float]) -> None:
         self._queue = queue
         self._rules = rules
         self._look = look
         self._steady_s = steady_s
-        self._since_s: dict[str, float] = {}  # episode -> since when it is waited for; anew after a restart
+        self._since_s: dict[str, float] = {}  # episode -> when we began to wait for it; starts over after a restart
 
     def settle(self) -> list[tuple[PendingResult, Recording]]:
-        """Those of which something is known now."""
+        """Results whose recording has been confirmed or is now missing."""
         rows = self._queue.rows(
             "SELECT episode_id, request_id, robot FROM results WHERE recording = ? ORDER BY at_ns", Recording.PENDING
         )
@@ -79,7 +79,7 @@ class PendingRecordings:
 
 
 def note_rule(queue: Queue, rules: RecordingRules, now_ns: int) -> None:
-    """Tell the audit log when unrecorded episodes begin to count, and when they no longer do."""
+    """Record in the audit log when unrecorded episodes start or stop counting."""
     if bool(queue.fact("counts_unrecorded")) is rules.required:
         with queue.change("recording rule", now_ns) as tell:
             queue.set_fact("counts_unrecorded", int(not rules.required))

@@ -1,4 +1,4 @@
-"""Build a queue anew from its audit log, after its file was damaged or lost."""
+"""Rebuild a queue from its audit log after its file was damaged or lost."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from opc_ros.errors import DeploymentError, SchedulerBusy
 
 ALL = range(1, 2**62)
 FINAL = ("done", "aborted", "rejected", "refused")
-SERIALS_APART = 1000  # more than a queue can have counted without telling of it
-WITHOUT_TERMS = "restored from an audit log that does not say its terms: ask again"
+SERIALS_APART = 1000  # more than a queue can have counted without recording it
+WITHOUT_TERMS = "restored from an audit log that does not contain its terms: submit it again"
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restored queue holds, and where the damaged one is."""
+    """What a restored queue contains, and where the damaged file was moved to."""
 
     events: int
     requests: int
     results: int
-    waiting: tuple[str, ...]  # requests that were under way: a person lets each go on
-    lost: tuple[str, ...]  # leases that were open: their robots are asked what they ran
+    waiting: tuple[str, ...]  # requests that were in progress; a person has to let each continue
+    lost: tuple[str, ...]  # leases that were open; their robots are asked what they ran
     kept: Path | None
 
 
 @dataclass(slots=True)
 class _Rows:
-    """What the events say of requests, leases and robots; all else follows from them when the rows are checked."""
+    """What the events say about requests, leases and robots; the row check derives everything else from the events."""
 
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
     leases: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -109,10 +109,10 @@ class _Rows:
 
 
 def restore_queue(folder: DeploymentFolder, now_ns: int) -> Restored:
-    """Put a new queue where the damaged one is, which is kept beside it; no robot is leased before people have looked.
+    """Replace the damaged queue, which is kept beside the new one; nothing is leased before people have looked.
 
-    Results, champions, halts and revoked permits are those of the sealed lines. Requests that were under way wait for a
-    person. Leases that were open count as lost: their permits are revoked, and their robots' journals say what ran.
+    Results, champions, halts and revoked permits come from the sealed lines. Requests that were in progress wait for a
+    person. Leases that were open count as lost: their permits are revoked, and their robots' journals tell what ran.
     """
     signer = folder.signer()
     with _alone(folder.path):
@@ -122,7 +122,7 @@ def restore_queue(folder: DeploymentFolder, now_ns: int) -> Restored:
         seal = EventSeal(signer)
         told = seal.read_log(folder.audit_log, ALL)
         if not told:
-            raise DeploymentError(f"{folder.audit_log}: tells of no change, so there is nothing to restore from")
+            raise DeploymentError(f"{folder.audit_log}: contains no changes, so there is nothing to restore from")
         rows = _Rows()
         for change in sorted(told):
             at_ns, kind, body = told[change]
@@ -132,7 +132,7 @@ def restore_queue(folder: DeploymentFolder, now_ns: int) -> Restored:
                 raise DeploymentError(f"{folder.audit_log}: change {change} ({kind}) cannot be followed") from error
         waiting = tuple(key for key, request in rows.requests.items() if request["state"] not in FINAL)
         for key in waiting:
-            rows.requests[key] |= {"state": "waiting", "reason": "restored from the audit log: let it go on, or reject"}
+            rows.requests[key] |= {"state": "waiting", "reason": "restored from the audit log: approve or reject it"}
         new = folder.path / f"{FILE_NAME}.new"
         new.unlink(missing_ok=True)
         _write(new, rows, told, seal)
@@ -182,7 +182,7 @@ def _write(path: Path, rows: _Rows, told: dict[int, Told], seal: EventSeal) -> N
 
 
 def _swap(path: Path, new: Path, now_ns: int) -> Path | None:
-    """The damaged file goes aside with what SQLite keeps beside it."""
+    """Move the damaged file aside, with the files that SQLite keeps beside it."""
     kept = None
     for suffix in ("", "-wal", "-shm"):
         old = path.with_name(path.name + suffix)
@@ -197,7 +197,7 @@ def _swap(path: Path, new: Path, now_ns: int) -> Path | None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """No scheduler runs meanwhile."""
+    """Make sure that no scheduler runs meanwhile."""
     with (folder / "scheduler.lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Revoke leases: the lease is being revoked, its permit is on the list from this moment."""
+"""Revoke leases: mark them as being revoked, and put their permits on the revocation list at once."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def revoke_permit(queue: Queue, tell: Tell, lease: Lease, reason: str) -> None:
 
 
 def list_revoked(queue: Queue, now_ns: int) -> Revocations:
-    """The list robots must have heard of, without permits that have long expired by themselves."""
+    """The list that robots must have received, without permits that expired long ago."""
     day_ns = 86_400 * 1_000_000_000
     rows = queue.rows("SELECT permit_id FROM revoked WHERE until_ns > ? ORDER BY permit_id", now_ns - day_ns)
     return Revocations(queue.fact("revocation_serial"), tuple(row[0] for row in rows))
 
 
 def revocation_list(queue: Queue, signer: Signer, now_ns: int) -> Signed:
-    """The same, signed."""
+    """The revocation list, signed."""
     return sign_revocations(list_revoked(queue, now_ns), signer)

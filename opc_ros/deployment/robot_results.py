@@ -1,4 +1,4 @@
-"""What a robot signs: that it has started, and what came of a lease; the scheduler counts nothing else."""
+"""What a robot signs: that it has started, and the results of a lease; the scheduler counts nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opc_ros.deployment.people import People
 from opc_ros.deployment.permit import open_document, sign_document
 from opc_ros.errors import DeploymentError
 
-ROBOT = "robot"  # role of a robot's key
+ROBOT = "robot"  # the role of a robot's key
 RESULT, SESSION = "robot-result", "robot-session"
 MOST_EPISODES = 100_000
 NOTHING_SEEN = AuditHead()
@@ -27,7 +27,7 @@ Outcome = Literal["success", "failure", "aborted"]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One start of a robot's runner; permits are for one start, so a journal put back spends nothing twice."""
+    """One start of a robot's runner; a permit is for one start, so restoring an old journal cannot spend it twice."""
 
     robot: str
     session: str
@@ -36,25 +36,25 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeResult:
-    """What came of one episode."""
+    """The result of one episode."""
 
     episode_id: str
     outcome: Outcome
     safety_events: int
-    recording: str = ""  # sha256 of its committed file; empty: the robot's recorder has not said
+    recording: str = ""  # sha256 of its committed file; empty: not reported by the recorder
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseResult:
-    """What came of a lease so far."""
+    """The results of a lease so far."""
 
     robot: str
     lease_id: str
-    end: int  # as RunEpisodes.Result has it
+    end: int  # as in RunEpisodes.Result
     message: str
     episodes: tuple[EpisodeResult, ...]
     signed_ns: int
-    witness: AuditHead = NOTHING_SEEN  # the longest head of the scheduler's audit log it has seen: thereby cosigned
+    witness: AuditHead = NOTHING_SEEN  # longest head of the scheduler's audit log it has seen, hereby cosigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class _ResultPayload:
 
 
 def begin_session(robot: str, signer: TextSigner, now_ns: int) -> tuple[Session, str]:
-    """A new start and its envelope."""
+    """Make a new session and its signed envelope."""
     session = Session(robot, secrets.token_hex(16), now_ns)
     return session, to_text(sign_document(SESSION, dataclasses.asdict(session), signer))
 
@@ -85,9 +85,9 @@ def sign_result(
     now_ns: int,
     witness: AuditHead = NOTHING_SEEN,
 ) -> str:
-    """A lease's episodes as the robot's journal has them; one that did not end counts as aborted.
+    """Sign a lease's episodes as the robot's journal has them; an unfinished episode counts as aborted.
 
-    With them the robot signs how the scheduler's audit log stood when it last heard of it.
+    The robot also signs the head of the scheduler's audit log that it saw last.
     """
     results = [
         {
@@ -104,19 +104,19 @@ def sign_result(
 
 
 def open_session(envelope: str, robot: str, people: People) -> Session:
-    """The start that a robot signed, if its key is known here."""
+    """The session that a robot signed, if its key is known here."""
     session: Session = _open(envelope, robot, people, SESSION, _SessionPayload)
     return session
 
 
 def open_result(envelope: str, robot: str, lease_id: str, people: People) -> LeaseResult:
-    """What the robot that holds a lease signed about it."""
+    """The signed result from the robot that holds the lease."""
     result: LeaseResult = _open(envelope, robot, people, RESULT, _ResultPayload)
     if result.lease_id != lease_id:
         raise DeploymentError(f"robot {robot}: its result is about another lease")
     is_odd = any(each.safety_events < 0 or not DIGEST.fullmatch(each.recording) for each in result.episodes)
     if len(result.episodes) > MOST_EPISODES or is_odd:
-        raise DeploymentError(f"robot {robot}: its result makes no sense")
+        raise DeploymentError(f"robot {robot}: its result is not valid")
     return result
 
 

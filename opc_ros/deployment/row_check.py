@@ -1,4 +1,4 @@
-"""Rows of the queue are caches of sealed events: one that somebody edited is put back, and the audit log says so."""
+"""Rows of the queue are caches of sealed events: an edited row is put back, and the audit log records it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from opc_ros.deployment.signed_state import ENDS, SignedState
 from opc_ros.documents import parse_json
 from opc_ros.errors import DeploymentError
 
-HALTED_ALL = "halted_all"  # fact: who halted all robots, for robots that come later
+HALTED_ALL = "halted_all"  # fact: who halted all robots; applies to robots added later, too
 _RESULT = "lease_id, request_id, candidate_id, robot, rung, success, safety_events, recording"
 _TERMS = "request_id, candidate_id, robot, rung, episodes, permit_id, expires_ns"
 
 
 class Rows(Protocol):
-    """A queue within a transaction."""
+    """A queue inside a transaction."""
 
     audit_log: AuditLog
 
@@ -30,7 +30,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One row that did not say what was signed."""
+    """One row that differed from what was signed."""
 
     table: str
     key: str
@@ -44,10 +44,10 @@ class RowCheck:
     def __init__(self, seal: EventSeal) -> None:
         self._seal = seal
         self._state = SignedState()
-        self._followed = 0  # number of the last event that was taken in
+        self._followed = 0  # number of the last event that was followed
 
     def correct(self, queue: Rows) -> tuple[Correction, ...]:
-        """Within a transaction: put back every row that says otherwise; what cannot be put back is refused."""
+        """Within a transaction: put back every row that differs; refuse what cannot be put back."""
         put_back = tuple(self._follow(queue))
         return (
             *put_back,
@@ -82,7 +82,7 @@ class RowCheck:
                 queue.execute("INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?, ?)", change, at_ns, kind, body, sealed)
             elif change in doubtful:
                 if change in rows:
-                    yield Correction("events", str(change), rows[change]["kind"], "nothing: nobody sealed it")
+                    yield Correction("events", str(change), rows[change]["kind"], "nothing: it has no valid seal")
                 continue
             else:
                 at_ns, kind, body = (rows[change][name] for name in ("at_ns", "kind", "body"))
@@ -120,7 +120,7 @@ class RowCheck:
         for key, terms in self._state.leases.items():
             row = rows.pop(key, None)
             digest = "" if row is None else hashlib.sha256(str(row["permit"]).encode()).hexdigest()
-            # A lease that is over needs none: a queue restored from an older audit log has no permits.
+            # A lease that is over needs no permit: a queue restored from an older audit log has none.
             is_gone = row is not None and not row["permit"] and row["state"] not in OPEN_LEASE_STATES
             if row is None or (digest != terms.permit_sha256 and not is_gone):
                 raise DeploymentError(f"queue.db: lease {key} has lost its permit; put back the newest good copy")
@@ -165,7 +165,7 @@ class RowCheck:
         yield Correction("champions", "", edited, present)
 
     def _check_halts(self, queue: Rows) -> Iterator[Correction]:
-        """Halts that nobody told of stay: stopping needs no signature. One that nobody lifted stays, too."""
+        """Keep halts that no event records, because stopping needs no signature, and restore those nobody lifted."""
         rows = {row["name"]: row["halted_by"] for row in queue.rows("SELECT name, halted_by FROM robots")}
         for robot, by in self._state.halted.items():
             if not rows.get(robot):
@@ -198,7 +198,7 @@ Tell = Callable[[str, dict[str, Any]], None]
 
 
 def tell_corrections(tell: Tell, corrections: tuple[Correction, ...]) -> None:
-    """A line of the audit log for each of the first rows that were put back."""
+    """Write a line to the audit log for each of the first rows that were put back."""
     for each in corrections[:20]:
         body = {"table": each.table, "row": each.key, "found": each.found, "signed": each.signed}
         tell("row_corrected", body | {"corrected": len(corrections)})

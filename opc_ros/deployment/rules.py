@@ -1,4 +1,4 @@
-"""Rules of the scheduler, as `config/scheduler.yaml` gives them."""
+"""Rules of the scheduler, as set in `config/scheduler.yaml`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RungName = Literal["twin", "reduced", "full"]
 class RungRules:
     """What a candidate must do on one rung, and what ends its attempt."""
 
-    episodes: int  # finished before it climbs on; 0 leaves the rung out
-    success_floor: float  # success provably below this aborts
-    safety_events: int  # more than these abort
-    broken_episodes: int = 10  # episodes broken off; more than these abort
-    climb_successes: int = 0  # successes in `episodes` that it takes to climb on; a lower rate ends the attempt
+    episodes: int  # to finish before climbing; 0 leaves the rung out
+    success_floor: float  # aborts when success is provably below this
+    safety_events: int  # aborts when there are more than this
+    broken_episodes: int = 10  # aborts when more episodes than this break off
+    climb_successes: int = 0  # successes in `episodes` needed to climb; a lower rate ends the attempt
 
     def __post_init__(self) -> None:
         if self.episodes < 0 or self.safety_events < 0 or self.broken_episodes < 0:
@@ -41,7 +41,7 @@ class RungRules:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The rungs from least to most risk."""
+    """The rungs, from least to most risky."""
 
     twin: RungRules
     reduced: RungRules
@@ -60,12 +60,12 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRules:
-    """How long a lease lasts."""
+    """How long a lease lasts, and when a robot counts as lost."""
 
-    heartbeat_s: float  # a robot silent for this long is offline, and begins no further episode itself
-    grace_s: float  # the longest an episode may take; a lost robot's work waits as long before it is given out again
-    length_s: float  # life of a lease and its permit
-    losses: int = 3  # leases lost in a row after which a robot is halted until a person resumes it
+    heartbeat_s: float  # a robot silent for this long is offline, and starts no further episodes
+    grace_s: float  # the longest an episode may take; a lost robot's work waits as long before it is leased again
+    length_s: float  # lifetime of a lease and its permit
+    losses: int = 3  # a robot that loses this many leases in a row is halted until a person resumes it
 
     def __post_init__(self) -> None:
         if min(self.heartbeat_s, self.grace_s, self.length_s) <= 0.0:
@@ -76,7 +76,7 @@ class LeaseRules:
 
 @dataclass(frozen=True, slots=True)
 class RestRules:
-    """When an arm must cool down."""
+    """When an arm must rest."""
 
     after_episodes: int
     pause_s: float
@@ -90,8 +90,8 @@ class RestRules:
 class RecordingRules:
     """Whether an episode counts only once its recording is in the store."""
 
-    required: bool = True  # false: results count without one, and status and audit log say so
-    wait_s: float = 60.0  # a recording that is not committed by then is missing, and its episode counts as broken
+    required: bool = True  # false: results count without a recording, which status and audit log point out
+    wait_s: float = 60.0  # a recording not committed by then is missing, and its episode counts as broken
 
     def __post_init__(self) -> None:
         if self.wait_s < 0.0:
@@ -110,7 +110,7 @@ class RobotRules:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRules:
-    """Everything in config/scheduler.yaml."""
+    """The content of config/scheduler.yaml."""
 
     robots: dict[str, RobotRules]
     ladder: Ladder
@@ -118,12 +118,12 @@ class SchedulerRules:
     rest: RestRules
     race: RaceRules = field(default_factory=RaceRules)
     recording: RecordingRules = field(default_factory=RecordingRules)
-    request_episodes: int = 300  # at full speed, if a request names no number
-    explore_unasked: bool = False  # on real arms, for a candidate that is only outranked; otherwise a person decides
-    exploration_episodes: int = 100  # at reduced speed at most, for a candidate that the gate leaves open
-    exploration_tolerance: float = 0.1  # how far below the best the gate lets a candidate lie: its within.tolerance
-    abort_confidence: float = 0.99  # of "provably below"
-    override_people: int = 1  # how many different people must override what the gate refused
+    request_episodes: int = 300  # at full speed, for a request that names no number
+    explore_unasked: bool = False  # on real arms, for a candidate that is only outranked; false: a person decides
+    exploration_episodes: int = 100  # maximum at reduced speed, for a candidate that the gate leaves open
+    exploration_tolerance: float = 0.1  # how far below the best the gate lets a candidate be: its within.tolerance
+    abort_confidence: float = 0.99  # confidence of "provably below"
+    override_people: int = 1  # how many different people are needed to override the gate's refusal
 
     def asks_before_exploring(self, rung: Rung) -> bool:
         """Whether a candidate that is only outranked needs a person's approval on this rung."""
@@ -150,7 +150,7 @@ class SchedulerRules:
             raise ValueError(f"exploration_tolerance is {self.exploration_tolerance}, expected between 0 and 1")
 
     def _check_floor(self, rung: Rung) -> None:
-        """Refuse a floor that no result on the rung can trigger: it would only look like one."""
+        """Refuse a success floor that no result on the rung could ever trigger."""
         rules = self.ladder.of(rung)
         most = max(rules.episodes, self.request_episodes) if rung is Rung.FULL else rules.episodes
         if not most or not rules.success_floor:

@@ -1,4 +1,4 @@
-"""Tells the audit log by which rules requests are judged from when on: who edits a rules file leaves a trace there."""
+"""Records in the audit log which rules are in force and since when, so that editing a rules file leaves a trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KIND = "rules_in_force"
 
 
 def note_rules(queue: Queue, gate: GateRules, scheduler: SchedulerRules, now_ns: int) -> bool:
-    """Tell the rules where they are others than before; gives whether they are."""
+    """Record the rules if they have changed, and return whether they have."""
     said = {"gate": asdict(gate), "scheduler": asdict(scheduler)}
     digest = hashlib.sha256(canonical_json(said, is_ascii=True).encode()).hexdigest()
     last = queue.rows("SELECT body FROM events WHERE kind = ? ORDER BY change DESC LIMIT 1", KIND)

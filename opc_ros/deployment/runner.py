@@ -1,4 +1,4 @@
-"""Run a permitted candidate on an arm, episode by episode, asking before every step whether it still may."""
+"""Run a permitted candidate on an arm, episode by episode, checking before every step whether it still may."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """What became of a lease; its episodes include those of an earlier attempt."""
+    """The result of a lease, including episodes of an earlier attempt."""
 
     end: End
     message: str
@@ -34,10 +34,10 @@ class LeaseReport:
 
 
 class RunListener(Protocol):
-    """Who is told of episodes: a recorder, over ROS or not."""
+    """Receives the events of episodes, such as a recorder does, over ROS or directly."""
 
     def begin(self, episode_id: str, permit: Permit, seed: int, began_ns: int) -> None:
-        """An episode has begun with the frame of this stamp; the arm is at its start."""
+        """An episode has begun with the frame of this timestamp; the arm is at its start pose."""
         ...
 
     def step(self, episode_id: str, index: int, seen: Observation, chosen: GraspAction, motion: Motion) -> None:
@@ -50,7 +50,7 @@ class RunListener(Protocol):
 
 
 class ListSink:
-    """A sink that keeps everything in memory, for tests and for runs nobody records."""
+    """A listener that keeps everything in memory, for tests and for unrecorded runs."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, object]] = []
@@ -69,7 +69,7 @@ class ListSink:
 
 
 class LeaseRunner:
-    """Runs leases on one arm; starts only what its verifier accepts, and stops at the next step when anyone asks."""
+    """Runs leases on one arm; starts only what its verifier accepts, and stops at the next step when asked to."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class LeaseRunner:
         tell_overrun: Callable[[str], None] = lambda reason: None,
         await_recording: Callable[[str], str] = lambda episode_id: "",
     ) -> None:
-        """`why_not_begin` is asked before every episode and may wait a while; `why_to_stop` before every step.
+        """`why_not_begin` is asked before every episode and may wait a while; `why_to_stop` is asked before every step.
 
-        `tell_overrun` hears of candidates that missed their deadline, answered what is no action, or whose process
-        died. `await_recording` gives the digest of an episode's committed file, or nothing where the recorder does not
-        say in time.
+        `tell_overrun` is called when a candidate misses its deadline, returns an invalid action, or its process dies.
+        `await_recording` returns the digest of an episode's committed file, or nothing if the recorder does not report
+        it in time.
         """
         self._verifier = verifier
         self._journal = journal
@@ -97,13 +97,13 @@ class LeaseRunner:
         self._await_recording = await_recording
 
     def known(self, lease_id: str) -> tuple[RunEpisode, ...]:
-        """Episodes of a lease that this robot has begun, ever."""
+        """Episodes that this robot has ever begun under a lease."""
         return self._journal.episodes_of(lease_id)
 
     def run(self, permit: Permit, arm: Arm, player: Player, seed: int) -> LeaseReport:
-        """Run what is left of a checked permit; the first trouble ends the lease, and the scheduler decides on.
+        """Run what is left of a checked permit; the first problem ends the lease, and the scheduler takes over.
 
-        The n-th episode of the permit has the lease's seed plus n, also where an earlier attempt ran some of them.
+        The n-th episode of the permit uses the lease's seed plus n, even if an earlier attempt ran some of them.
         """
         while (left := self._verifier.episodes_left(permit)) > 0:
             reason = self._why_to_stop() or self._why_not_begin()
@@ -119,7 +119,7 @@ class LeaseRunner:
         return self._report(permit, End.DONE, "")
 
     def _run_episode(self, permit: Permit, arm: Arm, player: Player, seed: int) -> None:
-        """One episode; what was begun is always ended, in the journal too."""
+        """Run one episode; what was begun is always ended, in the journal as well."""
         attempt = _Attempt(self._verifier, self._sink, permit)
         safety_events = 0
         try:
@@ -128,18 +128,18 @@ class LeaseRunner:
             safety_events = 1
             raise
         except (CandidateError, WorkerLost) as error:
-            # Between actions the arm stands still; the scheduler counts broken episodes and gives up the candidate.
+            # Between actions the arm stands still; the scheduler counts broken episodes and gives up on the candidate.
             self._tell_overrun(str(error))
             raise
         finally:
             if attempt.slot is not None:
                 self._verifier.end_episode(permit, attempt.slot, attempt.outcome, safety_events)
-        # The outcome is in the journal before anybody waits: who dies here leaves the store to say what it has.
+        # Write the outcome to the journal before waiting: if the runner dies now, the store still knows about the file.
         if attempt.slot is not None and (digest := self._await_recording(attempt.slot.episode_id)):
             self._journal.note_recording(attempt.slot.episode_id, digest)
 
     def why_to_stop(self, permit: Permit) -> str | None:
-        """Why an episode under this permit may not go on."""
+        """Why an episode under this permit may not continue, or None."""
         return self._why_to_stop() or self._verifier.why_to_stop(permit)
 
     def _report(self, permit: Permit, end: End, message: str) -> LeaseReport:
@@ -147,7 +147,7 @@ class LeaseRunner:
 
 
 class _Attempt:
-    """One episode under a permit: spent when it begins, told to the sink under its id."""
+    """One episode under a permit: spends a slot when it begins, and reports to the sink under its id."""
 
     def __init__(self, verifier: PermitVerifier, sink: RunListener, permit: Permit) -> None:
         self._verifier = verifier
@@ -157,7 +157,7 @@ class _Attempt:
         self.outcome = "aborted"
 
     def begin(self, seed: int, seen: Observation) -> None:
-        # Spent once the arm is ready: one that cannot begin is not held against the candidate.
+        # Spend the slot once the arm is ready: an episode that cannot begin must not count against the candidate.
         self.slot = self._verifier.begin_episode(self._permit)
         self._sink.begin(self.slot.episode_id, self._permit, seed, seen.stamp_ns)
 

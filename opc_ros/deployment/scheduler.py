@@ -1,4 +1,4 @@
-"""The scheduler: leases robot time, collects the results, and forgets nothing when killed."""
+"""The scheduler: leases robot time, collects results, and forgets nothing when killed."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from opc_ros.errors import AuditLogDamaged
 
 CLOCK_SKEW_NS = 5 * SECOND_NS
 MOST_REFUSALS_A_MINUTE = 60
-MOST_CHANGES_A_MINUTE = 120  # of robots that come and go
+MOST_CHANGES_A_MINUTE = 120  # changes of robots' states that are recorded
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What robots are to be told now; telling them twice does no harm."""
+    """What robots have to be told now; repeating it does no harm."""
 
-    send: tuple[Lease, ...]  # to be run; a robot that knows the lease goes on with it or gives its result
-    cancel: tuple[Lease, ...]  # revoked, and not yet confirmed by the robot
-    settle: tuple[Lease, ...] = ()  # lost: the robot is back, and is asked what its journal has of them
+    send: tuple[Lease, ...]  # to run; a robot that knows the lease continues it or returns its result
+    cancel: tuple[Lease, ...]  # revoked, but not yet confirmed by the robot
+    settle: tuple[Lease, ...] = ()  # lost, but the robot is back: it is asked what its journal has of them
 
 
 class Scheduler:
-    """One scheduler on one queue; a second one is refused.
+    """The only scheduler of its queue; a second one is refused.
 
-    Heartbeats live in memory, all else in the queue. After a restart every robot counts as unheard, so none is leased
-    before it reports, and earlier leases continue.
+    Heartbeats live in memory, everything else in the queue. After a restart no robot has been heard from, so none is
+    leased before it reports, and earlier leases continue.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Scheduler:
         race_patience_s: float | None = None,
         lend_budget_s: float = math.inf,
     ) -> None:
-        """`trusted` are the keys that may have signed the audit log; without them, the signer's alone.
+        """`trusted` are the keys that may have signed the audit log; by default only the signer's.
 
-        With a `forecaster` races start from what the whole field lets one expect. By `now` permits expire and entries
-        are stamped; who is heard and who is lost goes by `steady_s` alone. `look` finds recordings that no robot has
-        confirmed. A tick waits for as long as `race_patience_s` to hear how a race stands, None: until it is known,
-        and leases further robots for as long as `lend_budget_s`.
+        With a `forecaster`, races start from the forecast for the whole field. `now` is for permits' expiry and
+        timestamps; who is online and who is lost depends only on `steady_s`. `look` finds recordings that no robot has
+        confirmed. A tick waits at most `race_patience_s` for the state of a race (None: until it is known), and stops
+        leasing further robots after `lend_budget_s`.
         """
         queue.claim(now())
         _refuse_damaged_audit_log(queue, signer, trusted or {signer.key_id: signer.private_key.public_key()}, now())
@@ -84,7 +84,7 @@ class Scheduler:
         self._granted_s: dict[str, float] = {}  # robot -> when it was last leased
         self._refusals = LineRate(MOST_REFUSALS_A_MINUTE, now)
         self._changes = LineRate(MOST_CHANGES_A_MINUTE, now)
-        self._sessions: dict[str, str] = {}  # robot -> the start of its runner that permits are for
+        self._sessions: dict[str, str] = {}  # robot -> the start of its runner that new permits are for
         with queue.change("robots", now()):
             for robot in rules.robots:
                 enlist_robot(queue, robot)
@@ -92,13 +92,14 @@ class Scheduler:
         obey_left_halts(queue, now())
 
     def close(self) -> None:
-        """Let go of what computes beside it; the queue is the caller's."""
+        """Stop background work; the queue stays open, for the caller to close."""
         self._lending.close()
 
     def hear(self, robot: str, *, is_ready: bool = True, session: str = "") -> bool:
-        """A robot's heartbeat; not ready means that it lives but may not move. Tells whether it has become ready.
+        """Take a robot's heartbeat, and return whether the robot has just become ready.
 
-        `session` is the start of its runner that permits from now on are for.
+        A robot that is not ready is alive but may not move. `session` is the start of its runner that new permits are
+        for.
         """
         if robot not in self._rules.robots:
             return False
@@ -109,7 +110,7 @@ class Scheduler:
         return is_ready and not (was_ready and was_fresh)
 
     def tick(self) -> Orders:
-        """Do what time and news ask for: end lost leases, settle races, lease free robots."""
+        """Do whatever is due: end lost leases, settle races, lease free robots."""
         self._queue.check_rows(self._now())
         if self._is_clock_set_back():
             return Orders((), ())
@@ -127,7 +128,7 @@ class Scheduler:
         )
 
     def foresee(self) -> dict[str, Work]:
-        """What each robot would be leased for if it were free now, unless the gate has closed since."""
+        """What each robot would be leased for if it were free now and the gate still agreed."""
         found = {}
         for robot in self._rules.robots:
             try:
@@ -139,7 +140,7 @@ class Scheduler:
         return found
 
     def begin(self, lease_id: str) -> None:
-        """A robot took the lease."""
+        """Note that a robot has taken the lease."""
         lease = self._queue.lease(lease_id)
         if lease is not None and lease.state == "granted":
             with self._queue.change("begin", self._now()) as tell:
@@ -149,9 +150,9 @@ class Scheduler:
     def report(
         self, lease_id: str, episode_id: str, is_success: bool | None, safety_events: int, recording: str = ""
     ) -> None:
-        """One episode has ended; None where it was broken off. Late and repeated reports are welcome.
+        """Take the result of one episode, None if it was broken off; late and repeated reports are fine.
 
-        `recording` is the digest of its committed file, as far as the robot knows.
+        `recording` is the digest of its committed file, if the robot knows it.
         """
         lease = self._queue.lease(lease_id)
         slot = episode_id.removeprefix(f"{lease_id}-")
@@ -177,13 +178,13 @@ class Scheduler:
             self._follow(tell, lease.request_id)
 
     def keep_result(self, lease: Lease, envelope: str) -> None:
-        """What the robot signed goes into the audit log before it counts, so that everybody can check the count."""
+        """Put the robot's signed result into the audit log before it counts, so that everybody can check the count."""
         with self._queue.change("robot result", self._now()) as tell:
             body = {"lease_id": lease.id, "request_id": lease.request_id, "robot": lease.robot}
             tell("robot_result", body | {"result": json.loads(envelope)})
 
     def end(self, lease_id: str, message: str = "", *, is_refused: bool = False) -> None:
-        """A robot is done with a lease, or would not have it; what it did not run is leased again."""
+        """Close a lease that a robot has finished or refused; episodes that it did not run are leased again."""
         lease = self._queue.lease(lease_id)
         if lease is not None and lease.state == "lost":
             settle_lease(self._queue, lease, message, self._now())
@@ -199,13 +200,13 @@ class Scheduler:
                 reason = f"robot {lease.robot} refused: {message}"
                 self._queue.set_request(lease.request_id, state="waiting", reason=reason, approval="")
             if ran < lease.episodes or message:
-                # Something keeps the robot from running; asking again at once would spin.
+                # Something keeps the robot from running; leasing it again at once would spin.
                 later_ns = self._now() + round(self._rules.lease.heartbeat_s * SECOND_NS)
                 self._rest(lease.robot, later_ns)
             serve_champion(self._queue, lease.robot)
 
     def refusal(self, robot: str, detail: str) -> None:
-        """A robot refused something nobody here asked for: an attack, or a mistake."""
+        """Note that a robot refused a request that this scheduler never made: an attack, or a mistake."""
         if not self._refusals.allows():
             return
         with self._queue.change("refusal", self._now()) as tell:
@@ -213,7 +214,7 @@ class Scheduler:
             tell("robot_refused", body | {"not_written_before": self._refusals.take_unwritten()})
 
     def revocations(self) -> Signed:
-        """The signed list every robot must hear."""
+        """The signed list that every robot must receive."""
         return revocation_list(self._queue, self._signer, self._now())
 
     def _is_clock_set_back(self) -> bool:
@@ -234,7 +235,7 @@ class Scheduler:
             if state != robot.state:
                 with self._queue.change("robot", now_ns) as tell:
                     self._queue.execute("UPDATE robots SET state = ?, since_ns = ? WHERE name = ?", state, now_ns, name)
-                    # Whoever plays a robot that comes and goes all the time fills no disk with it.
+                    # A robot, real or faked, that comes and goes all the time must not fill the disk.
                     if self._changes.allows():
                         told = {"robot": name, "state": state}
                         tell("robot", told | {"not_written_before": self._changes.take_unwritten()})
@@ -249,7 +250,7 @@ class Scheduler:
             is_over = now_ns > lease.expires_ns + round(lease_rules.grace_s * SECOND_NS)
             if silence_s <= patience_s and not is_over:
                 continue
-            reason = "its time is over" if is_over else f"unheard for {silence_s:.0f} s"
+            reason = "its time is over" if is_over else f"not heard from for {silence_s:.0f} s"
             with self._queue.change("lost", now_ns) as tell:
                 self._queue.set_lease(lease.id, "lost")
                 revoke_permit(self._queue, tell, lease, reason)
@@ -258,7 +259,7 @@ class Scheduler:
                 serve_champion(self._queue, lease.robot)
 
     def _settle_recordings(self) -> None:
-        """Count results whose recording has turned up; call broken those whose recording never did."""
+        """Count results whose recording has turned up, and mark as broken those whose recording never did."""
         for pending, state in self._recordings.settle():
             with self._queue.change("recording", self._now()) as tell:
                 self._queue.execute("UPDATE results SET recording = ? WHERE episode_id = ?", state, pending.episode_id)
@@ -270,7 +271,7 @@ class Scheduler:
         follow_up(self._queue, tell, request, self._rules)
 
     def _lend_free_robots(self) -> None:
-        """Whoever has waited longest first; what does not fit into the budget of a tick is leased in the next."""
+        """Lease the robot that has waited longest first; those that exceed a tick's budget wait for the next."""
         began_s = time.perf_counter()
         robots = self._queue.robots()
         for name in sorted(robots, key=lambda name: self._granted_s.get(name, -math.inf)):

@@ -12,10 +12,10 @@ _BADNESS = (Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The rules that did not pass when somebody decided on a request, each with its verdict."""
+    """The rules that had not passed when somebody decided on a request, each with its verdict."""
 
     request_id: str
-    findings: dict[str, Verdict]  # by rule; where a rule has several findings, the worst of them
+    findings: dict[str, Verdict]  # by rule; where a rule has several findings, the worst
 
     @classmethod
     def of(cls, request_id: str, findings: Iterable[Finding]) -> Seen:
@@ -26,7 +26,7 @@ class Seen:
         return cls(request_id, worst)
 
     def find_worse(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Those that stand worse than this; a rule that was not open had passed."""
+        """Findings that are now worse than what was shown; a rule that was not shown had passed."""
         return tuple(each for each in findings if _is_worse(each.verdict, self.findings.get(each.rule)))
 
     def verdict_of(self, rule: str) -> Verdict:

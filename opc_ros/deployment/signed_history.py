@@ -1,4 +1,4 @@
-"""An approver's signature on the lab's history: the gate counts no other results from before this deployment."""
+"""An approver's signature on the lab's history: without it the gate ignores results from before this deployment."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from opc_ros.errors import DeploymentError
 
 APPROVER = "approver"
 KIND = "history"
-HOW_TO_SIGN = "look at it, and sign it with `opc deploy sign-history`"
+HOW_TO_SIGN = "review it, and sign it with `opc deploy sign-history`"
 
 
 @dataclass(frozen=True, slots=True)
 class HistorySeal:
-    """What the approver signs."""
+    """The content that the approver signs."""
 
     sha256: str  # of the file
-    deployment: str  # id of its scheduler's key
+    deployment: str  # id of the scheduler's key
     signed_ns: int
 
 
@@ -41,7 +41,7 @@ def seal_path(history: Path) -> Path:
 
 
 def sign_history(history: Path, keys: Path, signs: SignsAs, now_ns: int) -> Path:
-    """Sign the results as they stand, for the deployment whose keys these are; gives the signature's file."""
+    """Sign the results as they are, for the deployment that owns these keys, and return the signature's file."""
     person = load_people(keys).people.get(signs.person)
     if person is None or APPROVER not in person.roles:
         raise DeploymentError(
@@ -57,17 +57,17 @@ def sign_history(history: Path, keys: Path, signs: SignsAs, now_ns: int) -> Path
 
 @dataclass(frozen=True, slots=True)
 class SignedHistory:
-    """Results by candidate id, and when an approver signed them; 0 where there are none."""
+    """Results by candidate id, and when an approver signed them; 0 if there are none."""
 
     results: dict[str, RealResult]
     signed_ns: int = 0
 
 
 def read_signed_history(history: Path, keys: Path, since_ns: int = 0) -> SignedHistory:
-    """What an approver signed exactly so, and no earlier than what counted here before; a lab may have none at all."""
+    """Read results that an approver signed, unless newer ones counted here before; a lab need not have any."""
     if not history.is_file():
         if since_ns:
-            raise DeploymentError(f"{history}: counted here and is gone: put it back, or sign an empty one")
+            raise DeploymentError(f"{history}: counted here before and is gone: put it back, or sign an empty one")
         return SignedHistory({})
     data = read_bytes(history, error=DeploymentError)
     if not seal_path(history).is_file():

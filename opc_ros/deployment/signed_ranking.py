@@ -1,4 +1,4 @@
-"""The scorer's signature on a ranking: the gate goes by no other."""
+"""The scorer's signature on a ranking: the gate accepts no other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RankingSeal:
     snapshot_id: str
     metric: str
     q_digest: str
-    candidates: int  # of the registry when it was scored: ranked and left out
+    candidates: int  # in the registry when it was scored, ranked or left out
     signed_ns: int
 
 
@@ -38,14 +38,14 @@ class _Payload:
 
 
 def sign_ranking(ranking: Ranking, signer: TextSigner, now_ns: int) -> str:
-    """The scorer's envelope for a ranking of the whole registry."""
+    """Sign a ranking of the whole registry as the scorer."""
     count = len(ranking.candidates) + len(ranking.left_out)
     seal = RankingSeal(ranking.ranking_id, ranking.snapshot_id, ranking.metric, ranking.q_digest, count, now_ns)
     return to_text(sign_document(KIND, asdict(seal), signer))
 
 
 def check_ranking(ranking: Ranking, envelope: str, people: People) -> RankingSeal:
-    """The seal, if a scorer whose key is known signed exactly this ranking."""
+    """The seal, if a known scorer signed exactly this ranking."""
     signed = from_text(envelope)
     keys = {
         key_id: key
@@ -66,6 +66,6 @@ def check_ranking(ranking: Ranking, envelope: str, people: People) -> RankingSea
 
 
 def ranking_signer(keys: Path | None, now: Callable[[], int]) -> Callable[[Ranking], str] | None:
-    """How a scorer with a key in this folder signs; None where it has none."""
+    """A function that signs rankings with the scorer's key in this folder; None if there is no key."""
     signer = load_machine_key(keys, SCORER) if keys is not None else None
     return (lambda ranking: sign_ranking(ranking, signer, now())) if signer is not None else None

@@ -1,4 +1,4 @@
-"""What follows from the events that were told, in order: results, champions, rungs, halts, revoked permits."""
+"""What follows from the recorded events, in order: results, champions, rungs, halts, revoked permits."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ ENDS = ("aborted", "rejected")
 
 @dataclass(slots=True)
 class RequestState:
-    """What can only be said of a request where somebody has signed it, or results have earned it."""
+    """The part of a request that only signatures or results can change."""
 
     candidate_id: str
-    rung: str = ""  # empty: an event of an older version does not say
-    end: str = ""  # "aborted" or "rejected"; both are for good
+    rung: str = ""  # empty: recorded by an older version that did not say
+    end: str = ""  # "aborted" or "rejected"; neither can be undone
     is_exploration: bool = False
     identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """What a permit was signed for."""
+    """The terms of a signed permit."""
 
     request_id: str
     candidate_id: str
@@ -40,7 +40,7 @@ class LeaseTerms:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOutcome:
-    """One result, as the robot that signed it told it."""
+    """One result, as the robot signed it."""
 
     lease_id: str
     request_id: str
@@ -55,7 +55,7 @@ class EpisodeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class KeptStatement:
-    """A person's words that were acted on."""
+    """A person's statement that was acted on."""
 
     kind: str
     person: str
@@ -66,19 +66,19 @@ class KeptStatement:
 
 @dataclass(slots=True)
 class SignedState:
-    """Built event by event; knows nothing of the rows that say the same."""
+    """State built up event by event, independent of the rows that should say the same."""
 
     requests: dict[str, RequestState] = field(default_factory=dict)
     leases: dict[str, LeaseTerms] = field(default_factory=dict)
     results: dict[str, EpisodeOutcome] = field(default_factory=dict)
     champions: list[tuple[str, bool]] = field(default_factory=list)  # candidate id, whether withdrawn
-    halted: dict[str, str] = field(default_factory=dict)  # robot -> by whom
+    halted: dict[str, str] = field(default_factory=dict)  # robot -> who halted it
     halted_all: str = ""
     revoked: dict[str, str] = field(default_factory=dict)  # permit id -> lease id
     statements: dict[str, KeptStatement] = field(default_factory=dict)  # by nonce
 
     def follow(self, kind: str, body: dict[str, Any], at_ns: int) -> None:
-        """Take one event in; a kind that decides nothing is passed over."""
+        """Follow one event; a kind that decides nothing is ignored."""
         if "statement" in body:
             self._keep_statement(body, at_ns)
         act = getattr(self, f"_on_{kind}", None)
@@ -158,5 +158,5 @@ class SignedState:
 
 
 def _robots(body: dict[str, Any]) -> list[str]:
-    """Whom a halt or its end is about; an older version named one robot, or "all" of those it knew."""
+    """The robots that a halt or resume is about; older versions named one robot, or "all" for every known one."""
     return list(body.get("robots", () if body["robot"] == "all" else (body["robot"],)))

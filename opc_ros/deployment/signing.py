@@ -1,4 +1,4 @@
-"""With which key a person signs: a file, or one that an ssh agent keeps."""
+"""The key a person signs with: a file, or a key held by an ssh agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opc_ros.deployment.people import (
 )
 from opc_ros.errors import DeploymentError
 
-PERSON_SUFFIX = ".person.pem"  # private key of the current user, as `opc up twin` creates it
+PERSON_SUFFIX = ".person.pem"  # private key of the current user, as created by `opc up twin`
 MACHINE_SUFFIX = ".machine.pem"  # private key of a scorer or a robot
 _IDENTITIES, _IDENTITIES_ANSWER, _SIGN, _SIGN_ANSWER = 11, 12, 13, 14
 _LARGEST_ANSWER = 1 << 20
@@ -34,16 +34,16 @@ _LARGEST_ANSWER = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SignsAs:
-    """A person with a key at hand."""
+    """A person and the key they sign with."""
 
     person: str
     signer: TextSigner
 
 
 def find_signer(keys: Path, key_file: Path | None = None, person: str = "") -> SignsAs:
-    """Who signs: by the file given, $OPC_KEY, a key made for this lab, the ssh agent, or ~/.ssh/id_ed25519.
+    """Find who signs: by the given file, $OPC_KEY, a key made for this lab, the ssh agent, or ~/.ssh/id_ed25519.
 
-    What they sign is for the deployment whose keys these are, and for no other.
+    Signatures are for the deployment that owns these keys, and for no other.
     """
     found = _find_signer(keys, key_file, person)
     deployments = find_deployments(keys)
@@ -58,7 +58,7 @@ def _find_signer(keys: Path, key_file: Path | None, person: str) -> SignsAs:
         owner = people.owner(signer.key_id)
         if owner is None:
             raise DeploymentError(
-                f"{given}: its key {signer.key_id} is nobody's in {keys / PEOPLE_NAME}: "
+                f"{given}: key {signer.key_id} belongs to nobody in {keys / PEOPLE_NAME}: "
                 f"`opc people add NAME --key {given}.pub`"
             )
         return SignsAs(owner, signer)
@@ -68,7 +68,7 @@ def _find_signer(keys: Path, key_file: Path | None, person: str) -> SignsAs:
             try:
                 found: TextSigner = load_person_key(path)
             except DeploymentError:
-                continue  # encrypted, or no Ed25519: the agent may have it
+                continue  # encrypted, or not Ed25519: the agent may have it
             usable.setdefault(found.key_id, found)
     for agent_key in list_agent_keys():
         usable.setdefault(agent_key.key_id, agent_key)
@@ -84,7 +84,7 @@ def _find_signer(keys: Path, key_file: Path | None, person: str) -> SignsAs:
 
 
 def login_name() -> str:
-    """Who is logged in, as a name people.yaml takes."""
+    """The login name, reduced to what people.yaml accepts."""
     try:
         return (
             "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in getpass.getuser()) or "you"
@@ -94,7 +94,7 @@ def login_name() -> str:
 
 
 def make_person_key(keys: Path, person: str) -> SignsAs:
-    """A key for the current user, with every role: for a lab of twins, where nothing can break."""
+    """Make a key with every role for the current user: for a lab of twins, where nothing can break."""
     key = Ed25519PrivateKey.generate()
     write_private_key(keys / f"{person}{PERSON_SUFFIX}", key)
     add_person(keys, person, key.public_key(), PERSONS_ROLES)
@@ -102,7 +102,7 @@ def make_person_key(keys: Path, person: str) -> SignsAs:
 
 
 def make_machine_key(folder: Path, name: str, role: Role, people: Path) -> Signer:
-    """A key of a scorer's or a robot's own in its folder, made known in the people's; an existing one is kept."""
+    """Make a key for a scorer or a robot in its folder and register it in the people file; an existing key is kept."""
     path = folder / f"{name}{MACHINE_SUFFIX}"
     if not path.exists():
         write_private_key(path, Ed25519PrivateKey.generate())
@@ -113,13 +113,13 @@ def make_machine_key(folder: Path, name: str, role: Role, people: Path) -> Signe
 
 
 def load_machine_key(folder: Path, name: str) -> Signer | None:
-    """The key of a scorer or a robot; None where there is none yet."""
+    """The key of a scorer or a robot; None if there is none yet."""
     path = folder / f"{name}{MACHINE_SUFFIX}"
     return load_person_key(path) if path.exists() else None
 
 
 def require_robot_key(keys: Path, robot: str) -> Signer:
-    """The key with which a robot signs what it did."""
+    """The key with which a robot signs its results; raises if there is none."""
     signer = load_machine_key(keys, robot)
     if signer is None:
         raise DeploymentError(
@@ -130,7 +130,7 @@ def require_robot_key(keys: Path, robot: str) -> Signer:
 
 
 def load_person_key(path: Path) -> Signer:
-    """A private Ed25519 key as ssh-keygen or `opc keys` writes it, that nobody else can read."""
+    """Load a private Ed25519 key from ssh-keygen or `opc keys`; it must be readable only by its owner."""
     try:
         mode, data = path.stat().st_mode, path.read_bytes()
     except OSError as error:
@@ -151,7 +151,7 @@ def load_person_key(path: Path) -> Signer:
 
 @dataclass(frozen=True, slots=True)
 class AgentKey:
-    """An Ed25519 key that the ssh agent keeps; it signs what it is given, so DSSE's bytes go to it as they are."""
+    """An Ed25519 key held by the ssh agent, which signs exactly the bytes it is given."""
 
     key_id: str
     blob: bytes
@@ -159,7 +159,7 @@ class AgentKey:
     def sign_bytes(self, data: bytes) -> bytes:
         answer = _ask_agent(_SIGN, _string(self.blob) + _string(data) + struct.pack(">I", 0), _SIGN_ANSWER)
         if answer is None:
-            raise DeploymentError("the ssh agent does not sign: is the key still in it (`ssh-add -l`)?")
+            raise DeploymentError("the ssh agent does not sign: does it still hold the key (`ssh-add -l`)?")
         signature, _ = _take(answer)
         kind, rest = _take(signature)
         if kind != b"ssh-ed25519":
@@ -168,7 +168,7 @@ class AgentKey:
 
 
 def list_agent_keys() -> list[AgentKey]:
-    """The Ed25519 keys of the ssh agent; none where no agent runs."""
+    """The Ed25519 keys in the ssh agent; empty if no agent runs."""
     answer = _ask_agent(_IDENTITIES, b"", _IDENTITIES_ANSWER)
     if answer is None:
         return []

@@ -1,4 +1,4 @@
-"""Races replayed on candidates whose success rates are known."""
+"""Simulated races between candidates whose success rates are known."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from opc_ros.errors import DeploymentError
 from opc_ros.progress import Report, ignore_progress
 
 COLUMNS = ("name", "score", "success")
-_POINTS = 8  # of the model by which the next batch is given
-_POINTS_TO_LOOK = 16  # by which it is seen whether a race may be over
-_POINTS_TO_END = 64  # and by which it is ended
-_SLACK = 0.02  # what fewer points may be wrong by
-_DROP_EVERY = 5  # batches; the scheduler looks after each whether somebody leaves the race
-_RIVALS_AT_ONCE = 1500  # candidates of all races that are run side by side
+_POINTS = 8  # of the model, for choosing the next batch
+_POINTS_TO_LOOK = 16  # for a first look at whether a race may be over
+_POINTS_TO_END = 64  # for deciding that it is
+_SLACK = 0.02  # error allowed for using fewer points
+_DROP_EVERY = 5  # batches; the scheduler checks after each batch whether a candidate drops out
+_RIVALS_AT_ONCE = 1500  # candidates, over all races that run side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class SuccessTable:
 
 @dataclass(frozen=True, slots=True)
 class RaceOutcomes:
-    """What came of many simulated races."""
+    """Results of many simulated races."""
 
     winner: np.ndarray  # (R,)
     regret: np.ndarray  # (R,) success lost by taking the winner instead of the best
     estimate: np.ndarray  # (R,) predicted success of the winner
-    is_settled: np.ndarray  # (R,) ended before the budget did
+    is_settled: np.ndarray  # (R,) whether it ended before the budget was spent
     trials: np.ndarray  # (R, K)
 
     def good_fraction(self, tolerance: float) -> float:
@@ -57,7 +57,7 @@ class RaceOutcomes:
 
 
 def read_success_table(path: Path) -> SuccessTable:
-    """A CSV file with the columns name, score and success (a percentage, or a fraction if none is above 1)."""
+    """Read a CSV file with the columns name, score and success (in percent, or as fractions if none is above 1)."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -86,7 +86,7 @@ def simulate_table(
     is_score_shuffled: bool = False,
     report: Report = ignore_progress,
 ) -> RaceOutcomes:
-    """Run the race on one table many times; with shuffled scores each run begins from scores that say nothing."""
+    """Run the race on one table many times; with shuffled scores, each run starts from scores that say nothing."""
     scores = np.broadcast_to(table.scores, (runs, len(table.names)))
     if is_score_shuffled:
         scores = rng.permuted(scores, axis=1)
@@ -101,7 +101,7 @@ def simulate_races(
     *,
     report: Report = ignore_progress,
 ) -> RaceOutcomes:
-    """Run races (R, K); every episode is a coin with the candidate's true rate."""
+    """Run races (R, K); every episode succeeds at random with the candidate's true rate."""
     parts = []
     at_once = max(1, _RIVALS_AT_ONCE // scores.shape[1])
     for first in range(0, len(scores), at_once):
@@ -128,7 +128,7 @@ def _run_races(scores: np.ndarray, rates: np.ndarray, rules: RaceRules, rng: np.
             is_in_race[running] &= judge_race(_even(density), density, rules).is_in_race
         duel = find_duel(_even(density), density, rules.tolerance, is_in_race[running])
         if batch:
-            # The bound says of most races, at little cost, that they cannot be over.
+            # A cheap bound that tells for most races that they cannot be over yet.
             near = duel.chance <= 1.0 - rules.confidence_at(belief.correlation(running)) + _SLACK
             is_settled[running[near]] = _settles(belief, running[near], rules, rng)
         goes_on = ~is_settled[running]
@@ -153,7 +153,7 @@ def _run_races(scores: np.ndarray, rates: np.ndarray, rules: RaceRules, rng: np.
 
 
 def _settles(belief: RaceBelief, running: np.ndarray, rules: RaceRules, rng: np.random.Generator) -> np.ndarray:
-    """Which races are over, (r,): some points of the model say which may be, and more of them whether it is so."""
+    """Which races are over, (r,): a few points of the model find candidates for that, and more points decide."""
     is_settled = np.zeros(len(running), dtype=bool)
     correlation = belief.correlation(running)
     if running.size:
@@ -167,5 +167,5 @@ def _settles(belief: RaceBelief, running: np.ndarray, rules: RaceRules, rng: np.
 
 
 def _even(density: np.ndarray) -> np.ndarray:
-    """Weights of points that were drawn by weight."""
+    """Equal weights, for points that were drawn by weight."""
     return np.full(density.shape[:2], 1.0 / density.shape[1], dtype=density.dtype)

@@ -1,4 +1,4 @@
-"""What a person says, signed: a kind, a body, a nonce and an expiry, checked by whoever acts on it."""
+"""Signed statements by people: a kind, a body, a nonce and an expiry, checked before anything acts on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 TYPE = payload_type("statement")
 FORMAT = 1
 SECOND_NS = 1_000_000_000
-LIFE_NS = 300 * SECOND_NS  # from signing to acting; a statement that was acted on stays evidence for ever
+LIFE_NS = 300 * SECOND_NS  # from signing to use; a statement that was used remains evidence forever
 CLOCK_SKEW_NS = 5 * SECOND_NS
 MOST_CHARACTERS = 64_000
 HOW_TO_SIGN = "sign it with `opc deploy`, which uses your key file or ssh agent; `opc people add` makes a key known"
@@ -28,7 +28,7 @@ HOW_TO_SIGN = "sign it with `opc deploy`, which uses your key file or ssh agent;
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """Robot time for a candidate."""
+    """A request for robot time for a candidate."""
 
     candidate_id: str
     robots: tuple[str, ...] = ()
@@ -38,26 +38,26 @@ class RequestBody:
 
 @dataclass(frozen=True, slots=True)
 class DecisionBody:
-    """A word on a request."""
+    """A decision on a request."""
 
     request_id: str
     reason: str = ""
-    seen: Seen | None = None  # of an approval: what the gate had found; None: said by a version that did not ask
+    seen: Seen | None = None  # for an approval: the findings shown; None: signed with a version that showed none
 
 
 @dataclass(frozen=True, slots=True)
 class RobotBody:
-    """Something about one robot, or about all where it is empty."""
+    """A statement about one robot, or about all if `robot` is empty."""
 
     robot: str = ""
     reason: str = ""
-    until_ns: int = 0  # for "drive": how long the operator's leave to move the arm counts
-    stop_id: str = ""  # for "release_stop": which stop is lifted
+    until_ns: int = 0  # for "drive": until when the operator may move the arm
+    stop_id: str = ""  # for "release_stop": which stop to lift
 
 
 @dataclass(frozen=True, slots=True)
 class LabelBody:
-    """Whether an episode succeeded."""
+    """A label: whether an episode succeeded."""
 
     episode_id: str
     label: Literal["success", "failure", "none", "excluded"]
@@ -100,7 +100,7 @@ class Statement:
     issued_ns: int
     expires_ns: int
     envelope: str = ""
-    deployment: str = ""  # id of the scheduler's key that it is meant for; empty: said before that was asked
+    deployment: str = ""  # id of the scheduler's key it is meant for; empty: from a version that did not name one
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class _Payload:
 
 
 def prepare_statement(kind: Kind, person: str, body: Body, now_ns: int, deployment: str = "") -> str:
-    """The text to be signed, as DSSE payload of type `TYPE`, for one deployment."""
+    """The DSSE payload of type `TYPE` that a person signs, for one deployment."""
     nonce = secrets.token_hex(16)
     content = _Payload(FORMAT, kind, person, asdict(body), nonce, now_ns, now_ns + LIFE_NS, deployment)
     return canonical_json(asdict(content), is_ascii=True)
@@ -129,7 +129,7 @@ def sign_statement(kind: Kind, person: str, body: Body, signer: TextSigner, now_
 
 
 def read_statement(envelope: str, people: People) -> Statement:
-    """A statement that its person really signed and whose role allows it, whenever that was."""
+    """Read a statement that its person really signed and has the role for, however old it is."""
     if not envelope.strip():
         raise StatementRefused(f"nobody has signed this: {HOW_TO_SIGN}")
     if len(envelope) > MOST_CHARACTERS:
@@ -146,7 +146,7 @@ def read_statement(envelope: str, people: People) -> Statement:
 def check_statement(
     envelope: str, kinds: tuple[Kind, ...], people: People, now_ns: int, spend_nonce: Callable[[str, int], bool]
 ) -> Statement:
-    """A statement to act on now: signed, by somebody who may, fresh, and never acted on before."""
+    """Check a statement before acting on it now: properly signed, fresh, and never used before."""
     statement = read_statement(envelope, people)
     if statement.kind not in kinds:
         raise StatementRefused(f"statement says {statement.kind}, expected {' or '.join(kinds)}")
@@ -194,7 +194,7 @@ def _open(signed: Signed, envelope: str, people: People) -> Statement:
 
 @dataclass(slots=True)
 class NonceMemory:
-    """Nonces acted on, for as long as they could be used again; for those who keep no database."""
+    """Remembers used nonces for as long as they could be replayed; for programs without a database."""
 
     now: Callable[[], int]
     _until: dict[str, int] = field(default_factory=dict)

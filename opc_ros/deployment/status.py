@@ -1,4 +1,4 @@
-"""Where requests, robots and permits stand, as one document for people and machines."""
+"""The state of requests, robots and permits, as one document for people and machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opc_ros.deployment.work import Work, episodes_wanted
 
 
 def describe_deployment(queue: QueueReader, now_ns: int, request_id: str = "") -> dict[str, Any]:
-    """What `opc deploy status --json` prints; with a request's id, that request alone."""
+    """What `opc deploy status --json` prints; given a request's id, only that request."""
     everyone = queue.requests()
     names = {request.candidate_id: request.name for request in everyone}
     requests = [queue.request(request_id)] if request_id else everyone
@@ -53,7 +53,7 @@ def describe_deployment(queue: QueueReader, now_ns: int, request_id: str = "") -
 
 
 def describe_next(works: Mapping[str, Work]) -> dict[str, dict[str, Any]]:
-    """What each robot would be leased for now, and why, by robot."""
+    """What each robot would be leased for now, and why."""
     return {
         robot: {
             "candidate_id": work.request.candidate_id,
@@ -67,7 +67,7 @@ def describe_next(works: Mapping[str, Work]) -> dict[str, dict[str, Any]]:
 
 
 def describe_race(queue: QueueReader, rules: SchedulerRules) -> dict[str, int]:
-    """Robot time at full speed of those in the queue: episodes spent, the most that may follow, the budget."""
+    """Robot time at full speed for the queued requests: episodes spent, the most that may follow, and the budget."""
     racing = [request for request in queue.requests("queued") if request.rung is Rung.FULL]
     tallies = {request.id: queue.tally(request) for request in racing}
     spent = sum(tally.trials for tally in tallies.values())
@@ -78,7 +78,7 @@ def describe_race(queue: QueueReader, rules: SchedulerRules) -> dict[str, int]:
 
 
 def describe_recordings(document: Mapping[str, Any]) -> list[str]:
-    """One line for each thing a person must know about results and their recordings; none where all is as it should."""
+    """A line for each problem with results and their recordings that a person should know about."""
     found, results = document["recordings"], document["recordings"]["results"]
     lines = ["the rules let episodes count that nobody recorded"] if found["count_unrecorded"] else []
     for state, says in (

@@ -15,17 +15,17 @@ HOW_TO_RELEASE = "`opc release {robot}` signs for an operator"
 
 
 class StopReleases:
-    """Checks releases against the people of a keys folder, which is read for each one."""
+    """Checks releases against the people of a keys folder, which is read again for each one."""
 
     def __init__(self, keys: Path | None, robot: str, now: Callable[[], int] = time.time_ns) -> None:
-        """Without a folder nobody is known, so that no release counts."""
+        """Without a folder no person is known, so no release counts."""
         self._keys = keys
         self._robot = robot
         self._now = now
         self._nonces = NonceMemory(now)
 
     def check(self, envelope: str) -> Statement:
-        """A release by somebody who may, for this robot; raises StatementRefused. Which stop it is for, it names."""
+        """Check a release for this robot; raises StatementRefused. The release itself names the stop it lifts."""
         if self._keys is None:
             raise StatementRefused(f"robot {self._robot}: knows no people, so nobody can release it: set `keys`")
         statement = check_statement(
@@ -40,6 +40,6 @@ class StopReleases:
 
 
 def sign_release(signs: SignsAs, robot: str, stop_ns: int, now_ns: int) -> str:
-    """A release of the stop of a robot that was said at `stop_ns`, as one line of text."""
+    """Sign a release of the stop that a robot entered at `stop_ns`, as one line of text."""
     body = RobotBody(robot=robot, stop_id=str(stop_ns))
     return sign_statement("release_stop", signs.person, body, signs.signer, now_ns)

@@ -14,8 +14,8 @@ from opc_ros.deployment.line_rate import LONGEST, LineRate
 from opc_ros.deployment.permit import Permit, Rung, open_permit, open_revocations
 from opc_ros.errors import DeploymentError, PermitOutdated, PermitRefused
 
-MOST_REFUSALS_A_MINUTE = 120  # that are written down: anybody may send a permit
-CLOCK_SKEW_NS = 5_000_000_000  # between two well-kept machines, and what a time service may step back
+MOST_REFUSALS_A_MINUTE = 120  # refusals that are logged, because anybody may send a permit
+CLOCK_SKEW_NS = 5_000_000_000  # between two well-kept machines, including steps back by a time service
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class EpisodeSlot:
 
 
 class PermitVerifier:
-    """Stands between a permit and motion on one robot; refusals become lines in the robot's audit log."""
+    """Decides whether a permit allows motion on one robot; refusals are written to the robot's audit log."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class PermitVerifier:
         now: Callable[[], int],
         session: str = "",
     ) -> None:
-        """`rungs` are those this robot may serve; keys are loaded for every check, so deleting one counts at once."""
+        """This robot may serve `rungs`; keys are loaded for every check, so that deleting one takes effect at once."""
         self._robot = robot
         self._rungs = rungs
         self._load_keys = load_keys
@@ -50,7 +50,7 @@ class PermitVerifier:
         self._refusals = LineRate(MOST_REFUSALS_A_MINUTE, now)
 
     def check(self, signed: Signed | None, candidate_id: str, rung: Rung, lease_id: str | None = None) -> Permit:
-        """The permit, if it allows the bytes with this digest on this robot at this rung now, in the lease if given."""
+        """The permit, if it allows this digest on this robot and rung now, and under this lease if one is given."""
         try:
             if signed is None or not signed.payload:
                 raise PermitRefused(f"robot {self._robot}: no permit, no motion; ask with `opc deploy request`")
@@ -67,7 +67,7 @@ class PermitVerifier:
         return permit
 
     def check_moment(self, permit: Permit) -> None:
-        """Whether an opened permit still counts by clock, expiry, revocation and budget; asked before every episode."""
+        """Check that a permit is still valid by clock, expiry, revocation and budget; called before every episode."""
         try:
             self._check_moment(permit)
         except PermitRefused as error:
@@ -75,7 +75,7 @@ class PermitVerifier:
             raise
 
     def begin_episode(self, permit: Permit) -> EpisodeSlot:
-        """Spend one episode of the budget before the candidate acts; what is spent stays spent."""
+        """Spend one episode of the budget before the candidate acts; it stays spent whatever happens."""
         self.check_moment(permit)
         pattern = f"{permit.lease_id}-{{slot:03d}}"
         slot = self._journal.spend(permit.permit_id, permit.lease_id, pattern, permit.episodes, self._now())
@@ -91,7 +91,7 @@ class PermitVerifier:
         self._audit_log.append("episode", body | {"safety_events": safety_events}, self._now())
 
     def why_to_stop(self, permit: Permit) -> str | None:
-        """Asked before every step: an episode that began may outlast its permit, but not its revocation."""
+        """Called before every step: an episode that has begun may outlast its permit, but not its revocation."""
         if self._journal.is_revoked(permit.permit_id):
             return f"permit {permit.permit_id} was revoked"
         return None
@@ -100,20 +100,20 @@ class PermitVerifier:
         return max(0, permit.episodes - self._journal.spent(permit.permit_id))
 
     def note_refusal(self, reason: str) -> None:
-        """What was refused for another reason than its permit, as files that cannot be loaded."""
+        """Log a refusal that is not about the permit, such as files that cannot be loaded."""
         self._record_refusal(reason, None)
 
     def note_repeat(self, lease_id: str) -> None:
-        """A lease that was run to its end was sent again: it is answered from the journal, and nothing moves."""
+        """Log that a finished lease was sent again: it is answered from the journal, and nothing moves."""
         if self._refusals.allows():
             self._audit_log.append("asked_again", {"robot": self._robot, "lease_id": lease_id}, self._now())
 
     def revoke(self, permit_id: str) -> None:
-        """At once and for good, whoever asks: stopping needs no signature."""
+        """Revoke at once and permanently, whoever asks: stopping needs no signature."""
         self._journal.revoke([permit_id])
 
     def accept_revocations(self, signed: Signed) -> bool:
-        """Take a signed list; False where a newer one is known already."""
+        """Take a signed list; returns False if a newer one is already known."""
         revocations = open_revocations(signed, self._load_keys())
         self._journal.revoke(revocations.permit_ids)
         if revocations.serial <= self._journal.revocation_serial:
@@ -132,11 +132,11 @@ class PermitVerifier:
         if permit.candidate_id != candidate_id:
             raise PermitRefused(
                 f"permit {permit.permit_id}: is for candidate {permit.candidate_id[:12]}, "
-                f"the files have digest {candidate_id[:12]}: they changed, or are another's"
+                f"the files have digest {candidate_id[:12]}: they changed, or belong to another"
             )
 
     def _check_witness(self, permit: Permit) -> None:
-        """A scheduler whose audit log was put back knows less than this robot has seen."""
+        """Refuse a permit from a scheduler whose audit log was put back and knows less than this robot has seen."""
         witness, head = self._journal.audit_witness(), permit.audit_head
         if head.entries < witness.entries or (head.entries == witness.entries and head.hash != witness.hash):
             raise PermitRefused(

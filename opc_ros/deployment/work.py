@@ -1,4 +1,4 @@
-"""Which request a free robot works on next: a pure choice."""
+"""Which request a free robot works on next, as a pure function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rival = tuple[str, float]  # candidate id and score
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Episodes of one request for one robot, and why it is its turn."""
+    """Episodes of one request for one robot, and why it is next."""
 
     request: Request
     episodes: int
@@ -38,10 +38,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """Where a race among requests stands."""
+    """The state of a race among requests."""
 
     requests: tuple[Request, ...]
-    rivals: tuple[str, ...]  # candidate ids of the requests, then of the champion if it does not race itself
+    rivals: tuple[str, ...]  # candidate ids of the requests, then the champion's if it does not race itself
     predicted: PredictedSuccess  # of the rivals
     standing: Standing  # of the rivals
     is_over: bool
@@ -68,7 +68,7 @@ def choose_work(
     batches_given: int,
     field: Forecast | None = None,
 ) -> Work | None:
-    """The highest priority first; in it, climbing candidates as they came, then whoever the race picks."""
+    """Choose the highest priority; within it, climbing candidates in order of arrival, then the race's choice."""
     serves = rules.robots[robot].serves
     wanted = {request.id: episodes_wanted(request, tallies[request.id], rules) for request in requests}
     fitting = [
@@ -105,9 +105,9 @@ def judge_requests(
     *,
     are_more_coming: bool = False,
 ) -> RaceResult:
-    """Whether the race among full-speed requests of one priority is over; the champion counts with its results.
+    """Judge the race among the full-speed requests of one priority; the champion takes part with its past results.
 
-    While more are coming up the ladder, a race whose requests have had their episodes waits for them.
+    While more requests are climbing, a race whose requests have run all their episodes waits for them.
     """
     rivals = [(request.candidate_id, request.score) for request in requests]
     if champion is not None and champion[0] in real and champion[0] not in {name for name, _ in rivals}:
@@ -136,7 +136,7 @@ def judge_requests(
 
 
 def predict_rivals(rivals: Sequence[Rival], real: Mapping[str, RealResult], field: Forecast | None) -> PredictedSuccess:
-    """Success of some candidates, as the whole field lets one expect it; where there is none, as they alone do."""
+    """Predicted success of some candidates, from the forecast of the whole field, or from these candidates alone."""
     ids = [name for name, _ in rivals]
     if field is None or not set(ids) <= set(field.ids):
         counts = [(result.successes, result.trials) for result in (real.get(name, RealResult(0, 0)) for name in ids)]
@@ -165,7 +165,7 @@ def _choose_explorer(
     batches_given: int,
     field: Forecast | None,
 ) -> Work:
-    """The best of them, or whoever most threatens the claim that it is as near the best as the gate asks."""
+    """Choose the best of them, or whichever most threatens its claim to be as near the best as the gate requires."""
     pick, _ = _pick(explorers, rules.exploration_tolerance, real, batches_given, field)
     return _work(explorers[pick], wanted, rules, "exploration slot")
 
@@ -177,7 +177,7 @@ def _pick(
     batches_given: int,
     field: Forecast | None,
 ) -> tuple[int, int]:
-    """Whose turn it is, and who leads; the number of batches so far is the seed."""
+    """Index of the next to run and of the leader; the number of batches so far seeds the random choice."""
     predicted = predict_rivals([(request.candidate_id, request.score) for request in requests], real, field)
     rng = np.random.default_rng(batches_given)
     duel = find_duel(predicted.weight, predicted.density, tolerance)

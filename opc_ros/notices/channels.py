@@ -1,4 +1,4 @@
-"""Where notices go: a webhook of any kind, a Slack-shaped one, or this desktop."""
+"""Where notices go: a webhook of any kind, one in Slack's format, or this desktop."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class NoticeNotSent(OpcError):
 
 
 class Channel(Protocol):
-    """Somewhere that people look."""
+    """A place where people look."""
 
     def send(self, notice: Notice) -> None:
-        """Raises NoticeNotSent."""
+        """Send a notice, or raise NoticeNotSent."""
         ...
 
     def describe(self) -> str: ...
 
 
 class _StayHere(urllib.request.HTTPRedirectHandler):
-    """Whoever answers a webhook may not send this machine on to another address, where only it can reach."""
+    """Refuses redirects: whoever answers a webhook must not send this machine to an address that only it can reach."""
 
     def redirect_request(self, *about: Any) -> None:
-        """None: the answer counts as it is, an error."""
+        """None: the redirect itself is the answer, and counts as an error."""
 
 
 _OPENER = urllib.request.build_opener(_StayHere)
@@ -63,7 +63,7 @@ class Webhook:
                 pass
         except urllib.error.HTTPError as error:
             raise NoticeNotSent(f"webhook at {self._host} answered {error.code}") from None
-        except (http.client.HTTPException, ValueError) as error:  # its words may repeat the address
+        except (http.client.HTTPException, ValueError) as error:  # its text may contain the address
             raise NoticeNotSent(f"webhook at {self._host}: {type(error).__name__}") from None
         except OSError as error:
             raise NoticeNotSent(f"webhook at {self._host}: {getattr(error, 'reason', None) or error}") from None
@@ -83,7 +83,7 @@ class Desktop:
 
     def send(self, notice: Notice) -> None:
         urgency = "critical" if notice.kind in ("arm_held", "halted") else "normal"
-        # No words of ours or a candidate's can be taken for an option.
+        # keeps text of ours or a candidate's from being read as an option
         command = [self._program, f"--urgency={urgency}", "--app-name=opc_ros", "--", notice.title, notice.text]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_S)
@@ -99,7 +99,7 @@ def to_json(notice: Notice, lab: str) -> Mapping[str, object]:
 
 
 def to_slack(notice: Notice, lab: str) -> Mapping[str, object]:
-    """Slack, Mattermost and Rocket.Chat show `text`; names are shown as they are, whatever they hold."""
+    """Slack, Mattermost and Rocket.Chat show `text`; escaped, so that names are shown as they are."""
     escaped = [
         text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for text in (notice.title, notice.text)
     ]

@@ -51,7 +51,7 @@ class Delivery:
             try:
                 channel.send(notice)
                 return
-            except Exception as error:  # no answer of a channel, however odd, keeps later notices from being told
+            except Exception as error:  # no answer from a channel, however odd, may keep later notices from being sent
                 if not isinstance(error, NoticeNotSent):
                     error = NoticeNotSent(f"{channel.describe()}: {type(error).__name__}")
                 if number == TRIES - 1 or self._ended.is_set():

@@ -1,4 +1,4 @@
-"""Which news is worth a person's attention, each sent once."""
+"""Which news needs a person's attention; each piece is sent once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-QUIET_S = 60.0  # the same kind of event of the same robot is told at most this often
-MOST_IN_QUIET = 30  # events told in that time, of however many robots: anybody can make up names
-LONGEST = 1000  # characters of what an event says
+QUIET_S = 60.0  # the same kind of event of one robot is reported at most this often
+MOST_IN_QUIET = 30  # events reported in that time, over all robots: anybody can make up robot names
+LONGEST = 1000  # characters kept of an event's text
 TOLD_EVENTS = {"watchdog": "the arm was held", "stop": "the arm was stopped", "fault": "the arm is at fault"}
 
 
@@ -24,7 +24,7 @@ class Notice:
 
 
 class NoticeWatch:
-    """Compares the lab's state with the previous one; the initial state is not news, except for what is waiting."""
+    """Compares the lab's state with the previous one; the first state is not news, except for what is waiting."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -34,7 +34,7 @@ class NoticeWatch:
         self._told_s: dict[tuple[str, str], float] = {}
 
     def see_deployment(self, document: Mapping[str, Any]) -> Iterator[Notice]:
-        """The scheduler's status, as `opc deploy status --json` prints it."""
+        """Take the scheduler's status, as printed by `opc deploy status --json`."""
         is_first = self._requests is None
         before = self._requests or {}
         requests = {entry["id"]: entry for entry in document["requests"]}
@@ -46,7 +46,7 @@ class NoticeWatch:
         yield from self._about_halts(document, is_first=is_first)
 
     def see_event(self, robot: str, kind: str, detail: str) -> Iterator[Notice]:
-        """A safety event; a burst of them is sent once."""
+        """Take a safety event; a burst of them is sent once."""
         if kind not in TOLD_EVENTS:
             return
         now_s, robot = self._now_s(), robot[:100]
@@ -73,7 +73,7 @@ class NoticeWatch:
 def _about_request(entry: Mapping[str, Any]) -> Iterator[Notice]:
     name, request_id = entry["name"], entry["id"]
     if entry["state"] == "waiting":
-        text = f"asked for by {entry['requested_by']}; decide with `opc deploy approve {request_id}` or in the console"
+        text = f"requested by {entry['requested_by']}; decide with `opc deploy approve {request_id}` or in the console"
         yield Notice("request_waiting", f"{name} waits for a person", text, request_id=request_id)
     elif entry["state"] in ("done", "aborted", "rejected"):
         real = entry["real"]

@@ -1,1 +1,1 @@
-"""Pair frames with actions, watch stream health, label success."""
+"""Pairs frames with actions, watches the health of streams, labels success."""

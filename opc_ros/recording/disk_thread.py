@@ -1,4 +1,4 @@
-"""One thread that does what waits for a disk, so that nothing else has to."""
+"""One thread for everything that waits for a disk, so that nothing else has to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Job = Callable[[], None]
 
 
 class DiskThread:
-    """Runs jobs in order. Those with data are bounded in number; those that open and close episodes always get in."""
+    """Runs jobs in order. Jobs with data are limited in number; jobs that open and close episodes always fit."""
 
     def __init__(self, *, capacity: int, name: str = "disk") -> None:
         self.capacity = capacity
@@ -22,7 +22,7 @@ class DiskThread:
         self._thread.start()
 
     def __len__(self) -> int:
-        """Jobs that wait."""
+        """Number of waiting jobs."""
         return len(self._jobs)
 
     @property
@@ -30,7 +30,7 @@ class DiskThread:
         return self._is_busy or bool(self._jobs)
 
     def offer(self, job: Job) -> bool:
-        """Run it later, or say no where too many wait."""
+        """Run a job later, or return False if too many are waiting."""
         with self._changed:
             if len(self._jobs) >= self.capacity:
                 return False
@@ -39,13 +39,13 @@ class DiskThread:
             return True
 
     def submit(self, job: Job) -> None:
-        """Run it later, however many wait."""
+        """Run a job later, however many are waiting."""
         with self._changed:
             self._jobs.append(job)
             self._changed.notify()
 
     def close(self, timeout_s: float) -> bool:
-        """Run what waits, then end; False where the disk did not get done in time."""
+        """Run what is waiting, then end; returns False if the disk did not finish in time."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()

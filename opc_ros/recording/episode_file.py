@@ -1,4 +1,4 @@
-"""An episode's way to the disk, from its first step to the word on what became of it."""
+"""An episode's path to disk, from its first step to its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RecordingOutcome:
     steps: int
     duration_s: float
     label: Label
-    reason: str = ""  # empty for saved ones
+    reason: str = ""  # empty if saved
     health: tuple[str, ...] = ()
     saved: Saved | None = None
 
@@ -34,9 +34,9 @@ class RecordingOutcome:
 
 
 class EpisodeFile:
-    """Lives on the disk thread, which all later episodes need too, so no method raises: not on purpose, not by mistake.
+    """An episode's file, used on the disk thread, which later episodes need too: so none of its methods raises.
 
-    What the disk refuses becomes the reason for quarantine.
+    An error of the disk becomes the reason for quarantine.
     """
 
     def __init__(self, sink: EpisodeSink, start: EpisodeHeader) -> None:
@@ -52,7 +52,7 @@ class EpisodeFile:
             self._failure = f"could not be begun: {_one_line(error)}"
 
     def add(self, step: GraspStep | None, beside: Sequence[WireMessage] = ()) -> None:
-        """What came beside the frames since the step before, then the step."""
+        """Write the messages that arrived since the previous step, then the step."""
         if self._writer is None or self._failure:
             return
         try:
@@ -64,7 +64,7 @@ class EpisodeFile:
             self._failure = f"could not be written: {_one_line(error)}"
 
     def close(self, intended: RecordingOutcome) -> RecordingOutcome:
-        """Carry out what is intended, or quarantine where that fails; gives what was done."""
+        """Carry out the intended outcome, or quarantine if that fails; returns what was done."""
         if intended.kind == "discarded":
             return self._discard(intended)
         if intended.kind == "saved" and not self._failure:

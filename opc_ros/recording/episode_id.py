@@ -1,4 +1,4 @@
-"""Names of episodes: sorted by time, safe as file names."""
+"""Ids of episodes: they sort by time and are safe as file names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
 
 def make_episode_id(robot: str, now_ns: int) -> str:
-    """For one robot no two in the same microsecond: `arm1-20261116T033712.123456`."""
+    """An id such as `arm1-20261116T033712.123456`, unique per robot and microsecond."""
     began = datetime.fromtimestamp(now_ns // 1_000_000_000, tz=UTC)
     return f"{robot}-{began:%Y%m%dT%H%M%S}.{now_ns // 1000 % 1_000_000:06d}"
 

@@ -8,12 +8,12 @@ from opc_ros.episode import Frame
 
 
 class FrameBuffer:
-    """The newest frames by stamp, bounded in age and in bytes."""
+    """The newest frames by timestamp, limited in age and in bytes."""
 
     def __init__(self, *, max_age_ns: int, max_bytes: int) -> None:
         self._max_age_ns = max_age_ns
         self._max_bytes = max_bytes
-        self._frames: OrderedDict[int, tuple[Frame, int]] = OrderedDict()  # stamp -> frame, when it came
+        self._frames: OrderedDict[int, tuple[Frame, int]] = OrderedDict()  # timestamp -> frame, arrival time
         self._bytes = 0
         self._let_go_ns: int | None = None
 
@@ -21,7 +21,7 @@ class FrameBuffer:
         return len(self._frames)
 
     def add(self, frame: Frame, mono_ns: int) -> bool:
-        """False where a frame of that very stamp is there already; the first one counts."""
+        """Add a frame; returns False if there already is one with that timestamp, which is kept."""
         if frame.stamp_ns in self._frames:
             return False
         self._frames[frame.stamp_ns] = (frame, mono_ns)
@@ -37,7 +37,7 @@ class FrameBuffer:
         return entry[0] if entry else None
 
     def explain_absence(self, stamp_ns: int) -> str:
-        """Why there is no frame of this stamp."""
+        """Why there is no frame with this timestamp."""
         if self._let_go_ns is not None and stamp_ns <= self._let_go_ns:
             return "had left the buffer before its step came: raise frame_buffer_s or frame_buffer_mb"
         return "never came"

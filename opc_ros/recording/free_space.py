@@ -1,4 +1,4 @@
-"""How much room a disk has, without ever waiting for it."""
+"""How much space a disk has left, without ever waiting for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class FreeSpace:
-    """Looks from a thread of its own: a file server that hangs holds up that thread alone."""
+    """Polls the disk in a separate thread, so that a hanging file server blocks only that thread."""
 
     def __init__(self, path: Path, *, period_s: float = 1.0) -> None:
         self._path = path
@@ -19,7 +19,7 @@ class FreeSpace:
         self._thread.start()
 
     def read(self) -> int:
-        """Bytes free when it was last looked; raises the OSError that was met instead."""
+        """Free bytes at the last look; raises the OSError of that look, if there was one."""
         if isinstance(self._found, OSError):
             raise self._found
         return self._found

@@ -1,4 +1,4 @@
-"""Watchers for what goes wrong with cameras, clocks, disks and actions while episodes are recorded."""
+"""Watchers for problems with cameras, clocks, disks and actions while episodes are recorded."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ WATCHES = (
     "labels",
 )
 
-# An action that moves less may leave the image as it was.
+# An action that moves less than this may leave the image unchanged.
 _MOVED_M = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """Something wrong with a stream; if it `spoils` the episode, the episode goes to quarantine."""
+    """A problem with a stream; one that `spoils` the episode sends it to quarantine."""
 
     watch: str  # one of WATCHES
     text: str
@@ -37,7 +37,7 @@ class HealthFinding:
 
 @dataclass(slots=True)
 class HealthLog:
-    """The findings of one episode, those of one kind gathered into one line."""
+    """The findings of one episode, with those of the same kind joined into one line."""
 
     _first: dict[str, str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class HealthLog:
 
 
 class FrameWatch:
-    """Late and missing frames, and too low a rate; fed with stamps while an episode runs."""
+    """Detects late and missing frames, and too low a frame rate; fed with timestamps while an episode runs."""
 
     RATE_OVER = 20  # intervals
     RATE_FROM = 5
@@ -69,20 +69,20 @@ class FrameWatch:
 
     @property
     def rate_hz(self) -> float:
-        """Frames each second, from the last arrivals."""
+        """Frame rate from the latest arrivals."""
         if len(self._arrivals_ns) < 2:
             return 0.0
         span_ns = self._arrivals_ns[-1] - self._arrivals_ns[0]
         return (len(self._arrivals_ns) - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
 
     def restart(self, mono_ns: int) -> None:
-        """An episode begins; a pause before it is no gap."""
+        """Begin an episode; a pause before it does not count as a gap."""
         self._arrivals_ns.clear()
         self._arrivals_ns.append(mono_ns)
         self._is_gap_told = self._is_rate_told = False
 
     def see(self, stamp_ns: int, arrived_ns: int, mono_ns: int) -> list[HealthFinding]:
-        """A frame came; `arrived_ns` is by the clock that stamps are made with."""
+        """Take a frame; `arrived_ns` is by the same clock as timestamps."""
         findings = self.check(mono_ns)
         self._is_gap_told = False
         self._arrivals_ns.append(mono_ns)
@@ -100,13 +100,13 @@ class FrameWatch:
         is_low = len(self._arrivals_ns) > self.RATE_FROM and self.rate_hz < self._min_rate_hz
         if is_low and not self._is_rate_told:
             findings.append(
-                HealthFinding("frame rate", f"{self.rate_hz:.1f} frames a second, expected {self._min_rate_hz:.1f}")
+                HealthFinding("frame rate", f"{self.rate_hz:.1f} frames per second, expected {self._min_rate_hz:.1f}")
             )
         self._is_rate_told = is_low
         return findings
 
     def check(self, mono_ns: int) -> list[HealthFinding]:
-        """Between frames: has the camera fallen silent?"""
+        """Called between frames: whether the camera has fallen silent."""
         silent_s = (mono_ns - self._arrivals_ns[-1]) / 1e9 if self._arrivals_ns else 0.0
         if silent_s <= self._max_gap_s or self._is_gap_told:
             return []
@@ -115,7 +115,7 @@ class FrameWatch:
 
 
 class FrozenWatch:
-    """A camera that sends the same image although the arm moved; fed with the frames of steps, in order."""
+    """Detects a camera that repeats the same image although the arm moved; fed with the frames of steps, in order."""
 
     def __init__(self, *, frozen_steps: int) -> None:
         self._frozen_steps = frozen_steps
@@ -124,7 +124,7 @@ class FrozenWatch:
         self._run = 0
 
     def see(self, frame: Frame, sent: GraspAction) -> HealthFinding | None:
-        """`sent` is what the arm was told on this frame, so it shows on the next one."""
+        """Take a step's frame; `sent` is what the arm was sent on it, whose effect shows in the next frame."""
         if self._before is not None and frame.data != self._before.data:
             self._run = 0
         elif self._before is not None and self._has_moved:
@@ -137,7 +137,7 @@ class FrozenWatch:
 
 
 class ClockWatch:
-    """Jumps of the computer's clock, seen against one that cannot jump."""
+    """Detects jumps of the computer's clock by comparing it with a monotonic clock."""
 
     def __init__(self, *, max_jump_s: float) -> None:
         self._max_jump_s = max_jump_s
@@ -152,7 +152,7 @@ class ClockWatch:
 
 
 class DiskWatch:
-    """Room left for episodes."""
+    """Watches the space left for episodes."""
 
     def __init__(self, free_bytes: Callable[[], int], *, min_free_bytes: int) -> None:
         self._read_free_bytes = free_bytes

@@ -1,4 +1,4 @@
-"""Label an episode by how wide the gripper stands after it closed."""
+"""Label an episode by the gripper's width after it closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opc_ros.grasp import GraspAction
 
 @dataclass(frozen=True, slots=True)
 class GripperWidthRule:
-    """Something is held if the closed gripper's width lies in a range: fingers that meet hold nothing."""
+    """The gripper holds something if its closed width is within a range; fingers that meet hold nothing."""
 
     held_from_m: float
     held_to_m: float
@@ -19,8 +19,8 @@ class GripperWidthRule:
     def label(self, actions: Sequence[GraspAction], apertures_m: Sequence[float]) -> Label:
         """`apertures_m[i]` was measured before `actions[i]` was carried out.
 
-        A gripper that was never told to close, or was opened again, holds nothing. One that was told so with the last
-        action was not measured since: nobody knows.
+        A gripper that never closed, or was opened again, holds nothing. If it closed with the last action, there is no
+        measurement after that, so the outcome is unknown.
         """
         last_command = next((i for i in reversed(range(len(actions))) if _commands_gripper(actions[i])), None)
         if last_command is None or actions[last_command].open_gripper:

@@ -26,16 +26,16 @@ from opc_ros.task import GRASPING
 
 @dataclass(frozen=True, slots=True)
 class RecorderEnvironment:
-    """Where a recorder reads time and room; tests pass their own."""
+    """Where a recorder reads the time and the free space; tests pass their own."""
 
-    stamp_ns: Callable[[], int]  # the clock that stamps are made with
+    stamp_ns: Callable[[], int]  # the clock of timestamps
     wall_ns: Callable[[], int]
     mono_ns: Callable[[], int]
     free_bytes: Callable[[], int]
 
 
 class Recorder:
-    """One robot's recorder. All but the disk's work happens in the caller's thread, which never waits for the disk."""
+    """One robot's recorder. Runs in the caller's thread, which never waits for the disk: another thread does."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Recorder:
 
     @property
     def running_id(self) -> str:
-        """The episode that has begun and not ended; empty where there is none."""
+        """The episode that has begun and not ended; empty if there is none."""
         return next((id for id, (episode, _) in self._running.items() if not episode.has_ended), "")
 
     @property
@@ -101,7 +101,7 @@ class Recorder:
             self._strays.append((report, mono_ns))
 
     def add_wire_message(self, message: WireMessage) -> None:
-        """Camera info, joint states and the like go with the running episode, byte for byte."""
+        """Keep camera info, joint states and the like with the current episode, byte for byte."""
         self._wire.add(message, is_recording=bool(self.running_id))
 
     def begin(
@@ -116,9 +116,9 @@ class Recorder:
         is_by_hand: bool = False,
         stamp_ns: int = 0,
     ) -> str:
-        """Start recording; gives the episode's id. Refused where the disk is nearly full.
+        """Start recording; returns the episode's id. Refused if the disk is nearly full.
 
-        `stamp_ns` is when it began, by whoever plays it; 0: now.
+        `stamp_ns` is when it began, according to whoever plays it; 0: now.
         """
         mono_ns = self._around.mono_ns()
         if is_by_hand and self.running_id:
@@ -151,7 +151,7 @@ class Recorder:
         return episode_id
 
     def end(self, episode_id: str = "", label: Label | None = None, steps: int = 0) -> str:
-        """The episode is over; it is written once its last steps have their frames."""
+        """End the episode; it is written once its last steps have their frames."""
         episode_id = self._require_running(episode_id)
         mono_ns = self._around.mono_ns()
         self._running[episode_id][0].end(label or Label(), steps, mono_ns)
@@ -159,13 +159,13 @@ class Recorder:
         return episode_id
 
     def discard(self, episode_id: str = "", reason: str = "") -> str:
-        """Throw the running episode away."""
+        """Discard the current episode."""
         episode_id = self._require_running(episode_id)
         self._finish(episode_id, "discarded", reason or "discarded on request")
         return episode_id
 
     def abort(self, episode_id: str = "", reason: str = "") -> str:
-        """The running episode was broken off: it goes to quarantine."""
+        """Abort the current episode, which sends it to quarantine."""
         episode_id = self._require_running(episode_id)
         self._break_off(episode_id, reason or "broken off by the arm")
         return episode_id
@@ -178,7 +178,7 @@ class Recorder:
         done: Callable[[int | Exception], None],
         signature: str = "",
     ) -> None:
-        """Label an episode, running or stored; `done` gets the revision or the error, maybe in the disk's thread."""
+        """Label an episode, current or stored; `done` gets the revision or the error, possibly in the disk's thread."""
         if episode_id in self._running:
             self._running[episode_id][0].relabel(label)
             done(0)
@@ -186,13 +186,13 @@ class Recorder:
         self._disk.submit(partial(self._relabel, episode_id, label, note, signature, done))
 
     def note(self, finding: HealthFinding) -> None:
-        """Something is not as it should be: show it, and keep it with the running episode."""
+        """Show a problem, and keep it with the current episode."""
         self._show(finding)
         if self.running_id:
             self._running[self.running_id][0].note(finding)
 
     def tick(self) -> None:
-        """Look at clocks and disk, and give up on what does not come; to be called a few times a second."""
+        """Check clocks and disk, and give up on what does not arrive; call this a few times a second."""
         mono_ns = self._around.mono_ns()
         jump = self._clock_watch.see(self._around.wall_ns(), mono_ns)
         silence = self._frame_watch.check(mono_ns) if self.running_id else []
@@ -207,21 +207,21 @@ class Recorder:
         self._drop_strays(mono_ns)
 
     def break_off(self, reason: str) -> None:
-        """Send whatever is not yet on its way to the disk to quarantine."""
+        """Send everything that is not on its way to the disk yet to quarantine."""
         for episode_id in list(self._running):
             self._break_off(episode_id, reason)
 
     def close(self, reason: str, timeout_s: float = 5.0) -> bool:
-        """Break off what is running and finish what is being written; False where the disk takes too long."""
+        """Break off what is running and finish what is being written; returns False if the disk takes too long."""
         self.break_off(reason)
         return self._disk.close(timeout_s)
 
     def add_unlabelled(self, ids: Iterable[str]) -> None:
-        """Tell of episodes of earlier times that wait for a label; from any thread."""
+        """Add earlier episodes that still wait for a label; may be called from any thread."""
         self._tally.add_unlabelled(ids)
 
     def findings(self) -> tuple[HealthFinding, ...]:
-        """What is or lately was not as it should be."""
+        """Current and recent problems."""
         return self._board.current(self._around.mono_ns())
 
     def view(self) -> RecorderView:
@@ -312,7 +312,7 @@ class Recorder:
     ) -> None:
         try:
             revision = self._sink.label(episode_id, label, note, signature)
-        except Exception as error:  # the thread has to live on, and `done` has to know
+        except Exception as error:  # the thread must go on, and `done` needs an answer
             done(error)
             return
         if label.is_success is not None:
@@ -320,7 +320,7 @@ class Recorder:
         done(revision)
 
     def _claim_strays(self, episode_id: str, mono_ns: int) -> None:
-        """Steps that overtook the event which begins their episode."""
+        """Take over steps that arrived before the event that begins their episode."""
         mine = [report for report, _ in self._strays if report.episode_id == episode_id]
         self._strays = deque((s for s in self._strays if s[0].episode_id != episode_id), maxlen=self._strays.maxlen)
         for report in mine:

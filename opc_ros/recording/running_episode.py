@@ -17,9 +17,9 @@ _REASONS_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """A step as an arm reports it: without the image, which comes from the camera under the same stamp."""
+    """A step as an arm reports it: without the image, which comes from the camera with the same timestamp."""
 
-    episode_id: str  # empty: whichever episode is running
+    episode_id: str  # empty: the current episode
     index: int
     stamp_ns: int
     tool: ToolState
@@ -28,14 +28,15 @@ class StepReport:
 
 
 class RunningEpisode:
-    """Gathers the steps of one episode; nothing in it touches the disk.
+    """Collects the steps of one episode; never touches the disk.
 
-    Times are by a clock that cannot jump. Topics overtake each other, so a step may come before its frame and an end
-    before the last steps: each waits for `pairing_timeout_s`; what has not come by then makes the episode not whole.
+    Times are by a monotonic clock. Messages of different topics may overtake each other, so a step may arrive before
+    its frame, and an end before the last steps: each waits for `pairing_timeout_s`. What has not arrived by then makes
+    the episode incomplete.
     """
 
     def __init__(self, start: EpisodeHeader, settings: RecorderSettings, mono_ns: int, *, is_by_hand: bool) -> None:
-        """By hand, nobody told the arm, so its count of steps may begin anywhere."""
+        """For an episode begun by hand, the arm was not told, so its step index may start anywhere."""
         self.start = start
         self.health = HealthLog()
         self._reasons: list[str] = []
@@ -44,7 +45,7 @@ class RunningEpisode:
         self._settings = settings
         self._timeout_ns = int(settings.pairing_timeout_s * 1e9)
         self._frozen = FrozenWatch(frozen_steps=settings.frozen_steps)
-        self._waiting: dict[int, tuple[StepReport, int]] = {}  # index -> report, when it came
+        self._waiting: dict[int, tuple[StepReport, int]] = {}  # index -> report, arrival time
         self._next_index: int | None = None if is_by_hand else 0
         self._first_index = 0
         self._heard_ns = mono_ns
@@ -57,12 +58,12 @@ class RunningEpisode:
 
     @property
     def steps(self) -> int:
-        """How many have their frame."""
+        """Number of steps that have their frame."""
         return len(self._actions)
 
     @property
     def reason(self) -> str:
-        """Why it is not whole; empty where it is, as far as is known."""
+        """Why it is incomplete; empty if it is not, as far as is known."""
         shown, more = self._reasons[:_REASONS_TOLD], len(self._reasons) - _REASONS_TOLD
         return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
 
@@ -71,14 +72,14 @@ class RunningEpisode:
         return self._ended_ns is not None
 
     def note(self, finding: HealthFinding) -> HealthFinding:
-        """Remember what was wrong while this episode ran."""
+        """Remember a problem that occurred during this episode."""
         self.health.add(finding)
         if finding.spoils:
             self._reasons.append(finding.text)
         return finding
 
     def offer(self, report: StepReport, mono_ns: int) -> Iterator[HealthFinding]:
-        """Take a step that has no frame yet."""
+        """Take a step whose frame has not arrived yet."""
         self._heard_ns = mono_ns
         if self._next_index is None:
             self._next_index = self._first_index = report.index
@@ -91,7 +92,7 @@ class RunningEpisode:
             yield self.note(violation)
 
     def advance(self, frames: FrameBuffer, mono_ns: int) -> Iterator[GraspStep | HealthFinding]:
-        """Give the steps that have become whole, in order, and what is wrong with those that cannot."""
+        """Yield the steps that are complete, in order, and findings about those that will never be."""
         while self._waiting and self._next_index is not None:
             report, came_ns = self._waiting.get(self._next_index, (None, 0))
             if report is None:
@@ -114,18 +115,18 @@ class RunningEpisode:
             yield from self._accept(step, report.index)
 
     def end(self, label: Label, steps_told: int, mono_ns: int) -> None:
-        """The arm says that it is over, and after how many steps; 0 where it does not know."""
+        """The arm says that the episode is over, after this many steps; 0 if it does not know."""
         self._ended_ns = mono_ns
         self._steps_told = steps_told
         if self._label.is_success is None:
             self._label = label
 
     def relabel(self, label: Label) -> None:
-        """A label that came before the episode was written goes with it."""
+        """Take a label that arrives before the episode is written."""
         self._label = label
 
     def is_settled(self, mono_ns: int) -> bool:
-        """Whether an ended episode has all that it will ever get."""
+        """Whether an ended episode has everything that it will ever get."""
         if self._ended_ns is None:
             return False
         if mono_ns - self._ended_ns >= self._timeout_ns:
@@ -137,7 +138,7 @@ class RunningEpisode:
         return bool(self._actions) and self._actions[-1].terminate
 
     def check_whole(self) -> None:
-        """After it has settled: note what is missing at the end."""
+        """Once settled, note what is missing at the end."""
         if self._steps_told and self._count_told() != self._steps_told:
             text = f"the arm says {self._steps_told} steps, {self._count_told()} came"
             self.note(HealthFinding("steps", text, spoils=True))
@@ -154,7 +155,7 @@ class RunningEpisode:
         return None
 
     def decide_label(self) -> Label:
-        """What a person or the end event said, or else the gripper's width."""
+        """The label given by a person or the end event, or else by the gripper's width."""
         if self._label.is_success is not None or not self._settings.has_gripper_rule:
             return self._label
         rule = GripperWidthRule(self._settings.held_from_m, self._settings.held_to_m)
@@ -169,7 +170,7 @@ class RunningEpisode:
         return self.note(HealthFinding("steps", f"{missing} never came", spoils=True))
 
     def _accept(self, step: GraspStep, index: int) -> Iterator[GraspStep | HealthFinding]:
-        """An episode's stamps rise, and nothing follows a terminating action."""
+        """Check that timestamps increase, and that nothing follows a terminating action."""
         if self._last_stamp_ns is not None and step.frame.stamp_ns <= self._last_stamp_ns:
             back_s = (self._last_stamp_ns - step.frame.stamp_ns) / 1e9
             yield self.note(

@@ -1,4 +1,4 @@
-"""What a recorder can be told: one field for each key of config/recorder.yaml and each parameter of its node."""
+"""Settings of a recorder: one field for each key of config/recorder.yaml and each parameter of its node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opc_ros.grasp import ActionBounds
 
 @dataclass(frozen=True, slots=True)
 class RecorderSettings:
-    """Where to listen, where to write, and from when on something counts as unhealthy."""
+    """Where to listen, where to write, and what counts as unhealthy."""
 
     robot: str = described("", "name of the robot; empty: the node's namespace")
     keys: str = described("", "folder with people.yaml: relabelling needs a labeller's signature; empty: it does not")
@@ -70,7 +70,7 @@ class RecorderSettings:
             raise ValueError("button_labeller is empty, expected a name")
 
     def find_camera_info_topic(self) -> str:
-        """Where a camera driver publishes it: beside its images, whatever their transport."""
+        """Where camera drivers publish it: beside the images, whatever their transport."""
         if self.camera_info_topic:
             return self.camera_info_topic
         folder, _, _ = self.image_topic.removesuffix("/compressed").rpartition("/")

@@ -1,4 +1,4 @@
-"""Where recorded episodes go: the protocol, and MemorySink, the fake that ships beside it."""
+"""Where recorded episodes go: the protocol, and its fake, MemorySink."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from opc_ros.grasp import GraspStep
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A file that was written, opened again and found whole."""
+    """A file that was written, reopened and found intact."""
 
     sha256: str
     file_bytes: int
 
 
 class SinkWriter(Protocol):
-    """One episode on its way to the disk; ends with exactly one of commit, quarantine and discard."""
+    """One episode on its way to disk; ended by exactly one of commit, quarantine and discard."""
 
     def add_step(self, step: GraspStep) -> None: ...
 
@@ -34,16 +34,16 @@ class SinkWriter(Protocol):
 
 
 class EpisodeSink(Protocol):
-    """Takes episodes, and labels for those it has."""
+    """Takes episodes, and labels for the episodes it has."""
 
     def begin(self, start: EpisodeHeader) -> SinkWriter: ...
 
     def label(self, episode_id: str, label: Label, note: str, signature: str = "") -> int:
-        """Append a label, with what its labeller signed where there is that; gives its revision."""
+        """Append a label, with what its labeller signed, if anything; returns its revision."""
         ...
 
     def unlabelled(self) -> Iterable[str]:
-        """Which episodes still wait for somebody to label them."""
+        """Episodes that still wait for a label."""
         ...
 
 

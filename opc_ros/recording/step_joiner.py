@@ -1,4 +1,4 @@
-"""Steps from arms that publish actions and tool states on separate topics."""
+"""Builds steps for arms that publish actions and tool states on separate topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.recording.running_episode import StepReport
 
 @dataclass(frozen=True, slots=True)
 class BareAction:
-    """An action and the stamp of the frame it was chosen on."""
+    """An action, and the timestamp of the frame it was chosen on."""
 
     episode_id: str
     index: int
@@ -23,9 +23,9 @@ class BareAction:
 
 
 class StepJoiner:
-    """Gives each action the tool state measured nearest to its frame.
+    """Gives each action the tool state measured closest to its frame.
 
-    Which one is nearest is known once a later one has come; an action waits for that, but not for ever.
+    Which one is closest is only known after a later one has arrived; an action waits for that, up to a timeout.
     """
 
     def __init__(self, *, max_apart_s: float, timeout_s: float, capacity: int = 4096) -> None:
@@ -37,7 +37,7 @@ class StepJoiner:
 
     def add_tool(self, stamp_ns: int, tool: ToolState) -> None:
         if self._stamps_ns and stamp_ns <= self._stamps_ns[-1]:
-            # A clock that was set back makes all that came before useless.
+            # After a clock was set back, everything from before is useless.
             self._stamps_ns.clear()
             self._tools.clear()
         self._stamps_ns.append(stamp_ns)
@@ -47,7 +47,7 @@ class StepJoiner:
         self._waiting.append((bare, mono_ns))
 
     def join(self, mono_ns: int) -> Iterator[StepReport | HealthFinding]:
-        """The steps that can be made up now, and a finding for each action that has waited in vain."""
+        """Steps that are complete now, and a finding for each action that has waited in vain."""
         while self._waiting:
             bare, came_ns = self._waiting[0]
             has_later = bool(self._stamps_ns) and self._stamps_ns[-1] >= bare.stamp_ns

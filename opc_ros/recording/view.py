@@ -15,7 +15,7 @@ State = Literal["waiting", "recording", "saving", "refusing"]
 
 @dataclass(frozen=True, slots=True)
 class RecorderView:
-    """A recorder at one moment."""
+    """The state of a recorder at one moment."""
 
     state: State
     reason: str
@@ -35,7 +35,7 @@ class RecorderView:
 
 
 class OutcomeCounts:
-    """Counts of what became of episodes; the disk thread counts, others read."""
+    """Counts of episodes by outcome; written by the disk thread, read by others."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class OutcomeCounts:
                 self._unlabelled.add(outcome.start.id)
 
     def add_unlabelled(self, ids: Iterable[str]) -> None:
-        """Episodes of earlier times that still wait for a label."""
+        """Add earlier episodes that still wait for a label."""
         found = list(ids)
         with self._lock:
             self._unlabelled.update(found)
@@ -72,7 +72,7 @@ class OutcomeCounts:
 
 
 class HealthBoard:
-    """The latest finding of each watch, shown for a while after it was last made."""
+    """The latest finding of each watch, shown for a while."""
 
     SHOWN_NS = 30_000_000_000
 

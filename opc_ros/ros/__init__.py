@@ -1,1 +1,1 @@
-"""ROS 2 nodes: thin shells around the rest."""
+"""ROS 2 nodes: thin shells around the rest of the package."""

@@ -1,4 +1,4 @@
-"""The arm a policy runner drives, at the speed that the rung of the ladder allows."""
+"""The policy runner's connection to its arm, at the speed that the rung allows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ArmKind = Literal["ros", "scripted"]
 
 
 class ArmConnection:
-    """Holds one connection at a time; another speed is another connection."""
+    """Holds one connection at a time; each speed needs its own connection."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ArmConnection:
         self._taken: tuple[Rung, Arm] | None = None
 
     def refuse_other_camera(self, name: str, expected: CameraSpec | None) -> None:
-        """A candidate that was trained for a camera elsewhere would grasp beside what it sees."""
+        """Refuse a candidate trained for a camera in another place: it would grasp beside what it sees."""
         if self._kind == "scripted" or expected is None:
             return
         settings = load_arm(self._config, self._robot)
@@ -76,7 +76,7 @@ class ArmConnection:
 
     @contextmanager
     def leased(self, rung: Rung, shown: LeaseRequest) -> Iterator[Arm]:
-        """The arm for as long as a permit is used, which the gateway is shown before every episode."""
+        """Yields the arm for as long as a permit is used; the permit is shown to the gateway before every episode."""
         self._shown = shown
         arm = self._take(rung)
         try:
@@ -116,7 +116,7 @@ class ArmConnection:
 
 
 def scale_speed(settings: ArmSettings, share: float) -> ArmSettings:
-    """The same arm with joints and tool slowed to a share of their speeds."""
+    """The settings of the same arm, with joint and tool speeds scaled down."""
     motion = dataclasses.replace(
         settings.motion,
         speed_fraction=max(0.01, settings.motion.speed_fraction * share),

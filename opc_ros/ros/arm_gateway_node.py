@@ -1,4 +1,4 @@
-"""The one way to an arm: a process with a foot in the lab's ROS domain and one in the arm's own."""
+"""The only way to an arm: a process with one foot in the lab's ROS domain and one in the arm's own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from opc_ros.ros.stop_bridge import StopBridge
 from opc_ros.ros.stop_channel import SafetyReporter
 
 LOOK_S = 0.2
-TELL_S = 1.0  # a stranger who shouts is told once a second
+TELL_S = 1.0  # the same line is reported at most once in this time
 SOCKET_FOLDER = "gateway"  # below the robot's state folder
 
 
@@ -52,7 +52,7 @@ class GatewaySettings:
     arm_config: str = described("config/arm.yaml", "arm or lab file that says how the arm is reached")
     arm_domain: int = described(1, "ROS domain of the arm's driver, guard and this gateway", low=0, high=232)
     arm_discovery: Literal["localhost", "subnet"] = described(
-        "localhost", "where the arm's domain reaches: this machine, or its network where the driver is elsewhere"
+        "localhost", "how far the arm's domain reaches: this machine, or its network if the driver runs elsewhere"
     )
     rungs: str = described("reduced,full", "rungs this robot may serve: twin, reduced and full, comma-separated")
     reduced_speed: float = described(0.3, "fraction of the arm's speeds on rung reduced", low=0.01, high=1.0)
@@ -64,7 +64,7 @@ class GatewaySettings:
 
 
 class ArmGatewayNode(OpcNode[GatewaySettings]):
-    """Forwards commands under leases it has checked itself, passes measurements out and stops in."""
+    """Forwards commands under leases that it has checked itself, relays measurements out and stops in."""
 
     NAME = "arm_gateway"
     SETTINGS = GatewaySettings
@@ -134,7 +134,7 @@ class ArmGatewayNode(OpcNode[GatewaySettings]):
         self._desk.note_refusal(what)
 
     def _watch_for_strangers(self) -> None:
-        """Nobody obeys these topics here; whoever publishes them learns why, and it is written down."""
+        """Subscribe to command topics that move nothing here, to report and log whoever publishes on them."""
         commands: list[tuple[Any, str]] = [(JointTrajectory, f"{self._arm.controller}/joint_trajectory")]
         if self._arm.gripper.driver == "float64":
             commands.append((Float64, self._arm.gripper.command))
@@ -162,7 +162,7 @@ class ArmGatewayNode(OpcNode[GatewaySettings]):
         self._rivals = rivals
 
     def _find_rivals(self) -> str:
-        """If another node publishes what only this gateway may, nothing moves: nobody could know which is right."""
+        """Find other publishers of what only this gateway may publish; if there are any, nothing moves."""
         arm = self._arm
         for topic in dict.fromkeys((arm.joint_states, arm.gripper.state, arm.guard)):
             if topic and (count := self.count_publishers(topic)) > 1:
@@ -178,7 +178,7 @@ class ArmGatewayNode(OpcNode[GatewaySettings]):
         self._tell(line, SafetyEvent.REFUSED)
 
     def _tell(self, line: str, kind: int) -> bool:
-        """On `safety/event`, the same thing once a second at the most; whether it was told."""
+        """Report on `safety/event`, the same line at most once a second; returns whether it was reported."""
         now_s = time.monotonic()
         if now_s - self._told.get(line, -TELL_S) < TELL_S:
             return False
@@ -192,12 +192,12 @@ class ArmGatewayNode(OpcNode[GatewaySettings]):
 def refuse_same_domain(arm_domain: int) -> None:
     if arm_domain == (lab := read_domain(os.environ)):
         raise ConfigError(
-            f"arm_domain is {arm_domain}, which is the lab's ROS_DOMAIN_ID: give the arm another than {lab}"
+            f"arm_domain is {arm_domain}, which is the lab's ROS_DOMAIN_ID: give the arm a domain other than {lab}"
         )
 
 
 def carried_out(arm: ArmSettings) -> tuple[Carried, ...]:
-    """What the lab may see of an arm: measurements, the guard's status and images, never commands."""
+    """What the lab may see of an arm: measurements, the guard's status and images, but never commands."""
     latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     images = topics.images(is_reliable=arm.camera.is_reliable)
     out = [
@@ -224,7 +224,7 @@ def carried_out(arm: ArmSettings) -> tuple[Carried, ...]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    # Threads hand the interpreter over this often; a command must not wait behind one that carries an image.
+    # How often threads yield the interpreter; a command must not wait behind a thread that relays an image.
     sys.setswitchinterval(0.0005)
     return run_node(ArmGatewayNode, argv)
 

@@ -1,4 +1,4 @@
-"""A guard beside a real arm's driver, which knows neither stops nor heartbeats: it holds the arm in its stead."""
+"""A guard beside a real arm's driver: the driver knows neither stops nor heartbeats, so the guard holds the arm."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 
 CHECK_HZ = 50.0
-HOLD_AGAIN_S = 0.2  # an arm that moves although it is held is held again, but not faster than it can obey
-STATUS_S = 0.05  # whoever commands the arm moves it only within a third of a second of hearing this
+HOLD_AGAIN_S = 0.2  # hold again an arm that still moves, but no faster than it can react
+STATUS_S = 0.05  # a commander moves the arm only if it has heard this within the last third of a second
 COUNT_S = 0.5
-SAY_WAITING_S = 3.0  # by then a driver that is there has been discovered
-MOST_DOUBTS = 3  # readings in a row that are not believed
+SAY_WAITING_S = 3.0  # a driver that is running has been discovered by then
+MOST_DOUBTS = 3  # implausible readings in a row before the guard reports a fault
 
 STATES = {
     GuardState.WAITING: RobotStatus.IDLE,
@@ -77,7 +77,7 @@ class GuardSettings:
 
 
 class ArmGuardNode(OpcNode[GuardSettings]):
-    """Holds a real arm when its commander falls silent or a stop arrives, from a process of its own."""
+    """Holds a real arm when its commander falls silent or a stop arrives, from a separate process."""
 
     NAME = "arm_guard"
     SETTINGS = GuardSettings
@@ -167,7 +167,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
         self._tell_state(now_s)
 
     def _look_for_rivals(self, now_s: float) -> None:
-        """Where two drivers tell joint states, none can be believed; one stray message is not yet a trouble."""
+        """With two publishers of joint states, neither can be believed; a single stray message is not a problem yet."""
         if now_s - self._counted_s > COUNT_S:
             self._counted_s, self._rivals = now_s, self.count_publishers(self._joint_topic)
             if not self._rivals and now_s - self._started_s > SAY_WAITING_S:
@@ -190,7 +190,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
         )
 
     def _hold(self) -> None:
-        """Where no fresh position can be believed, nothing is sent: a hold must never be a motion."""
+        """Hold the arm where it is; sends nothing without a fresh, plausible position: a hold must not move it."""
         here = self._joints.holdable(self._settings.hold_age_s)
         self._owes_hold = here is None
         if here is None:
@@ -201,7 +201,7 @@ class ArmGuardNode(OpcNode[GuardSettings]):
 
 
 def read_arm(settings: GuardSettings, robot: str) -> ArmSettings:
-    """How the arm is reached: by its file where one is given, or else by the parameters."""
+    """How to reach the arm: from its file if one is given, otherwise from the parameters."""
     if settings.arm_config:
         return load_arm(settings.arm_config, robot).with_full_names()
     return ArmSettings(

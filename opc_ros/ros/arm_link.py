@@ -1,4 +1,4 @@
-"""The ROS side of an arm: what is heard of it, what is sent, and who may move it now."""
+"""The ROS side of an arm: what is received from it, what is sent to it, and who may move it now."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import SafetyReporter, StopChannel
 
-PULSE_S = 0.05  # how often a waiting caller looks up even if nothing has come
-MOST_STALE = 3  # joint states in a row whose stamps are not believed
+PULSE_S = 0.05  # how often a waiting caller checks again even if nothing has arrived
+MOST_STALE = 3  # joint states in a row with stale timestamps before the arm counts as lost
 
 WayMaker = Callable[[Node, ArmSettings, Callable[[str], None]], ArmWay]
 
 
 class ArmLink:
-    """A node of its own, spun by a thread of its own, so that callers may block wherever they are."""
+    """A node with its own spinning thread, so that callers may block anywhere."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class ArmLink:
         keys: Path | None = None,
         use_sim_time: bool = False,
     ) -> None:
-        """`why_to_stop` is asked all through every motion: with a reason the arm holds and the motion is broken off.
+        """`why_to_stop` is asked throughout every motion; a reason holds the arm and aborts the motion.
 
-        `make_way` makes the way that commands take; measurements come over ROS. `keys` has who may release a stop.
+        `make_way` creates the path that commands take; measurements come over ROS. `keys` says who may release a stop.
         """
         settings = self.settings = settings.with_full_names()
         self.switch = StopSwitch(settings.robot)
@@ -89,16 +89,16 @@ class ArmLink:
         self._is_closing = threading.Event()
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
-        # Not spin(): shutting an executor down while another thread spins it is a race in rclpy.
+        # Not spin(): rclpy has a race if an executor is shut down while another thread spins it.
         spins = (self._executor, NodeHealth(self._node), self._is_closing)
         name = f"{settings.robot} arm link"
         self._thread = threading.Thread(target=spin_until_closed, args=spins, name=name, daemon=True)
         self._thread.start()
-        # A program that ends without closing would be aborted by the threads of ROS.
+        # Without closing, ROS's threads would abort the program at its end.
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Hold, say goodbye and let go."""
+        """Hold the arm, sign off and disconnect."""
         atexit.unregister(self.close)
         self._holds.settle(self._changed)
         self._is_closing.set()
@@ -112,17 +112,17 @@ class ArmLink:
         return int(self._node.get_clock().now().nanoseconds)
 
     def begin(self) -> None:
-        """Ask for leave to move through one episode, and wait until everybody is there."""
+        """Ask permission to move through one episode, and wait until driver, gripper, camera and guard are there."""
         self._way.begin()
         self.connect()
 
     def rest(self) -> None:
-        """No episode runs: hold, and give the leave back."""
+        """Between episodes: hold the arm, and give the permission back."""
         self._holds.settle(self._changed)
         self._way.rest()
 
     def connect(self) -> None:
-        """Wait for driver, gripper and camera, and forget an earlier loss."""
+        """Wait for driver, gripper, camera and guard, and clear an earlier loss."""
         with self._changed:
             deadline = time.monotonic() + self.settings.connect_timeout_s
             while missing := self._find_missing():
@@ -144,7 +144,7 @@ class ArmLink:
         may_be_stopped: bool = False,
         may_be_unguarded: bool = False,
     ) -> bool:
-        """Wait until the condition holds for new measurements; returns whether it held in time."""
+        """Wait until new measurements fulfil the condition; returns whether they did in time."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:
@@ -169,39 +169,39 @@ class ArmLink:
             raise ArmLost(f"arm {self.settings.robot}: {self._lost}; check the driver, then begin a new episode")
 
     def reading(self) -> JointReading:
-        """Joints as measured last."""
+        """The latest joint measurement."""
         if not self.measured.has_joints:
             raise ArmLost(f"arm {self.settings.robot}: {self._fault or self._watchdog.describe()}")
         return self.measured.reading()
 
     def reading_at(self, stamp_ns: int) -> JointReading:
-        """Joints as measured nearest to a time."""
+        """The joint measurement closest to a time."""
         self.reading()
         return self.measured.reading_at(stamp_ns)
 
     def frame_after(self, stamp_ns: int) -> Frame | None:
-        """The newest image, if it was stamped later and has not lain here for too long."""
+        """The newest image, if it has a later timestamp and did not arrive too long ago."""
         return self.measured.frame_after(stamp_ns, self.settings.camera.timeout_s)
 
     def send(self, trajectory: Trajectory) -> None:
-        """The one place from which the arm is moved: what its limits do not allow is refused, never sent."""
+        """The only place that moves the arm: refuses trajectories beyond its limits instead of sending them."""
         for positions in trajectory.positions_rad:
             for line in self._limits.position_violations(positions):
                 self.report(SafetyEvent.REFUSED, line)
                 raise OutOfReach(f"arm {self.settings.robot}: {line}")
         with self._changed:
-            self.refuse_if_unfit()  # under the lock, so that no trajectory follows the hold of a stop
+            self.refuse_if_unfit()  # under the lock, so that no trajectory follows a stop's hold
             self._way.beat()
             self._command(trajectory)
             self._holds.note(trajectory)
 
     def grip(self, aperture_m: float) -> None:
-        """Send the fingers to an opening, without waiting."""
+        """Command the gripper to an opening, without waiting."""
         self.refuse_if_unfit()
         self._way.grip(aperture_m)
 
     def hold(self) -> None:
-        """Stay where the arm is; where nobody can tell, or where it rests already, nothing is sent."""
+        """Hold the arm where it is; sends nothing if its position is unknown or it is at rest already."""
         with self._changed:
             self._holds.hold()
             self._changed.notify_all()
@@ -213,9 +213,9 @@ class ArmLink:
         self.safety.report(kind, detail)
 
     def lay_out(self, seed: int) -> None:
-        """Have a simulated bin filled."""
+        """Fill a simulated bin."""
         name, timeout_s = self.settings.lay_out, self.settings.connect_timeout_s
-        # While it fills its bin, a twin measures nothing.
+        # A twin publishes no measurements while it fills its bin.
         self._watchdog.rest()
         self._way.lay_out(seed, timeout_s)
         laid_out_ns = self.now_ns()
@@ -224,7 +224,7 @@ class ArmLink:
         )
         if not is_back:
             raise ArmLost(f"arm {self.settings.robot}: no joint states after {name}: is the twin running?")
-        self.connect()  # a guard that saw the twin leap has to believe it first
+        self.connect()  # a guard that saw the twin's joints jump needs time to believe it
 
     def _connect_topics(self) -> None:
         node, settings = self._node, self.settings
@@ -259,7 +259,7 @@ class ArmLink:
         except ArmError as error:
             self._note_fault(str(error))
             return
-        if reading is None or self.now_ns() == 0:  # before the first /clock nobody can tell how old it is
+        if reading is None or self.now_ns() == 0:  # before the first /clock message the age is unknown
             return
         if complaint := self._stale(reading.stamp_ns, self.settings.measurement_timeout_s):
             self._note_fault(f"joint states {complaint}")
@@ -303,13 +303,13 @@ class ArmLink:
             self._changed.notify_all()
 
     def _where(self, stamp_ns: int) -> tuple[np.ndarray, np.ndarray]:
-        """Joint angles (J,) and tool position (3,) nearest to a time."""
+        """Joint angles (J,) and tool position (3,) closest to a time."""
         joints = self.reading_at(stamp_ns).positions_rad
         tool = self._kinematics.locate_tool(joints)
         return joints, np.array((tool.x_m, tool.y_m, tool.z_m))
 
     def _stale(self, stamp_ns: int, timeout_s: float) -> str:
-        """What comes in now may have been measured long ago: by a driver or bridge that repeats itself."""
+        """Why a timestamp is too old or too new: a driver or bridge may repeat old measurements."""
         age_s, allowed_s = (self.now_ns() - stamp_ns) * 1e-9, max(timeout_s, self.settings.stamp_tolerance_s)
         return f"stamped {age_s:.2f} s ago, allowed {allowed_s:.2f}" if abs(age_s) > allowed_s else ""
 
@@ -326,7 +326,7 @@ class ArmLink:
                 self._lose_once(ended)
 
     def _look_after_guard(self) -> None:
-        """The arm goes on only while its guard says that it watches: one that is blind, holds or is gone ends it."""
+        """Stop unless the guard says that it is watching: one that is blind, holding or gone ends the motion."""
         with self._changed:
             if not self._lost and not self._guard.allows_motion:
                 self._lose(self._guard.complaint)

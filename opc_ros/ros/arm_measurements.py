@@ -1,4 +1,4 @@
-"""What was measured of an arm last: joints, opening and images, and how far they have moved."""
+"""The latest measurements of an arm: joints, gripper opening and images, and how far they have moved."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from opc_ros.ros.joint_messages import JointReading
 T = TypeVar("T")
 
 HISTORY = 512  # joint readings kept: some seconds, to know where the arm was when an image was taken
-FEWEST = 3  # measurements by which stillness is told
+FEWEST = 3  # measurements needed to tell that something is still
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An image, with the monotonic time at which it came in."""
+    """An image and the monotonic time of its arrival."""
 
     at_s: float
     frame: Frame
 
 
 class ArmMeasurements:
-    """Written by the subscription thread, read by the commanding one; `changed` wakes waiting threads."""
+    """Written by the subscription thread, read by the commanding thread; `changed` wakes waiting threads."""
 
     def __init__(self, *, use_sim_time: bool = False) -> None:
-        """Simulated time passes at another speed, so its stamps do not tell how long something waited."""
+        """With `use_sim_time`, timestamps do not show how long a message waited: simulated time has its own pace."""
         self._times = None if use_sim_time else MeasuredTime()
         self.changed = threading.Condition()
         self._readings: deque[tuple[float, JointReading]] = deque(maxlen=HISTORY)
@@ -63,28 +63,28 @@ class ArmMeasurements:
         self._newest = Received(time.monotonic(), frame)
 
     def reading(self) -> JointReading:
-        """Joints as measured last."""
+        """The latest joint measurement."""
         return self._readings[-1][1]
 
     def newest(self) -> tuple[float, JointReading] | None:
-        """Joints as measured last, and when (monotonic)."""
+        """The latest joint measurement and the monotonic time of its arrival."""
         return self._readings[-1] if self._readings else None
 
     def reading_at(self, stamp_ns: int) -> JointReading:
-        """Joints as measured nearest to a time."""
+        """The joint measurement closest to a time."""
         with self.changed:
             return min((reading for _, reading in self._readings), key=lambda r: abs(r.stamp_ns - stamp_ns))
 
     def joint_travel_rad(self, seconds: float, since_s: float) -> float:
-        """How far the joint that moved most has moved within the last seconds; infinite if they were not watched.
+        """Largest movement of any joint within the last seconds; infinite without enough measurements.
 
-        Only what came in since a moment (monotonic) counts, such as when a motion was sent.
+        Only measurements since `since_s` (monotonic) count, such as the time at which a motion was sent.
         """
         recent = self._last_positions(seconds, since_s)
         return float(max(abs(positions - recent[-1]).max() for positions in recent)) if recent else float("inf")
 
     def joint_drift_rad(self, seconds: float, since_s: float) -> float:
-        """How far the joint that drifted most has got on average, between two halves of the last seconds."""
+        """Largest drift of any joint: the difference of its mean between the two halves of the last seconds."""
         recent = self._last_positions(seconds, since_s)
         if not recent:
             return float("inf")
@@ -92,17 +92,17 @@ class ArmMeasurements:
         return float(abs(np.mean(newer, axis=0) - np.mean(older, axis=0)).max())
 
     def aperture_m(self) -> float:
-        """The gripper's opening as measured last."""
+        """The latest measured gripper opening."""
         return self._apertures[-1][1]
 
     def aperture_travel_m(self, seconds: float, since_s: float) -> float:
-        """How far the opening has changed within the last seconds; infinite if it was not watched."""
+        """How far the opening has changed within the last seconds; infinite without enough measurements."""
         with self.changed:
             recent = [aperture for _, aperture in _last(self._apertures, seconds, since_s)]
         return max(recent) - min(recent) if recent else float("inf")
 
     def frame_after(self, stamp_ns: int, longest_s: float) -> Frame | None:
-        """The newest image, if it was stamped later and has not lain here for too long."""
+        """The newest image, if it has a later timestamp and did not arrive too long ago."""
         newest = self._newest
         if newest is None:
             return None
@@ -115,9 +115,9 @@ class ArmMeasurements:
 
 
 def _last(measured: Sequence[tuple[float, T]], seconds: float, since_s: float) -> list[tuple[float, T]]:
-    """What was measured in the last seconds, or the last few times if a busy driver measures seldom.
+    """Measurements of the last seconds, or at least the last few, if a busy driver publishes rarely.
 
-    Empty where there is too little since the moment given.
+    Empty if there are too few since the given time.
     """
     from_s = time.monotonic() - seconds
     since = [each for each in measured if each[0] >= since_s]

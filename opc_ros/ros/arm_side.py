@@ -1,4 +1,4 @@
-"""The gateway's side in the arm's own ROS domain: commands driver and gripper, subscribes to guard and joints."""
+"""The gateway's node in the arm's own ROS domain: commands driver and gripper, subscribes to guard and joints."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ from opc_ros.ros.hold_sender import HoldSender
 from opc_ros.ros.joint_messages import JointReading, reading_from_msg, trajectory_from_msg, trajectory_to_msg
 from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 
-SPEED_SLACK = 1.02  # of what is planned and rounded
-HOLD_RAD = 0.02  # a trajectory that goes no further than this holds the arm, also one that was moving
-NEAR_RAD = (
-    0.1  # from where the arm is measured to where a trajectory begins; used up, it comes back at the lease's speed
-)
+SPEED_SLACK = 1.02  # for rounding of planned speeds
+HOLD_RAD = 0.02  # a trajectory that goes no further than this counts as a hold, even of a moving arm
+# From the measured position to a trajectory's start; what is spent comes back at the lease's speed.
+NEAR_RAD = 0.1
 
 
 class ArmSide:
-    """A node in the arm's domain, spun by a thread of its own."""
+    """A node in the arm's domain, with its own spinning thread."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class ArmSide:
         self._executor = SingleThreadedExecutor(context=self._context)
 
     def spin(self) -> None:
-        """Start spinning; all subscriptions exist by now."""
+        """Start spinning, once all subscriptions exist."""
         self._executor.add_node(self.node)
         health = NodeHealth(self.node)
         target = partial(spin_until_closed, self._executor, health, self._is_closing)
@@ -95,10 +94,10 @@ class ArmSide:
         rclpy.try_shutdown(context=self._context)
 
     def follow(self, cdr: bytes, lease: ArmLease) -> None:
-        """Checked once more on this side of the border, and only what was checked goes on.
+        """Check a trajectory once more on the arm's side, and forward only what was checked.
 
-        The driver gets joint angles, speeds and times, and begins at once: a stamp in the past would have it skip what
-        is slow, and accelerations would bend its way between the points.
+        The driver gets joint angles, speeds and times, and starts at once: with a timestamp in the past it would skip
+        the slow beginning, and accelerations would change the path between the points.
         """
         try:
             msg = deserialize_message(cdr, JointTrajectory)
@@ -113,14 +112,14 @@ class ArmSide:
         except OpcError:
             if not asks_to_stay(trajectory, here_rad):
                 raise
-            # Staying is always allowed: where the gateway sees the arm, so that nobody moves it by many small stays.
+            # Holding is always allowed, where the gateway sees the arm, so that repeated holds cannot move it.
             self.hold()
             return
         self._command(trajectory)
         self._holds.note(trajectory)
 
     def _refuse(self, trajectory: Trajectory, here_rad: np.ndarray, lease: ArmLease) -> None:
-        """Raise where it must not pass now."""
+        """Raise if the trajectory must not pass now."""
         refuse_beyond(trajectory, here_rad, self._limits, lease)
         if reason := self._why_not_now():
             raise ArmLost(reason)
@@ -143,14 +142,14 @@ class ArmSide:
 
     def lay_out(self, seed: int, timeout_s: float) -> None:
         if not self._settings.lay_out:
-            raise ArmError(f"arm {self._settings.robot}: people fill its bin")
+            raise ArmError(f"arm {self._settings.robot}: its bin is filled by people")
         self._way.lay_out(seed, timeout_s)
 
     def say_goodbye(self) -> None:
         self._way.rest()
 
     def hold(self) -> None:
-        """Stay where the arm is; where nobody can tell, it is the guard's."""
+        """Hold the arm where it is; if its position is unknown, leave that to the guard."""
         self._holds.hold()
 
     def _command(self, trajectory: Trajectory) -> None:
@@ -160,11 +159,11 @@ class ArmSide:
         return None if self._reading is None else (self._measured_s, self._reading)
 
     def count_rivals(self) -> int:
-        """How many tell joint states in the arm's own domain."""
+        """Number of publishers of joint states in the arm's own domain."""
         return int(self.node.count_publishers(self._settings.joint_states))
 
     def _measured(self) -> np.ndarray | None:
-        """Joint angles (J,), if they were measured recently."""
+        """Joint angles (J,), if measured recently."""
         reading = self._reading
         is_fresh = time.monotonic() - self._read_s < self._settings.measurement_timeout_s
         return reading.positions_rad if reading is not None and is_fresh else None
@@ -173,7 +172,7 @@ class ArmSide:
         try:
             reading = reading_from_msg(msg, self._settings.joint_names)
         except ArmError:
-            return  # the guard says what is wrong with it
+            return  # the guard reports what is wrong with it
         if reading is not None:
             self._reading, self._read_s = reading, time.monotonic()
             self._measured_s = self._times.tell(self._read_s, reading.stamp_ns)
@@ -181,22 +180,22 @@ class ArmSide:
 
 
 class StartSlack:
-    """How far the trajectories of late have begun from where the arm was; many near starts would add up to a jump."""
+    """Limits how far from the arm recent trajectories may start; many small offsets would add up to a jump."""
 
     def __init__(self, joints: int) -> None:
         self._spent_rad = np.zeros(joints)
         self._at_s = 0.0
 
     def spend(self, off_rad: np.ndarray, speed_rad_s: np.ndarray, now_s: float) -> None:
-        """Raises OutOfReach once it is used up; it comes back as fast as the joints may turn."""
+        """Spend some of the slack; raises OutOfReach once it is used up. It refills at the joints' allowed speed."""
         left_rad = np.maximum(self._spent_rad - speed_rad_s * max(now_s - self._at_s, 0.0), 0.0)
         if (left_rad + off_rad).max() > NEAR_RAD:
-            raise OutOfReach("trajectories that begin elsewhere than the arm is, one after the other")
+            raise OutOfReach("repeated trajectories that do not start where the arm is")
         self._spent_rad, self._at_s = left_rad + off_rad, now_s
 
 
 def asks_to_stay(trajectory: Trajectory, here_rad: np.ndarray) -> bool:
-    """Whether it means: hold. That of a moving arm is reckoned ahead, so a single point at rest may lie further off."""
+    """Whether the trajectory is a hold; a single point at rest may be further off: it is predicted ahead."""
     off_rad = np.abs(trajectory.positions_rad - here_rad).max()
     is_point_at_rest = len(trajectory.times_s) == 1 and not trajectory.velocities_rad_s.any()
     return bool(off_rad <= (NEAR_RAD if is_point_at_rest else HOLD_RAD))
@@ -207,9 +206,9 @@ def allowed_rad_s(limits: JointLimits, lease: ArmLease) -> np.ndarray:  # (J,)
 
 
 def refuse_beyond(trajectory: Trajectory, here_rad: np.ndarray, limits: JointLimits, lease: ArmLease) -> None:
-    """Raise for a trajectory that leaves the joints' limits, or is faster from here than the lease allows.
+    """Raise for a trajectory that exceeds the joints' limits, or is faster from here than the lease allows.
 
-    What a controller makes of it between its points is checked, too.
+    This includes what a controller makes of it between its points.
     """
     if trajectory.times_s[0] > 0.0:
         trajectory = Trajectory(
@@ -218,7 +217,7 @@ def refuse_beyond(trajectory: Trajectory, here_rad: np.ndarray, limits: JointLim
             np.vstack([np.zeros_like(here_rad), trajectory.velocities_rad_s]),
         )
     elif np.abs(trajectory.positions_rad[0] - here_rad).max() > NEAR_RAD:
-        raise OutOfReach("a trajectory that begins elsewhere than the arm is")
+        raise OutOfReach("a trajectory that does not start where the arm is")
     for positions in trajectory.furthest_rad():
         for line in limits.position_violations(positions):
             raise OutOfReach(line)
@@ -233,9 +232,9 @@ def refuse_beyond(trajectory: Trajectory, here_rad: np.ndarray, limits: JointLim
 
 @contextmanager
 def _discovery_range(value: str) -> Iterator[None]:
-    """ROS reads it from the environment when a context begins; the arm's domain has none of the lab's peers."""
+    """Set the discovery range while a context starts, as ROS reads it from the environment; drops the lab's peers."""
     before = {name: os.environ.get(name) for name in (RANGE, PEERS)}
-    # A profile is read once for the whole process, and LOCALHOST would add to it.
+    # A profile is read once per process, and LOCALHOST would be added to it.
     os.environ.update({RANGE: "SYSTEM_DEFAULT" if is_kept_here() else value.upper(), PEERS: ""})
     try:
         yield

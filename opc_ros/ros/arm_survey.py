@@ -1,4 +1,4 @@
-"""What answers below an arm's namespace: joint states, controllers, grippers and cameras."""
+"""What there is in an arm's namespace: joint states, controllers, grippers and cameras."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ArmSurvey:
-    """Names as the graph has them."""
+    """Names from the ROS graph."""
 
     joint_states: dict[str, tuple[str, ...]] = field(default_factory=dict)  # topic -> joints in its messages
     controllers: tuple[tuple[str, str], ...] = ()  # (controller, "topic" or "action")
@@ -30,12 +30,12 @@ class ArmSurvey:
 
 
 def looking_node(domain: int | None) -> BriefNode:
-    """A node that only looks; without a domain, in the one of the environment."""
+    """A node that only looks; by default in the ROS domain of the environment."""
     return BriefNode("opc_survey", domain=domain, has_log=False)
 
 
 def survey_arm(namespace: str = "", *, domain: int | None = None, wait_s: float = 3.0) -> ArmSurvey:
-    """Listen for a while; what is below the namespace comes first, or alone where there is anything."""
+    """Listen for a while; returns what is in the namespace, and cameras anywhere, those in the namespace first."""
     with looking_node(domain) as looking:
         node = looking.node
         joints: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""How commands reach an arm: straight to a driver in the same ROS domain, or through the arm's gateway."""
+"""How commands reach an arm: directly to a driver in the same ROS domain, or through the arm's gateway."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from opc_ros.ros import convert
 from opc_ros.ros.gripper import make_gripper
 from opc_ros.ros.trajectory_outlet import make_outlet
 
-FAREWELL = Duration(seconds=0.5)  # what was said last must not die with its process
+FAREWELL = Duration(seconds=0.5)  # the last messages must go out before the process ends
 
 
 class ArmWay(Protocol):
-    """Whatever takes commands for one arm."""
+    """Anything that takes commands for one arm."""
 
     def begin(self) -> None:
-        """Ask for leave to move through one episode."""
+        """Ask permission to move through one episode."""
         ...
 
     def find_missing(self) -> list[str]:
-        """One line for each part of the way that nobody is at the end of."""
+        """One line for each command interface that nobody is listening on."""
         ...
 
     def why_lost(self) -> str:
-        """Why nothing passes any more, though leave was given; empty while it does."""
+        """Why commands no longer pass although permission was given; empty while they do."""
         ...
 
     def beat(self) -> None:
-        """Say that the commander lives."""
+        """Send a heartbeat."""
         ...
 
     def send(self, msg: JointTrajectory) -> None:
-        """A trajectory, which replaces the one before."""
+        """Send a trajectory, which replaces the previous one."""
         ...
 
     def grip(self, aperture_m: float) -> None:
-        """Send the fingers to an opening, without waiting."""
+        """Command the gripper to an opening, without waiting."""
         ...
 
     def lay_out(self, seed: int, timeout_s: float) -> None:
-        """Have a simulated bin filled, and wait for it."""
+        """Fill a simulated bin, and wait for it."""
         ...
 
     def rest(self) -> None:
-        """No episode runs: give leave back, and say goodbye, so that nobody worries about silence."""
+        """Between episodes: give permission back, and sign off, so that the coming silence alarms nobody."""
         ...
 
     def close(self) -> None:
-        """Say goodbye, and let go once it has arrived."""
+        """Sign off, and close once that has arrived."""
         ...
 
 
 class DirectWay:
-    """To a driver, gripper and guard in the ROS domain of the node: it needs nobody's leave."""
+    """Directly to driver, gripper and guard in the node's ROS domain; needs nobody's permission."""
 
     def __init__(self, node: Node, settings: ArmSettings, complain: Callable[[str], None]) -> None:
         """`complain` is called for goals that a controller rejects."""
@@ -74,7 +74,7 @@ class DirectWay:
         self._is_resting = False
 
     def begin(self) -> None:
-        """Whoever is in the domain may."""
+        """Anybody in the domain may move the arm."""
         self._is_resting = False
 
     def find_missing(self) -> list[str]:
@@ -113,7 +113,7 @@ class DirectWay:
             raise ArmError(f"arm {robot}: {name}: {answer.message}")
 
     def rest(self) -> None:
-        """A heartbeat without stamp: nobody need worry that no more come."""
+        """Send a heartbeat without timestamp: no more will come, and nobody need worry."""
         self._is_resting = True
         self._heartbeats.publish(Header(frame_id=self._settings.robot))
 

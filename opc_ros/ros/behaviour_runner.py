@@ -1,4 +1,4 @@
-"""The node that plays a behaviour policy's episodes one after the other, while no candidate drives the arm."""
+"""A node that plays a behaviour policy's episodes one after the other, while no candidate drives the arm."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Performance:
     arm: Arm
     player: Player
     listener: BehaviourEpisodes
-    seed: int  # seed of the first episode; the next ones count up from it
+    seed: int  # of the first episode; counts up from there
     episodes: int  # 0: until stopped
     attempts: int  # this many broken episodes in a row end the program
     recorder_timeout_s: float
-    # Called before each episode; what it raises ends the program in peace: the permit is spent or has ended.
+    # Called before each episode; an exception ends the program normally, because the permit is spent or has expired.
     ask_leave: Callable[[], None] = lambda: None
 
 
 class BehaviourRunner(OpcNode[S]):
-    """A subclass says in `perform` what is to be played."""
+    """Base class; a subclass says in `perform` what to play."""
 
     def perform(self, settings: S) -> Performance:
-        """Take hold of arm and player."""
+        """Open the arm and create the player."""
         raise NotImplementedError
 
     def setup(self, settings: S) -> None:
@@ -61,18 +61,18 @@ class BehaviourRunner(OpcNode[S]):
         self._thread.start()
 
     def pause(self) -> None:
-        """Let the episode under way end at its next step."""
+        """Let the current episode end at its next step."""
         self._stopping.set()
         self._thread.join(timeout=30.0)
 
     def why_to_stop(self) -> str | None:
-        """Why the episode under way must not go on."""
+        """Why the current episode must not continue, or None."""
         if self._stopping.is_set():
             return "the behaviour policy was stopped"
         return "a candidate with a permit drives this arm" if self._is_candidate_running() else None
 
     def _play_all(self) -> None:
-        """Until all are played or it is stopped; an arm that fails again and again ends the program."""
+        """Play until done or stopped; an arm that fails too often in a row ends the program."""
         work, seed = self._work, self._work.seed
         played = successes = failed_in_a_row = 0
         while not self._stopping.is_set() and (played < work.episodes or not work.episodes):
@@ -110,7 +110,7 @@ class BehaviourRunner(OpcNode[S]):
         return True
 
     def _let_candidate_finish(self) -> None:
-        """Who has a permit goes first; the runner takes no new one while a behaviour policy is there."""
+        """Wait for a candidate with a permit to finish; the runner takes no new one while a behaviour policy runs."""
         if self._is_candidate_running():
             self._tell(RobotStatus.HOLDING)
         while self._is_candidate_running() and not self._stopping.wait(0.1):

@@ -1,4 +1,4 @@
-"""A node for a while, in a ROS context of its own, beside whatever else the program does with ROS."""
+"""A short-lived node in a ROS context of its own, independent of any other use of ROS in the program."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-PULSE_S = 0.05  # how long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run
+PULSE_S = 0.05  # the longest a signal may go unnoticed: rcl waits in C, where Python's signal handlers do not run
 
 
 class BriefNode:
-    """Offers no parameters, takes nothing from the command line, and is spun by whoever waits for something."""
+    """Has no parameters, ignores the command line, and is spun by whichever code waits for something."""
 
     def __init__(self, name: str, *, namespace: str = "", domain: int | None = None, has_log: bool = True) -> None:
-        """Without a domain, in the one of the environment; `has_log` publishes its log lines on /rosout."""
+        """By default in the ROS domain of the environment; `has_log` publishes log messages on /rosout."""
         self._context = Context()
         rclpy.init(args=[], context=self._context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
         self.node = Node(
@@ -38,7 +38,7 @@ class BriefNode:
         self.close()
 
     def pulse(self, within_s: float = PULSE_S) -> None:
-        """Hear what has come, or the next that comes in time."""
+        """Run callbacks that are ready, or the next one that becomes ready in time."""
         self._executor.spin_once(timeout_sec=within_s)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from opc_ros.transfer.lab_clock import LabClock, why_apart
 
 
 class CandidateSource:
-    """Without an address candidates lie below the path that the scheduler names; else they are fetched by their id."""
+    """Without an address, candidates are at the path the scheduler gives; otherwise they are fetched by id."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class CandidateSource:
         self._held.close()
 
     def read(self, goal: RunEpisodes.Goal, why_to_stop: Callable[[], str | None]) -> Candidate | None:
-        """The goal's candidate, from its permit's word; whether the permit is for these bytes is checked after this."""
+        """The candidate that the goal's permit names; the permit itself is checked afterwards."""
         if self._channel is not None:
             return fetch_candidate(self._channel, goal.permit.candidate_id, self._folder, why_to_stop=why_to_stop)
         try:
@@ -52,5 +52,5 @@ class CandidateSource:
             return None
 
     def why_not_begin(self) -> str | None:
-        """Clocks that are apart, where there are two."""
+        """A reason if there are two clocks, and they differ too much."""
         return why_apart(self._clock.reading, self._max_apart_s) if self._clock is not None else None

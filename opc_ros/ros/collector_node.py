@@ -1,4 +1,4 @@
-"""The collector: has an arm play under a permit that a person signed, before there is anything to rank."""
+"""The collector: plays on an arm under a permit that a person signed, before there is anything to rank."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ class CollectorSettings:
         "", "folder of the arm gateway's socket; empty: straight to a driver in this ROS domain, for arms without one"
     )
     policy: str = described("blind_grasps", "blind_grasps, teleoperation, or service:NAME for one of your own")
-    state: str = described("runner", "folder with behaviour.permit, in which played episodes are counted too")
-    keys: str = described("keys", "folder with people.yaml: an operator's permits count")
+    state: str = described("runner", "folder with behaviour.permit; also keeps the count of played episodes")
+    keys: str = described("keys", "folder with people.yaml; permits must be signed by one of its operators")
     judge: Literal["images", "gripper", "person"] = described(
-        "images", "who labels: gripper and images, and a person where they disagree; the gripper alone; a person"
+        "images", "who labels: gripper and images, with a person where they disagree; the gripper alone; a person"
     )
     object_set: str = described("", "what is in the bin, in your own words")
     seed: int = described(0, "seed of the first episode; the next ones count up from it", low=0)
     episodes: int = described(0, "how many to play before the program ends; 0: as many as the permit allows", low=0)
     attempts: int = described(3, "this many broken episodes in a row end the program", low=1)
     recorder_timeout_s: float = described(30.0, "how long to wait for a recorder before an episode", low=0.1)
-    margin_m: float = described(0.04, "blind_grasps: kept from the sides of the workspace", low=0.0, high=0.5)
-    depth_m: float = described(0.03, "blind_grasps: fingers close up to this far above its floor", low=0.0, high=0.5)
+    margin_m: float = described(0.04, "blind_grasps: margin to the sides of the workspace", low=0.0, high=0.5)
+    depth_m: float = described(0.03, "blind_grasps: fingers close at most this far above its floor", low=0.0, high=0.5)
     joy_topic: str = described("joy", "teleoperation: sensor_msgs/Joy")
     twist_topic: str = described("twist", "teleoperation: geometry_msgs/TwistStamped of a 3D mouse, in the base frame")
     sticks: tuple[int, ...] = described((2, 1, 5, 4), "axes, from 1, for forward, left, up, turn; -2: inverted")
@@ -83,7 +83,7 @@ class CollectorSettings:
 
 
 class CollectorNode(BehaviourRunner[CollectorSettings]):
-    """Plays the episodes a person has permitted, at the permitted speed, and labels them where it can."""
+    """Plays the episodes that a person has permitted, at the permitted speed, and labels them where it can."""
 
     NAME = "collector"
     SETTINGS = CollectorSettings
@@ -154,7 +154,7 @@ class CollectorNode(BehaviourRunner[CollectorSettings]):
         return make_gateway_way(gateway, show_permit, load_machine_key(self._keys, self._robot))
 
     def _check_permit(self) -> BehaviourPermit:
-        """Read anew each time, so that a permit that was withdrawn or replaced takes effect before the next episode."""
+        """Read again each time, so that a withdrawn or replaced permit takes effect before the next episode."""
         people = load_people(self._keys)
         signed = read_signed(self._state / FILE_NAME)
         return open_behaviour_permit(signed, people, robot=self._robot, policy=self._policy, now_ns=self.now_ns())

@@ -1,4 +1,4 @@
-"""What a person does on the console, carried to the lab's nodes."""
+"""Carries what a person does on the console to the lab's nodes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from opc_ros.ros import topics
 from opc_ros.ros.stop_listener import RELEASE, STOP
 
 ANSWER_S = 10.0
-RELEASE_S = 5.0  # how long to wait until an arm says that it is released, or why not
+RELEASE_S = 5.0  # how long to wait for an arm to say that it is released, or why not
 NO_SCHEDULER = "no scheduler answers; start it, or use `opc deploy` on its machine"
 
 
 class LabCommands:
-    """Stops arms and hands on signed statements; called from the web server's threads."""
+    """Stops arms and forwards signed statements; called from the web server's threads."""
 
     takes_statements = True
 
@@ -48,13 +48,13 @@ class LabCommands:
         return CommandAnswer(True, f"told to stop: {', '.join(robots)}")
 
     def prepare_stops(self, robots: Iterable[str]) -> None:
-        """So that a stop need not wait until the arm's nodes have found a new publisher."""
+        """Create the publishers early, so that a stop need not wait for discovery."""
         with self._lock:
             for robot in robots:
                 self._stop_publisher(robot)
 
     def note_released(self, robot: str) -> None:
-        """Stop repeating the stop: a latched topic delivers its last message to every node that starts later."""
+        """Stop repeating the stop: a latched topic delivers its last message to every node that joins later."""
         with self._lock:
             publisher = self._stops.pop(robot, None)
         if publisher is not None:
@@ -62,7 +62,7 @@ class LabCommands:
         self._answer_release(robot, CommandAnswer(True, f"{robot} is released"))
 
     def note_refused(self, robot: str, detail: str) -> None:
-        """An arm refused something, perhaps the release that somebody is waiting for."""
+        """Handle an arm's refusal, which may be the answer to a release somebody is waiting for."""
         self._answer_release(robot, CommandAnswer(False, f"{robot} refused: {detail}"))
 
     def submit(self, envelope: str) -> CommandAnswer:
@@ -94,7 +94,7 @@ class LabCommands:
         return self._stops[robot]
 
     def _release(self, robot: str, envelope: str) -> CommandAnswer:
-        """The arm's own nodes check the release; what they say of it is the answer."""
+        """Publish a release, and wait for the answer of the arm's nodes, which check it."""
         said, answers = threading.Event(), list[CommandAnswer]()
         with self._lock:
             if robot not in self._releases:
@@ -139,7 +139,7 @@ class LabCommands:
 
 
 def _released_robot(envelope: str) -> str:
-    """Which robot a release is for; nothing where it is another statement. Nobody trusts this: the robot checks."""
+    """The robot that a release is for; empty for other statements. Not trusted: the robot checks the release itself."""
     try:
         said = json.loads(base64.b64decode(json.loads(envelope)["payload"]))
         robot = str(said["body"]["robot"]) if said["kind"] == "release_stop" else ""

@@ -1,4 +1,4 @@
-"""The console as a node: what the lab publishes goes to a page, and what a person clicks goes to the lab."""
+"""The console as a node: what the lab publishes goes to a web page, and what a person clicks goes to the lab."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import KINDS
 from opc_ros.ros.stop_listener import STOP_ID, ObeyedStop
 
-LOOK_S = 1.0  # how often the graph is searched for robots, and the scheduler asked
-TOLD_BELOW = 2  # names below a robot's own of what it tells: robot/status, safety/event, episode/summary
+LOOK_S = 1.0  # how often to look for new robots on the graph, and to ask the scheduler
+TOLD_BELOW = 2  # levels below the robot's name: robot/status, safety/event, episode/summary
 IMAGE_PIXELS = 320
-LARGE_BYTES = 40_000  # decoded at half size, which is quicker
+LARGE_BYTES = 40_000  # larger images are decoded at half size, which is faster
 IMAGES_A_SECOND = 4.0
 STATES = {
     RobotStatus.OFFLINE: "offline",
@@ -92,7 +92,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         console = Console(self._live, ConsoleLab(paths), self._commands)
         self._server = ConsoleServer(console, settings.host, settings.port)
         self._watching: dict[str, Any] = {}  # topic -> subscription
-        self._cameras: dict[str, Any] = {}  # robot -> subscription to its camera, while somebody looks
+        self._cameras: dict[str, Any] = {}  # robot -> subscription to its camera, while somebody watches
         self._shown_s: dict[str, float] = {}
         self._asking = threading.Lock()
         self._status = self.create_client(GetDeployment, in_lab("/deployment/status"))
@@ -113,7 +113,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         self._server.stop()
 
     def _look(self) -> None:
-        """Follow every robot on the graph; cameras only while somebody watches."""
+        """Subscribe to every robot on the graph, and to cameras only while somebody watches."""
         kinds: dict[str, tuple[type, Callable[..., None], Any]] = {
             "opc_interfaces/msg/RobotStatus": (RobotStatus, self._on_status, topics.LATEST),
             "opc_interfaces/msg/RecorderStatus": (RecorderStatus, self._on_recorder, topics.LATEST),
@@ -176,7 +176,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         )
 
     def _on_stop_id(self, robot: str, msg: String) -> None:
-        """Which stops an operator's release has to name."""
+        """Remember which stops an operator's release has to name."""
         if (said := ObeyedStop.from_msg(msg)) is not None:
             self._live.set_stop(robot, f"{said.node} {said.listener}", said.stop_ns)
 
@@ -210,7 +210,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
         self._live.set_document("ranking", {"ranking_id": msg.ranking_id, "candidates": entries})
 
     def _on_image(self, robot: str, msg: CompressedImage) -> None:
-        """A few small images per second, whatever the camera's rate."""
+        """Keep a few small images per second, whatever the camera's rate."""
         now_s = time.monotonic()
         if now_s - self._shown_s.get(robot, 0.0) < 1.0 / IMAGES_A_SECOND:
             return
@@ -221,7 +221,7 @@ class ConsoleNode(OpcNode[ConsoleSettings]):
 
 
 def _robot_of_camera(topic: str) -> str:
-    """Cameras have names of any depth."""
+    """Camera topics may be nested to any depth below the robot's name."""
     above = f"/{read_namespace()}/".replace("//", "/")
     return topic.removeprefix(above).split("/")[0] if topic.startswith(above) else ""
 

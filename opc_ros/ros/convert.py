@@ -1,4 +1,4 @@
-"""Between the types of opc_ros.grasp and the messages that mirror them."""
+"""Conversion between the types of opc_ros.grasp and the messages that mirror them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def stamp_from_ns(stamp_ns: int) -> Time:
 
 
 def stamp_of_raw(data: bytes) -> int:
-    """The stamp of a message that begins with a header, without taking the rest apart."""
+    """The timestamp of a serialised message that begins with a header, without deserialising the rest."""
     if len(data) < 12 or data[:2] != b"\x00\x01":
         raise EpisodeError(f"message of {len(data)} bytes begins with {data[:2].hex()}, expected little-endian CDR")
     seconds, nanoseconds = struct.unpack_from("<iI", data, 4)
@@ -89,7 +89,7 @@ def action_to_msg(
     chosen_ns: int,
     frame_id: str = BASE_FRAME,
 ) -> GraspActionMsg:
-    """`observed_ns` is the stamp of the frame the action was chosen on; `chosen_ns` is when that was done."""
+    """`observed_ns` is the timestamp of the frame that the action was chosen on; `chosen_ns` is when that happened."""
     x, y, z = action.displacement_m
     return GraspActionMsg(
         header=header(chosen_ns, frame_id),
@@ -123,7 +123,7 @@ def action_from_msg(msg: GraspActionMsg) -> GraspAction:
 def step_to_msg(
     step: GraspStep, *, robot: str, episode_id: str, index: int, chosen_ns: int, frame_id: str = BASE_FRAME
 ) -> GraspStepMsg:
-    """The step without its image, which travels on the camera's topic under the same stamp."""
+    """The step without its image, which is published on the camera's topic with the same timestamp."""
     observed_ns = step.frame.stamp_ns
 
     def to_msg(action: GraspAction) -> GraspActionMsg:
@@ -150,8 +150,8 @@ def step_to_msg(
 
 
 def frame_to_msg(frame: Frame) -> CompressedImage | Image:
-    """The same bytes; CompressedImage for jpeg and png, Image for raw encodings."""
-    data = array("B", frame.data)  # messages check anything else byte by byte
+    """The same bytes as a message: CompressedImage for jpeg and png, Image for raw encodings."""
+    data = array("B", frame.data)  # messages check any other type byte by byte
     if frame.encoding in ("jpeg", "png"):
         return CompressedImage(header=header(frame.stamp_ns, frame.frame_id), format=frame.encoding, data=data)
     return Image(
@@ -165,7 +165,7 @@ def frame_to_msg(frame: Frame) -> CompressedImage | Image:
 
 
 def frame_from_msg(msg: CompressedImage | Image) -> Frame:
-    """The bytes as the camera sent them, without decoding; only padding at the ends of raw rows is cut off."""
+    """The bytes as the camera sent them, without decoding; only padding at the ends of raw rows is removed."""
     stamp_ns = stamp_to_ns(msg.header.stamp)
     frame_id = msg.header.frame_id or CAMERA_FRAME
     if isinstance(msg, CompressedImage):
@@ -188,7 +188,7 @@ def frame_from_msg(msg: CompressedImage | Image) -> Frame:
 
 
 def _compression(text: str, stamp_ns: int) -> str:
-    """CompressedImage.format is `jpeg`, or `rgb8; jpeg compressed bgr8` from image_transport."""
+    """The compression; CompressedImage.format is `jpeg`, or `rgb8; jpeg compressed bgr8` from image_transport."""
     words = text.lower().replace(";", " ").split()
     if "compresseddepth" not in words:
         for word in words:

@@ -1,4 +1,4 @@
-"""The courier as a ROS node: carries what a robot recorded to the lab's store, and tells how that goes."""
+"""The courier as a ROS node: carries a robot's recordings to the lab's store, and reports its progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opc_ros.transfer.lab_clock import LabClock, why_apart
 
 TELL_S = 1.0
 FORGET_S = 3600.0
-LAST_LOOK_S = 2.0  # when it ends: what was just recorded may still go
+LAST_LOOK_S = 2.0  # on shutdown, time to send what was just recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class CourierNode(OpcNode[CourierSettings]):
                 if since_forgot_s <= 0.0:
                     self._courier.forget()
                     since_forgot_s = FORGET_S
-            except (OpcError, OSError) as error:  # its own disk, for instance: the next look tries again
+            except (OpcError, OSError) as error:  # such as its own disk; the next look tries again
                 self.get_logger().error(str(error), throttle_duration_sec=30.0)
 
     def _tell(self) -> None:

@@ -1,4 +1,4 @@
-"""The depot as a ROS node: gives candidates to robots of other machines, and takes in what they recorded."""
+"""The depot as a ROS node: hands candidates to robots on other machines, and takes in what they recorded."""
 
 from __future__ import annotations
 

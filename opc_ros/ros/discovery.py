@@ -1,4 +1,4 @@
-"""Look at what is on the ROS graph."""
+"""Find nodes and topics on the ROS graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IMAGE_TYPES = {"sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"}
 
 
 def find_obeyed(names: Iterable[str], *, timeout_s: float = 1.0) -> list[str]:
-    """Those of the names below which a program other than a gateway takes trajectories, commands or goals."""
+    """Those of these names on which a program other than a gateway accepts trajectories, commands or goals."""
     wanted = tuple(names)
     with _looking_node() as looking:
         time.sleep(timeout_s)
@@ -32,7 +32,7 @@ def _is_obeyed(node: Node, name: str) -> bool:
 
 
 def find_image_topics(*, timeout_s: float = 2.0) -> list[str]:
-    """Topics with images that somebody publishes; returns as soon as it has seen one."""
+    """Image topics that somebody publishes; returns as soon as there is one."""
     with _looking_node() as looking:
         deadline = time.monotonic() + timeout_s
         while not (topics := _published_images(looking.node)) and time.monotonic() < deadline:

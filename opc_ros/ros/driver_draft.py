@@ -13,7 +13,7 @@ _FINGERS = ("gripper", "finger", "jaw", "width")
 def draft_driver(
     survey: ArmSurvey, plain: DriverDraft, urdf_joints: tuple[str, ...], *, wants_gripper: str | None = None
 ) -> tuple[DriverDraft, list[str]]:
-    """Each thing that answered takes the place of its default; a line says so, or that nothing did."""
+    """Replace defaults by what was found on the graph, with one line for each saying what was found or missing."""
     driver, seen = plain, []
     above = f"/{plain.namespace.strip('/')}/"
 
@@ -53,7 +53,7 @@ def draft_driver(
 
 
 def _arm_joints(names: tuple[str, ...], urdf_joints: tuple[str, ...]) -> tuple[str, ...]:
-    """The driver's names in the URDF's order: the same, with a prefix or suffix, or as many as the arm has."""
+    """The driver's joint names in the URDF's order: equal, with a prefix or suffix, or all if their number fits."""
     matched = [[name for name in names if name == wanted or name.endswith(f"_{wanted}")] for wanted in urdf_joints]
     if all(len(found) == 1 for found in matched):
         return tuple(found[0] for found in matched)

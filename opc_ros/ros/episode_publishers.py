@@ -1,4 +1,4 @@
-"""Whether somebody else has a hand in an episode: more publishers of its topics than a robot has."""
+"""Detects other publishers on the topics of a robot's episodes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from rclpy.node import Node
 
-# Programs of a robot that tell of episodes. Each has its publishers open while another one drives the arm.
+# Programs of a robot that publish episodes. Each keeps its publishers open while another one drives the arm.
 DRIVERS = frozenset({"behaviour", "collector", "policy_runner", "scripted_arm"})
-UNKNOWN = "_NODE_NAME_UNKNOWN_"  # discovered, but its name has not arrived yet, or a program that is no ROS node
+UNKNOWN = "_NODE_NAME_UNKNOWN_"  # discovered, but its name has not arrived yet, or not a ROS node at all
 NAMED_WITHIN_S = 2.0
 
 
@@ -23,7 +23,7 @@ class EpisodePublishers:
         self._unknown_since_s: dict[str, float] = {}
 
     def find_rivals(self) -> str:
-        """The line to report where a topic has a publisher too many; otherwise empty."""
+        """A line to report if a topic has too many publishers; otherwise empty."""
         for topic in self._topics:
             names = Counter(
                 f"{each.node_namespace.rstrip('/')}/{each.node_name}"
@@ -38,7 +38,7 @@ class EpisodePublishers:
         return ""
 
     def _still_unnamed(self, topic: str, names: Counter[str]) -> int:
-        """How many have not been named yet and may still be: names come a moment after their publishers."""
+        """Number of publishers whose names may still arrive, since names come a moment later."""
         count = sum(number for name, number in names.items() if name.endswith(UNKNOWN))
         if not count:
             self._unknown_since_s.pop(topic, None)

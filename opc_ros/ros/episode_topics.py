@@ -21,7 +21,7 @@ Progress = Callable[[str, int], None]  # episode id, step
 
 
 class BehaviourEpisodes:
-    """Tells the topics of episodes that no candidate plays; each gets its id when it begins."""
+    """Publishes episodes that no candidate plays; each gets its id when it begins."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class BehaviourEpisodes:
         permit_id: str = "",
         judge: Callable[[bool], bool | None] = lambda is_success: is_success,
     ) -> None:
-        """`judge` makes a label of what the arm says; None: a person has to."""
+        """`judge` turns the arm's verdict into a label; None leaves that to a person."""
         self._told = told
         self._make_id = make_id
         self._behaviour_policy = behaviour_policy
         self._object_set = object_set
         self._permit_id = permit_id
         self._judge = judge
-        self.last_id = ""  # of the present or the last episode
+        self.last_id = ""  # of the current or the last episode
 
     def begin(self, seed: int, seen: Observation) -> None:
         self.last_id = self._make_id()
@@ -64,7 +64,7 @@ class BehaviourEpisodes:
 
 
 class EpisodeTopics:
-    """An RunListener on `episode/event`, `grasp/action` and `grasp/step`."""
+    """An implementation of RunListener that publishes `episode/event`, `grasp/action` and `grasp/step`."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class EpisodeTopics:
         *,
         has_camera: bool,
     ) -> None:
-        """Without a camera node of its own, as for the scripted arm, the frames are published here."""
+        """For arms without a camera node, such as the scripted arm, this class publishes the frames as well."""
         self._node = node
         self._robot = robot
         self._now = now
         self._on_step = on_step
-        self.episode_id = ""  # the one that runs
+        self.episode_id = ""  # of the current episode
         self._events = node.create_publisher(EpisodeEvent, "episode/event", topics.RECORDED)
         self._actions = node.create_publisher(GraspActionMsg, "grasp/action", topics.RECORDED)
         self._steps = node.create_publisher(GraspStepMsg, "grasp/step", topics.RECORDED)
@@ -95,7 +95,7 @@ class EpisodeTopics:
                 self._node.destroy_publisher(publisher)
 
     def show(self, seen: Observation) -> Frame:
-        """Publish an image, where no camera does, without loss: what is recorded is what was seen."""
+        """Publish an image losslessly, where no camera does, so that what is recorded is what was seen."""
         frame = Frame.lossless(seen.image, seen.stamp_ns)
         if self._frames is not None:
             self._frames.publish(convert.frame_to_msg(frame))
@@ -120,7 +120,7 @@ class EpisodeTopics:
         permit_id: str = "",
         seed: int | None = None,
     ) -> None:
-        """An episode begins, under a permit or not, with the frame of this stamp."""
+        """Announce an episode, with or without a permit, that begins with the frame of this timestamp."""
         self._tell(
             EpisodeEvent.BEGIN,
             episode_id,
@@ -140,7 +140,7 @@ class EpisodeTopics:
         self._on_step(episode_id, index)
 
     def end(self, episode_id: str, is_success: bool | None, steps: int) -> None:
-        """None: nobody knows yet whether it succeeded."""
+        """End the episode; None means that nobody knows yet whether it succeeded."""
         label = Label()
         if is_success is not None:
             label = Label(is_success=is_success, source=LabelSource.EPISODE_END, labeller=self._robot)

@@ -1,4 +1,4 @@
-"""The way to an arm through its gateway: a socket on which every episode begins with leave that the gateway checks."""
+"""The path to an arm through its gateway: a socket on which each episode begins with a permission that is checked."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from opc_ros.ros import lease_socket as wire
 from opc_ros.ros.arm_link import WayMaker
 
 LOOK_S = 0.1
-ANSWER_S = 10.0  # a gateway on a busy machine may take so long to check a permit
+ANSWER_S = 10.0  # a gateway on a busy machine may take this long to check a permit
 
-Ask = Callable[[], LeaseRequest]  # what is shown; the challenge is filled in
+Ask = Callable[[], LeaseRequest]  # what to show; the challenge is filled in later
 
 
 def make_gateway_way(folder: Path | str, ask: Ask, signer: TextSigner | None) -> WayMaker:
-    """For RosArm: `ask` says for every episode what is shown to the gateway, signed with the robot's key."""
+    """A factory for RosArm; `ask` returns what to show to the gateway for each episode, signed with the robot's key."""
     return partial(GatewayWay, folder=Path(folder), ask=ask, signer=signer)
 
 
 class GatewayWay:
-    """One connection to a gateway; a connection that was lost is made anew by the next episode."""
+    """One connection to a gateway; if it is lost, the next episode reconnects."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class GatewayWay:
         self._ended = ""
 
     def begin(self) -> None:
-        """Show leave for one episode; raises PermitRefused with the gateway's reason."""
+        """Show a permission for one episode; raises PermitRefused with the gateway's reason."""
         self._ended, self._is_leased = "", False
         self._connect()
         request = dataclasses.replace(self._ask(), challenge=self._challenge)
@@ -102,7 +102,7 @@ class GatewayWay:
             self._is_leased = False
 
     def close(self) -> None:
-        """What was sent is taken before the connection ends."""
+        """Close the connection after the gateway has taken the last command."""
         if self._is_leased and self._number:
             last = self._command(wire.END)
             self._is_leased = False
@@ -121,7 +121,7 @@ class GatewayWay:
         self._challenge = self._wait(wire.CHALLENGE, ANSWER_S).decode()
 
     def _find_gateway(self) -> socket.socket:
-        """Both may be starting at the same time."""
+        """Wait for the gateway, which may still be starting."""
         deadline_s = time.monotonic() + self._settings.connect_timeout_s
         while True:
             try:
@@ -138,7 +138,7 @@ class GatewayWay:
         return self._wait(answer, timeout_s)
 
     def _command(self, kind: bytes, body: bytes = b"") -> int:
-        """Its number; 0 where the connection is gone."""
+        """Send a command, and return its number; 0 if the connection is gone."""
         with self._sending:
             self._number += 1
             number = self._number
@@ -163,7 +163,7 @@ class GatewayWay:
             self._changed.wait_for(lambda: kind in self._answers or bool(self._ended), timeout_s)
             if kind in self._answers:
                 return self._answers.pop(kind)
-        reason = self._ended or f"gave no answer within {timeout_s:g} s"
+        reason = self._ended or f"did not answer within {timeout_s:g} s"
         raise ArmLost(f"arm {self._settings.robot}: its gateway: {reason}")
 
     def _listen(self, opened: socket.socket) -> None:
@@ -200,7 +200,7 @@ class GatewayWay:
         opened, self._socket = self._socket, None
         self._end(reason)
         if opened is not None:
-            # A thread may be waiting in it, which only this wakes.
+            # a thread may be blocked on it, and only this wakes it
             with suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
             opened.close()

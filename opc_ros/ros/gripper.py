@@ -1,4 +1,4 @@
-"""How grippers are told their opening: one small driver for each kind of interface they offer."""
+"""How grippers are commanded: one small driver for each kind of interface."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from opc_ros.arms.settings import GripperSettings
 from opc_ros.errors import SetupError
 
-TRAVEL_S = 0.5  # what a trajectory gives the fingers; the gripper's own speed limit holds all the same
+TRAVEL_S = 0.5  # time that a trajectory gives the fingers; the gripper's own speed limit still applies
 
 
 class GripperDriver(Protocol):
-    """Something that takes an opening and leads the fingers there."""
+    """Something that takes an opening and moves the fingers there."""
 
     @property
     def is_connected(self) -> bool:
-        """Whether somebody listens."""
+        """Whether anything is listening."""
         ...
 
     def command(self, aperture_m: float) -> None:
-        """Send the fingers to an opening, without waiting."""
+        """Command the gripper to an opening, without waiting."""
         ...
 
 
@@ -41,7 +41,7 @@ def make_gripper(node: Node, settings: GripperSettings) -> GripperDriver:
 
 
 class Float64Gripper:
-    """std_msgs/Float64: the joint's position as a bare number."""
+    """std_msgs/Float64: the joint position as a plain number."""
 
     def __init__(self, node: Node, settings: GripperSettings) -> None:
         self._settings = settings
@@ -56,7 +56,7 @@ class Float64Gripper:
 
 
 class TrajectoryGripper:
-    """trajectory_msgs/JointTrajectory: a trajectory controller of its own for the fingers."""
+    """trajectory_msgs/JointTrajectory: a separate trajectory controller for the fingers."""
 
     def __init__(self, node: Node, settings: GripperSettings) -> None:
         self._settings = settings
@@ -86,7 +86,7 @@ def _import_actions(settings: GripperSettings) -> Any:
 
 
 class ParallelGripper:
-    """control_msgs/action/ParallelGripperCommand, which ros2_controllers has from Jazzy on."""
+    """control_msgs/action/ParallelGripperCommand, used by ros2_controllers since Jazzy."""
 
     def __init__(self, node: Node, settings: GripperSettings) -> None:
         actions = _import_actions(settings)
@@ -107,7 +107,7 @@ class ParallelGripper:
 
 
 class CommandGripper:
-    """control_msgs/action/GripperCommand, as ros2_control's gripper controllers had it up to Jazzy."""
+    """control_msgs/action/GripperCommand, used by ros2_control's gripper controllers until Jazzy."""
 
     def __init__(self, node: Node, settings: GripperSettings) -> None:
         actions = _import_actions(settings)

@@ -1,4 +1,4 @@
-"""What an arm's guard said last, and whether the arm may move on its word."""
+"""The last status of an arm's guard, and whether it lets the arm move."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rclpy.node import Node
 from opc_ros.arms.safety import Watchdog
 from opc_ros.ros import topics
 
-JUST_S = 0.03  # a guard that held the arm says so at once
+JUST_S = 0.03  # a guard that has held the arm reports it at once
 
 STATES = {
     RobotStatus.OFFLINE: "offline",
@@ -24,7 +24,7 @@ STATES = {
 
 
 class GuardWord:
-    """Listens to one guard; without a topic there is no guard to ask, and the arm may move."""
+    """Listens to one guard; without a topic there is no guard, and the arm may move."""
 
     def __init__(self, node: Node, topic: str, timeout_s: float, on_news: Callable[[], None]) -> None:
         self._topic = topic
@@ -37,7 +37,7 @@ class GuardWord:
 
     @property
     def allows_motion(self) -> bool:
-        """Whether it has said within its timeout that it hears us and can hold the arm."""
+        """Whether it has said, within its timeout, that it hears us and can hold the arm."""
         if not self._topic:
             return True
         is_fresh = self._watchdog.is_awake and not self._watchdog.is_expired
@@ -45,7 +45,7 @@ class GuardWord:
 
     @property
     def has_just_allowed(self) -> bool:
-        """Whether it has said so this very moment, and so has not held the arm meanwhile."""
+        """Whether it has said so just now, so that it cannot have held the arm since."""
         return self.allows_motion and (not self._topic or time.monotonic() - self._said_s < JUST_S)
 
     @property
@@ -62,7 +62,7 @@ class GuardWord:
         """Why the arm may not move now."""
         if self._said is None or self._watchdog.is_expired:
             return self._watchdog.describe()
-        return f"the arm's guard is {STATES.get(self._said.state, 'in no known state')}{self.reason}"
+        return f"the arm's guard is {STATES.get(self._said.state, 'in an unknown state')}{self.reason}"
 
     def _hear(self, status: RobotStatus) -> None:
         self._watchdog.feed()

@@ -1,4 +1,4 @@
-"""Tell robots of a halt directly, beside the scheduler, and hear from each that it has obeyed."""
+"""Tell robots about a halt directly, without the scheduler, and wait for each to confirm that it has obeyed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opc_ros.ros.halt_service import REVOCATIONS
 
 
 class HaltCall:
-    """Speaks to the robots itself: a halt must not depend on a scheduler that is dead or hangs."""
+    """Talks to the robots directly: a halt must not depend on a scheduler that is dead or hangs."""
 
     def __init__(self, robots: Iterable[str]) -> None:
         self._robots = frozenset(robots)
@@ -35,13 +35,13 @@ class HaltCall:
         self._brief.close()
 
     def tell(self, revocations: str) -> None:
-        """Publish a signed list; whoever joins while this lives hears it too."""
+        """Publish a signed list; robots that join later receive it too."""
         self._revocations.publish(String(data=revocations))
 
     def wait(
         self, serial: int, revoked: frozenset[str], given_back: Callable[[], Iterable[str]], timeout_s: float
     ) -> frozenset[str]:
-        """Robots that say they know the list and run no permit on it; `given_back` are known otherwise."""
+        """Robots that confirm the list and run no permit on it; `given_back` returns others known to have stopped."""
         deadline = time.monotonic() + timeout_s
         confirmed: frozenset[str] = frozenset()
         while not self._robots <= confirmed and time.monotonic() < deadline:

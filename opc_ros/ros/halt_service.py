@@ -1,4 +1,4 @@
-"""The scheduler's halt: a node, a thread and a database connection of its own, whatever the scheduler is doing."""
+"""The scheduler's halt, with its own node, thread and database connection, so that a busy scheduler cannot delay it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from opc_ros.ros.node_health import NodeHealth, spin_until_closed
 from opc_ros.ros.services import create_service
 from opc_ros.ros.steady import create_steady_timer
 
-LOOK_S = 0.05  # how long a halt that a person wrote into the queue may lie there
+LOOK_S = 0.05  # how long a halt that a person wrote into the queue may go unnoticed
 REVOCATIONS = "/deployment/revocations"
 
 
 class HaltService:
-    """Offers `/deployment/halt`, and notifies robots of every newly revoked permit."""
+    """Offers `/deployment/halt`, and tells robots about every newly revoked permit."""
 
     def __init__(self, folder: DeploymentFolder, now: Callable[[], int]) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""Sends an arm the holds of one commander, beside a guard that may have held it already: a hold is never a motion."""
+"""Sends one commander's holds to an arm whose guard may have held it already; a hold must never cause motion."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from opc_ros.arms.trajectory import Trajectory
 from opc_ros.ros.guard_word import GuardWord
 from opc_ros.ros.joint_messages import JointReading
 
-LATE_S = 0.2  # a commander whose heartbeats came so much apart may have been held for dead
-WORD_S = 0.15  # three times as often a guard says how it is
-SEEN_S = 0.03  # an arm measured so recently is held by that, whoever has held it before
+LATE_S = 0.2  # after a gap this long between its heartbeats, the guard may have given up and held the arm
+WORD_S = 0.15  # three times a guard's status period
+SEEN_S = 0.03  # a measurement this recent shows where the arm is, whoever has held it
 
-Newest = Callable[[], tuple[float, JointReading] | None]  # joints as measured last, and when (monotonic)
+Newest = Callable[[], tuple[float, JointReading] | None]  # the newest joint measurement and its arrival (monotonic)
 
 
 class HoldSender:
-    """What was told and measured last says where an arm has got to only as long as nobody else has told it to stay.
+    """Sends a hold only when the arm's position is certain, since the guard may have held the arm in the meantime.
 
-    A guard that hears the same stop is often quicker. So a hold waits for what comes first: a new measurement, or the
-    guard's next word, which comes within a twentieth of a second. A guard that has fallen silent is not waited for.
-    What was told is forgotten when the guard does not watch, and when this process has slept: it would have taken the
-    silence for death.
+    The last trajectory and measurement give the arm's position only while nobody else has commanded it, and a guard
+    that hears the same stop is often quicker. So a hold waits for a new measurement or the guard's next status, which
+    takes at most a twentieth of a second. A silent guard is not waited for. The last trajectory is forgotten when the
+    guard is not watching, and when this process has slept for so long that the guard may have taken it for dead.
     """
 
     def __init__(
@@ -36,22 +36,22 @@ class HoldSender:
         self._guard, self._newest, self._send = guard, newest, send
         self._lock = threading.RLock()
         self._awake_s = time.monotonic()
-        self.owes_hold = False  # until the next measurement, or the guard's next word
+        self.owes_hold = False  # until the next measurement or guard status
 
     def note(self, trajectory: Trajectory) -> None:
-        """The arm was told this just now."""
+        """Note that this trajectory was just sent to the arm."""
         with self._lock:
             self._hold.note(trajectory)
             self.owes_hold = False
 
     def stay_awake(self) -> None:
-        """To be called with every heartbeat."""
+        """Call this with every heartbeat."""
         with self._lock:
             self._forget_if_late()
             self._awake_s = time.monotonic()
 
     def hold(self) -> None:
-        """Tell the arm to stay where it is; where nobody can tell, or where it rests already, nothing is sent."""
+        """Hold the arm where it is; sends nothing if its position is uncertain or it is at rest already."""
         with self._lock:
             self._forget_if_late()
             newest = self._newest()
@@ -69,19 +69,19 @@ class HoldSender:
                 self._hold.note(hold)
 
     def settle(self, changed: threading.Condition) -> None:
-        """Hold before a goodbye, or the guard would hear that before it says how the arm is by now."""
+        """Hold before signing off, after waiting for a measurement or the guard's status if the hold needs one."""
         with changed:
             self.hold()
             changed.wait_for(lambda: not self.owes_hold, WORD_S)
 
     def hear_joints(self) -> None:
-        """Something was measured."""
+        """Call this when joints were measured."""
         with self._lock:
             if self.owes_hold:
                 self.hold()
 
     def hear_guard(self) -> None:
-        """The guard has said something."""
+        """Call this when the guard has published its status."""
         with self._lock:
             if not self._guard.allows_motion:
                 self._hold.forget()

@@ -1,4 +1,4 @@
-"""Between joint angles and the messages that arm drivers speak."""
+"""Conversion between joint angles and the messages of arm drivers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class JointReading:
 
     stamp_ns: int
     positions_rad: np.ndarray  # (7,)
-    velocities_rad_s: np.ndarray | None  # (7,); None where the driver does not tell
+    velocities_rad_s: np.ndarray | None  # (7,); None if the driver does not report them
 
 
 def reading_to_msg(
@@ -33,7 +33,7 @@ def reading_to_msg(
 
 
 def reading_from_msg(msg: JointState, names: Sequence[str]) -> JointReading | None:
-    """The joints with these names; None where the message is about others."""
+    """The joints with these names; None if the message is about other joints."""
     index = {name: i for i, name in enumerate(msg.name)}
     if not any(name in index for name in names):
         return None
@@ -51,7 +51,7 @@ def reading_from_msg(msg: JointState, names: Sequence[str]) -> JointReading | No
 
 
 def trajectory_to_msg(trajectory: Trajectory, names: Sequence[str]) -> JointTrajectory:
-    """Without a stamp, which means: begin at once."""
+    """A trajectory without timestamp, which means: start at once."""
     points = [
         JointTrajectoryPoint(
             positions=positions.tolist(), velocities=velocities.tolist(), time_from_start=_duration(float(seconds))
@@ -64,7 +64,7 @@ def trajectory_to_msg(trajectory: Trajectory, names: Sequence[str]) -> JointTraj
 
 
 def trajectory_from_msg(msg: JointTrajectory, names: Sequence[str]) -> Trajectory:
-    """A trajectory of exactly these joints, in any order; points without velocities pass at rest."""
+    """A trajectory of exactly these joints, in any order; points without velocities count as points at rest."""
     if sorted(msg.joint_names) != sorted(names):
         raise OutOfReach(f"trajectory is for joints {', '.join(msg.joint_names)}, expected {', '.join(names)}")
     order = [list(msg.joint_names).index(name) for name in names]

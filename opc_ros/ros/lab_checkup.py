@@ -1,4 +1,4 @@
-"""Who hears whom in a lab: every node of the lab file, where it runs, how far it looks, its clock and its version."""
+"""Which nodes of a lab hear each other: where each runs, its discovery range, its clock and its version."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class NodeWord:
-    """What a node says of itself."""
+    """What a node reports about itself."""
 
     name: str  # arm1/recorder
     domain: int
     host: str
     version: str
     discovery: str
-    hears: frozenset[str]  # names of the nodes it has discovered in its domain
-    offset_s: float  # our clock less its own, and the time its word took
+    hears: frozenset[str]  # names of the nodes that it has discovered in its domain
+    offset_s: float  # our clock minus its own, including the message's travel time
 
     @property
     def place(self) -> str:
@@ -45,13 +45,13 @@ class NodeWord:
 def check_lab(
     robots: Sequence[str], *, lab_domain: int, arm_domains: dict[str, int], wait_s: float = 4.0
 ) -> Iterator[SystemCheck]:
-    """Listen for a while in the lab's domain and in each arm's, then say who was heard and who hears whom."""
+    """Listen in the lab's domain and in each arm's, then report who was heard and who hears whom."""
     words = hear_words((lab_domain, *arm_domains.values()), wait_s)
     yield from judge(words, robots, lab_domain, arm_domains)
 
 
 def hear_words(domains: Iterable[int], wait_s: float) -> list[NodeWord]:
-    """The last word of every node, by name and domain, with its smallest offset."""
+    """The last report of every node, by name and domain, with its smallest clock offset."""
     found: dict[tuple[str, int], NodeWord] = {}
 
     def take(msg: DiagnosticArray) -> None:
@@ -74,7 +74,7 @@ def hear_words(domains: Iterable[int], wait_s: float) -> list[NodeWord]:
 
 
 def read_words(msg: DiagnosticArray, now_ns: int) -> Iterator[NodeWord]:
-    """Other programs use this topic too; theirs lack these keys."""
+    """Read the reports in a message; other programs use this topic too, but without these keys."""
     offset_s = (now_ns - convert.stamp_to_ns(msg.header.stamp)) * 1e-9
     for status in msg.status:
         values = {each.key: each.value for each in status.values}
@@ -94,7 +94,7 @@ def read_words(msg: DiagnosticArray, now_ns: int) -> Iterator[NodeWord]:
 def judge(
     words: Sequence[NodeWord], robots: Sequence[str], lab_domain: int, arm_domains: dict[str, int]
 ) -> Iterator[SystemCheck]:
-    """One line for each node, then one for each that does not hear another it has to."""
+    """One line for each node, then one for each node that does not hear another one it needs."""
     wanted = [(in_lab(name), lab_domain) for name in OF_ALL]
     wanted += [(in_lab(f"{robot}/{name}"), lab_domain) for robot in robots for name in OF_EACH]
     wanted += [(in_lab(f"{robot}/{name}"), arm_domains[robot]) for robot in robots for name in IN_ARMS_DOMAIN]
@@ -148,5 +148,5 @@ def _judge_pairs(
         for hearer, told in ((one, other), (other, one)):
             deaf, mute = heard[hearer, domain], heard[told, domain]
             if told not in deaf.hears:
-                detail = f"does not hear {told}: the one {deaf.place}; the other {mute.place}"
+                detail = f"does not hear {told}: the first is {deaf.place}, the other {mute.place}"
                 yield SystemCheck(hearer, "missing", detail, REMEDY)

@@ -1,4 +1,4 @@
-"""A client of the lab's nodes: registers, scores and asks for robot time over ROS, as anybody on the network could."""
+"""A client of the lab's nodes: registers, scores and requests robot time over ROS, as anybody on the network could."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from opc_ros.progress import Report, ignore_progress
 from opc_ros.ros.brief_node import BriefNode
 from opc_ros.ros.permit_messages import decision_from_msg
 
-SCORING_S = 1800.0  # without news from a scorer whose node lives: it stands back behind everything else on a machine
+SCORING_S = 1800.0  # how long a live scorer may show no progress: it yields to everything else on its machine
 
-Watch = Callable[[], None]  # called while waiting; raises where waiting is vain
+Watch = Callable[[], None]  # called while waiting; raises when there is no point in waiting
 
 
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
-    """What became of a request for robot time."""
+    """The outcome of a request for robot time."""
 
     request_id: str
     state: str  # queued, waiting or refused
@@ -41,7 +41,7 @@ class GateAnswer:
 
 
 class LabClient:
-    """Waits for each answer as long as `watch` finds nothing wrong, and `patience_s` after the last sign of life."""
+    """Waits for each answer while `watch` finds nothing wrong, and up to `patience_s` after the last sign of life."""
 
     def __init__(self, watch: Watch, signs: SignsAs, *, patience_s: float = 300.0) -> None:
         self._watch = watch
@@ -63,7 +63,7 @@ class LabClient:
         self._brief.close()
 
     def absent(self) -> list[str]:
-        """Which of the nodes it talks to are not there yet."""
+        """Which of the nodes it needs are still missing."""
         is_there = {
             "scorer": self._score.server_is_ready() and self._register.service_is_ready(),
             "scheduler": self._statement.service_is_ready() and self._status.service_is_ready(),
@@ -72,12 +72,12 @@ class LabClient:
         return [name for name, there in is_there.items() if not there]
 
     def register(self, folder: Path) -> str:
-        """Have the scorer keep a copy of a candidate; gives its id."""
+        """Have the scorer keep a copy of a candidate; returns its id."""
         answer = self._call(self._register, RegisterCandidate.Request(path=str(folder)), "scorer")
         return str(answer.candidate_id)
 
     def score(self, snapshot: str, report: Report = ignore_progress) -> Path:
-        """Have every registered candidate scored on a snapshot; gives the report's page."""
+        """Have every registered candidate scored on a snapshot; returns the path of the report's page."""
 
         def tell(message: Any) -> None:
             feedback = message.feedback
@@ -94,7 +94,7 @@ class LabClient:
         return Path(result.report_path)
 
     def request(self, candidate_id: str) -> GateAnswer:
-        """Ask the gate to let a candidate onto robots, with one's signature."""
+        """Ask the gate to let a candidate onto robots, in a signed request."""
         signs = self._signs
         envelope = sign_statement("request", signs.person, RequestBody(candidate_id), signs.signer, time.time_ns())
         answer = self._call(self._statement, SubmitStatement.Request(statement=envelope), "scheduler")
@@ -118,6 +118,6 @@ class LabClient:
         while not future.done():
             self._watch()
             if time.monotonic() > self._heard_s + patience_s:
-                raise OpcError(f"{node}: gave no answer in {patience_s:g} s")
+                raise OpcError(f"{node}: did not answer in {patience_s:g} s")
             self._brief.pulse()
         return future.result()

@@ -18,7 +18,7 @@ from opc_ros.bringup.systems import find_system
 
 
 def describe_system(name: str) -> LaunchDescription:
-    """Declare the system's arguments and start its nodes; one that fails ends the rest, as with `opc up`."""
+    """Declare the system's arguments and start its nodes; a node that fails ends the others, as with `opc up`."""
     system = find_system(name)
     declared = [DeclareLaunchArgument(a.name, default_value=a.default, description=a.meaning) for a in system.arguments]
     return LaunchDescription([*declared, OpaqueFunction(function=lambda context: _actions(system, context))])
@@ -26,7 +26,7 @@ def describe_system(name: str) -> LaunchDescription:
 
 def _actions(system: System, context: LaunchContext) -> list[LaunchDescriptionEntity]:
     given = {a.name: LaunchConfiguration(a.name).perform(context) for a in system.arguments}
-    # What PushRosNamespace of an including launch file asked for is a lab's namespace, too.
+    # PushRosNamespace in an including launch file also sets the lab's namespace.
     given["namespace"] = given["namespace"] or context.launch_configurations.get("ros_namespace", "")
     for line in system.prepare(given):
         get_logger("opc_ros").info(line)
@@ -37,13 +37,13 @@ def _node(spec: NodeSpec) -> Node:
     return Node(
         package="opc_ros",
         executable=spec.program,
-        namespace=f"/{spec.namespace}",  # in full: nothing is put before it once more
+        namespace=f"/{spec.namespace}",  # absolute, so that nothing is prepended again
         parameters=[dict(spec.parameters), *([spec.params_file] if spec.params_file else [])],
         ros_arguments=["--log-level", spec.log_level] if spec.log_level else [],
         remappings=list(spec.remappings.items()),
         additional_env=dict(spec.environment),
         output="screen",
-        # As `opc up` has it: a node that runs an episode ends it first.
+        # As with `opc up`: a node that runs an episode finishes it first.
         sigterm_timeout=str(PATIENCE[0][1]),
         sigkill_timeout=str(PATIENCE[1][1]),
     )

@@ -1,4 +1,4 @@
-"""The gateway's end of its socket: one commander at a time, and nothing of it passes that its lease does not cover."""
+"""The gateway's end of its socket: one commander at a time, and only commands that its lease allows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Commanded(Protocol):
     """The arm behind the gateway."""
 
     def follow(self, cdr: bytes, lease: ArmLease) -> None:
-        """A serialised trajectory; raises OpcError where it must not pass."""
+        """Follow a serialised trajectory; raises OpcError if it must not pass."""
         ...
 
     def grip(self, aperture_m: float) -> None: ...
@@ -36,15 +36,15 @@ class Commanded(Protocol):
     def beat(self) -> None: ...
 
     def lay_out(self, seed: int, timeout_s: float) -> None:
-        """Fill a simulated bin; takes as long as it takes, and raises OpcError."""
+        """Fill a simulated bin; blocks until done, and raises OpcError."""
         ...
 
     def say_goodbye(self) -> None:
-        """Nobody commands the arm any more, and that is all right."""
+        """Tell the guard that nobody commands the arm any more, as intended."""
         ...
 
     def hold(self) -> None:
-        """Stay where the arm is."""
+        """Hold the arm where it is."""
         ...
 
 
@@ -58,7 +58,7 @@ class Holder:
 
 
 class LeaseServer:
-    """Threads: one that accepts, one for each connection, and one that looks after the lease."""
+    """Uses one thread to accept connections, one for each connection, and one to watch the lease."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class LeaseServer:
 
     @property
     def holder(self) -> str:
-        """Under whose leave the arm may be moved now; empty where it may not."""
+        """Whose lease allows the arm to move now; empty if there is none."""
         holder = self._holder
         return holder.lease.holder if holder is not None else ""
 
@@ -127,15 +127,15 @@ class LeaseServer:
             _answer(end, wire.CHALLENGE, challenge)
             while message := end.recv(wire.LARGEST):
                 if message[:1] == wire.LEASE:
-                    # Good once, whatever came of it.
+                    # A challenge is used up, whatever the outcome.
                     shown, challenge = challenge, secrets.token_hex(16)
                     reason = self._open(end, message[1:], shown)
                     _answer(end, wire.OPENED, json.dumps({"reason": reason, "challenge": challenge}))
                 else:
                     self._obey(end, message)
         except OSError:
-            pass  # it is gone, as below
-        except Exception as error:  # no message, however odd, ends the gateway
+            pass  # the peer is gone, handled below
+        except Exception as error:  # no message may end the gateway, however malformed
             self._refuse(f"a message to the gateway: {type(error).__name__}: {error}")
         finally:
             self._end(end, "the commander is gone")
@@ -144,7 +144,7 @@ class LeaseServer:
             end.close()
 
     def _open(self, end: socket.socket, text: bytes, challenge: str) -> str:
-        """Why no lease was opened; empty where one was."""
+        """Try to open a lease; returns why not, or nothing."""
         with self._lock:
             holder = self._holder
             if holder is not None and holder.end is not end:
@@ -214,11 +214,11 @@ class LeaseServer:
             self._arm.lay_out(int(seed), float(timeout_s) if is_sane else LONGEST_LAY_OUT_S)
         except (OpcError, struct.error) as error:
             reason = str(error)
-        with suppress(OSError):  # whoever asked may be gone
+        with suppress(OSError):  # the commander may be gone
             _answer(end, wire.LAID_OUT, reason[:LONGEST_REASON])
 
     def _look_after(self) -> None:
-        """A lease ends without a word of its holder: by silence, by its time, or because it was revoked."""
+        """End leases whose holder says nothing: by silence, by expiry, or by revocation."""
         while not self._is_closing.wait(LOOK_S):
             with self._lock:
                 holder = self._holder
@@ -227,12 +227,12 @@ class LeaseServer:
                 silence_s = time.monotonic() - holder.heard_s
                 reason = self._desk.why_ended(holder.lease)
                 if silence_s > self._silence_s:
-                    reason = f"commander: unheard for {silence_s:.2f} s, allowed {self._silence_s:.2f}"
+                    reason = f"commander: not heard from for {silence_s:.2f} s, allowed {self._silence_s:.2f}"
                 if reason:
                     self._end(holder.end, reason)
 
     def _end(self, end: socket.socket, reason: str) -> None:
-        """Take the lease from whoever holds it at this end, and hold the arm; the guard does so too, on silence."""
+        """Take the lease from its holder at this end, and hold the arm; on silence, the guard does so too."""
         with self._lock:
             holder = self._holder
             if holder is None or holder.end is not end:
@@ -240,9 +240,9 @@ class LeaseServer:
             self._holder = None
             self._arm.hold()
         if self._is_closing.is_set():
-            return  # the gateway ends, and with it every lease
+            return  # the gateway is closing, and every lease with it
         self._tell(f"the lease under {holder.lease.holder} has ended: {reason}")
-        with suppress(OSError):  # perhaps nobody is there to hear it
+        with suppress(OSError):  # the commander may be gone
             _answer(end, wire.ENDED, reason[:LONGEST_REASON])
 
     def _refuse(self, reason: str) -> None:
@@ -251,5 +251,5 @@ class LeaseServer:
 
 
 def _answer(end: socket.socket, kind: bytes, text: str) -> None:
-    """Without waiting: whoever does not read its answers is as good as gone, and holds nobody up."""
+    """Answer without waiting: a commander that does not read its answers must not block the gateway."""
     end.send(kind + text.encode(), socket.MSG_DONTWAIT)

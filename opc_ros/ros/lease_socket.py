@@ -1,7 +1,7 @@
-"""The socket between a commander and its arm's gateway: whole messages, on this machine, from the same user alone.
+"""The socket between a commander and its arm's gateway: whole messages, on one machine, between processes of one user.
 
 A Unix-domain SEQPACKET socket in a folder of mode 0700: no participant of any DDS domain can reach it, the kernel says
-who is at the other end, messages keep their borders and order, a dead peer is known at once, and one costs
+who is at the other end, messages keep their boundaries and order, a dead peer is noticed at once, and a message costs
 microseconds.
 """
 
@@ -18,18 +18,18 @@ from pathlib import Path
 from opc_ros.errors import SetupError
 
 NAME = "arm.sock"
-LARGEST = 1 << 18  # bytes of one message: a trajectory of a thousand points is below
+LARGEST = 1 << 18  # bytes of one message; a trajectory of a thousand points fits
 _PEER = struct.Struct("3i")  # process, user, group
-COMMAND = struct.Struct("<Qq")  # number of the command, and when it was sent by the machine's monotonic clock
+COMMAND = struct.Struct("<Qq")  # number of the command, and the sender's monotonic time
 
-# What a commander says, by the first byte.
+# Messages from a commander, by their first byte.
 LEASE, TRAJECTORY, GRIPPER, BEAT, LAY_OUT, END = b"L", b"T", b"G", b"B", b"O", b"E"
-# What the gateway answers.
+# Answers from the gateway.
 CHALLENGE, OPENED, REFUSED, TAKEN, LAID_OUT, ENDED = b"c", b"l", b"r", b"t", b"o", b"e"
 
 
 def listen(folder: Path) -> socket.socket:
-    """The gateway's end; what a dead gateway left behind is replaced."""
+    """Open the gateway's end; a socket left behind by a dead gateway is replaced."""
     _make_private(folder)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
@@ -44,7 +44,7 @@ def listen(folder: Path) -> socket.socket:
 
 
 def connect(folder: Path) -> socket.socket:
-    """A commander's end; an answer from another user's process is refused."""
+    """Open a commander's end; refuses to talk to a process of another user."""
     try:
         client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -60,7 +60,7 @@ def connect(folder: Path) -> socket.socket:
 
 
 def refuse_strangers(end: socket.socket) -> None:
-    """Raise unless the process at the other end is the same user's, or root's."""
+    """Raise unless the process at the other end belongs to the same user, or to root."""
     process, user, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     if user not in (os.getuid(), 0):
         raise PermissionError(f"process {process} of user {user} is at the other end, expected user {os.getuid()}")
@@ -80,7 +80,7 @@ def _make_private(folder: Path) -> None:
 
 @contextmanager
 def _short_path(folder: Path) -> Iterator[str]:
-    """A name for the socket that fits, however deep its folder lies: the kernel takes 107 characters."""
+    """A path for the socket that is short enough, however deep its folder: the kernel allows 107 characters."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{NAME}"

@@ -1,4 +1,4 @@
-"""The lifecycle node every node of this product is: described, validated parameters and errors of one line."""
+"""The base class of all nodes: a lifecycle node with described, validated parameters and one-line errors."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ S = TypeVar("S")
 LARGEST_FLOAT = 1.7976931348623157e308
 LARGEST_INT = 2**63 - 1
 
-# What decides whom a node believes and where it writes: as it was started, in every node.
+# Settings that decide whom a node trusts and where it writes; no node lets them change after it has started.
 TRUST_SETTINGS = frozenset({"robot", "keys", "people", "store", "state", "candidates", "allow_code", "rungs", "domain"})
-# ROS itself declares these on every node.
+# ROS declares these on every node.
 _OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
 
 
 class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no types
     """A node whose parameters are the fields of one dataclass.
 
-    A subclass names itself and its settings, and fills in `setup`, `start` and `pause`. What `setup` takes hold of, it
-    hands to `self.held`, which lets go of it on cleanup, on shutdown and where `setup` fails half-way. An OpcError
-    from `setup` or `start` refuses the transition with its one line. `finish` ends the program from inside.
+    A subclass names itself and its settings, and implements `setup`, `start` and `pause`. Whatever `setup` opens it
+    hands to `self.held`, which closes it on cleanup, on shutdown and if `setup` fails half-way. An OpcError from
+    `setup` or `start` refuses the transition with its one-line message. `finish` ends the program from inside.
 
-    A node that others' safety rests on is guarded: it goes up once and down when its process ends, its settings are
-    those it was started with, and its clock is the machine's. Nobody on the network can talk it into anything else.
+    A node that others' safety depends on is guarded: it comes up once and goes down when its process ends, its settings
+    are those it was started with, and its clock is the machine's. Nobody on the network can change any of that.
     """
 
     NAME: ClassVar[str]
@@ -63,19 +63,19 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
         self.add_on_set_parameters_callback(self._check_change)
 
     def setup(self, settings: S) -> None:
-        """Take hold of what the node needs."""
+        """Open what the node needs."""
 
     def start(self) -> None:
         """Begin to act."""
 
     def pause(self) -> None:
-        """Cease to act, leaving nothing half done."""
+        """Stop acting, leaving nothing half done."""
 
     def hurry(self) -> None:
-        """The program ends: let callbacks that take long come to an end; they are waited for."""
+        """The program is ending: let long callbacks finish soon; they are waited for."""
 
     def now_ns(self) -> int:
-        """Time by the node's clock, which follows /clock where use_sim_time is set; a guarded node's never does."""
+        """Time by the node's clock, which follows /clock if use_sim_time is set, but never in a guarded node."""
         return time.time_ns() if self.IS_GUARDED else int(self.get_clock().now().nanoseconds)
 
     @property
@@ -83,7 +83,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
         return bool(self._state_machine.current_state[1] == "active")
 
     def end_on_error(self, work: Callable[[], None]) -> None:
-        """Run what has a thread of its own: a mistake in it must end the program, not only the thread."""
+        """Run the body of a thread; an error in it must end the program, not only the thread."""
         try:
             work()
         except Exception:
@@ -91,7 +91,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
             self.finish(1)
 
     def finish(self, exit_code: int = 0) -> None:
-        """Let the program end after the current callback."""
+        """End the program after the current callback."""
         self.exit_code = exit_code
 
     def start_itself(self) -> None:
@@ -105,7 +105,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
         self._is_starting_itself = False
 
     def close(self) -> None:
-        """Shut down from whatever state it is in."""
+        """Shut down from any state."""
         if self._state_machine.current_state[1] != "finalized":
             self.trigger_shutdown()
         self.destroy_node()
@@ -136,7 +136,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
         return self._attempt(self.held.close)
 
     def note_refused(self, what: str) -> None:
-        """Somebody on the network asked a guarded node for what it does not do."""
+        """Report that somebody on the network asked a guarded node for something it does not do."""
         self.get_logger().warning(what)
 
     def _on_change_state(self, request: Any, response: Any) -> Any:
@@ -146,13 +146,13 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
             return response
         try:
             return self._serve_change(request, response)
-        except Exception as error:  # rclpy raises where the transition does not exist, and leaves the client waiting
+        except Exception as error:  # rclpy raises for an unknown transition, and leaves the client waiting
             self.health.note_failure(error)
             response.success = False
             return response
 
     def _attempt(self, act: Callable[[], None]) -> TransitionCallbackReturn:
-        # rclpy swallows what a transition raises, so it is kept and told here.
+        # rclpy swallows exceptions in transitions, so keep and log them here.
         try:
             act()
         except Exception as error:
@@ -189,7 +189,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
                 self._tell_unknown(name)
 
     def _check_overrides(self, base: S) -> None:
-        """Judge here what was given at the start, so that complaints have one form; ROS would only name ranges."""
+        """Validate the parameters given at startup here, so that errors have one form; ROS would only name ranges."""
         given = {name: parameter.value for name, parameter in self._parameter_overrides.items()}
         names = [field.name for field in dataclasses.fields(self.SETTINGS)]
         values = {name: given.get(name, _to_parameter(getattr(base, name))) for name in names}
@@ -197,7 +197,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
         parse_config(document, self.SETTINGS, where="parameters")
 
     def _tell_unknown(self, name: str) -> None:
-        """Files for many nodes give each more than its own; but a slip of the pen next to a known name is refused."""
+        """Warn about a parameter that is not ours, as in files for several nodes; refuse an apparent misspelling."""
         known = [field.name for field in dataclasses.fields(self.SETTINGS)]
         if meant := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
             raise ConfigError(f"unknown parameter {name!r}, did you mean {meant[0]!r}? Known are {', '.join(known)}")
@@ -232,7 +232,7 @@ class OpcNode(LifecycleNode, Generic[S]):  # type: ignore[misc]  # rclpy has no 
 
 
 def load_settings(path: Path, node: str, kind: type[S]) -> S:
-    """A node's settings from a file of its own keys, or from one in ROS's form, with `ros__parameters`."""
+    """A node's settings from a plain YAML file, or from one in ROS's form with `ros__parameters`."""
     document = parse_yaml(read_bytes(path), where=str(path))
     if isinstance(document, dict) and any(_is_in_ros_form(value) for value in document.values()):
         meant = {name: value for name, value in document.items() if name.rpartition("/")[2] in (node, "**", "*")}
@@ -264,7 +264,7 @@ def _is_array(value: object) -> bool:
 
 
 def _describe(field: dataclasses.Field[Any], *, is_fixed: bool) -> ParameterDescriptor:
-    """Typing is dynamic, so that 10 does for 10.0 and every complaint comes from one place, in one form."""
+    """Describe a parameter; with dynamic typing, so that 10 passes for 10.0 and all errors come from one place."""
     descriptor = ParameterDescriptor(
         description=field.metadata.get("meaning", ""), dynamic_typing=True, read_only=is_fixed
     )
@@ -276,7 +276,7 @@ def _describe(field: dataclasses.Field[Any], *, is_fixed: bool) -> ParameterDesc
 
 
 def _add_range(descriptor: ParameterDescriptor, default: object, low: float | None, high: float | None) -> None:
-    """A range for tools that draw sliders; an open end is as far as the type goes."""
+    """Add a range for tools that draw sliders; an open end becomes the type's limit."""
     if low is None and high is None:
         return
     if isinstance(default, float):

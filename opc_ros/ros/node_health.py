@@ -1,4 +1,4 @@
-"""What a node tells of itself on /diagnostics: callbacks that failed, its longest pause, and whom it hears."""
+"""What a node reports on /diagnostics: failed callbacks, its longest pause, and the nodes it has discovered."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from opc_ros.ros import convert, topics
 from opc_ros.ros.steady import create_steady_timer
 
 TELL_S = 1.0
-KEPT = 60  # of the seconds over which the longest pause is told
-CALLBACKS = ": callbacks"  # ends the name of what a node tells here
+KEPT = 60  # seconds over which the longest pause is reported
+CALLBACKS = ": callbacks"  # suffix of the status name under which a node reports this
 
 
 class NodeHealth:
@@ -32,7 +32,7 @@ class NodeHealth:
         self._failures = 0
         self._last = ""
         self._pause_s = 0.0
-        self._pauses_s: deque[float] = deque(maxlen=KEPT)  # the longest of each second
+        self._pauses_s: deque[float] = deque(maxlen=KEPT)  # the longest in each second
         self._longest_s = 0.0
         name = f"{node.get_namespace().rstrip('/')}/{node.get_name()}"
         self._name = f"{name}{CALLBACKS}".lstrip("/")
@@ -44,14 +44,14 @@ class NodeHealth:
         return self._failures
 
     def note_failure(self, error: BaseException) -> None:
-        """A callback raised: no message may end a node, but nobody may miss it either."""
+        """Count a callback that raised: no message may end a node, but the failure must be seen."""
         self._failures += 1
         self._last = f"{type(error).__name__}: {error}"[:300]
         trace = "".join(traceback.format_exception(error))
         self._node.get_logger().error(f"a callback failed; the node keeps running: {trace}", throttle_duration_sec=1.0)
 
     def note_pause(self, seconds: float) -> None:
-        """How late something came that should have come at its time."""
+        """Note how late something came that should have come on time."""
         self._pause_s = max(self._pause_s, seconds)
         self._longest_s = max(self._longest_s, seconds)
 
@@ -80,7 +80,7 @@ class NodeHealth:
 
 @cache
 def _describe_place() -> dict[str, str]:
-    """Where this process runs, and how far it looks for others."""
+    """Where this process runs, and its discovery range."""
     try:
         version = importlib.metadata.version("opc-ros")
     except importlib.metadata.PackageNotFoundError:
@@ -90,12 +90,12 @@ def _describe_place() -> dict[str, str]:
 
 
 def _heard_nodes(node: Node) -> list[str]:
-    """Every node of its ROS domain that it has discovered, itself included."""
+    """All nodes that it has discovered in its ROS domain, including itself."""
     return [f"{space.rstrip('/')}/{name}".lstrip("/") for name, space in node.get_node_names_and_namespaces()]
 
 
 def spin_some(executor: Executor, health: NodeHealth, timeout_s: float) -> None:
-    """Deal with what has come; a callback that raises is counted, and the node lives on."""
+    """Handle what has arrived; a callback that raises is counted, and the node lives on."""
     try:
         executor.spin_once(timeout_sec=timeout_s)
     except ExternalShutdownException:
@@ -105,7 +105,7 @@ def spin_some(executor: Executor, health: NodeHealth, timeout_s: float) -> None:
 
 
 def spin_until_closed(executor: Executor, health: NodeHealth, is_closing: threading.Event) -> None:
-    """The same for a thread, until it is asked to end or ROS is shut down."""
+    """Spin in a thread until asked to end or ROS shuts down."""
     try:
         while not is_closing.is_set():
             spin_some(executor, health, 0.1)

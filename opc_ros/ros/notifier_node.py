@@ -1,4 +1,4 @@
-"""Notifies people: watches scheduler and arms, and sends what needs a person to a webhook or the desktop."""
+"""Notifies people: watches scheduler and arms, and sends what needs attention to a webhook or the desktop."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from opc_ros.ros.run import run_node
 from opc_ros.ros.steady import create_steady_timer
 from opc_ros.ros.stop_channel import KINDS
 
-EVENT_BELOW = 2  # names of safety/event
-ADDRESS = "OPC_WEBHOOK"  # an environment variable, because whoever knows the address can write there
+EVENT_BELOW = 2  # levels of safety/event below the robot's name
+ADDRESS = "OPC_WEBHOOK"  # an environment variable, because whoever knows the address can post there
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _open_channels(settings: NotifierSettings) -> list[Channel]:
     if settings.desktop:
         channels.append(Desktop())
     if not channels:
-        raise ConfigError("there is no channel for notices: set webhook to json or slack, or desktop to true")
+        raise ConfigError("no channel for notices: set webhook to json or slack, or desktop to true")
     return channels
 
 

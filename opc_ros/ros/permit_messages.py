@@ -1,4 +1,4 @@
-"""Between permits, gate decisions and the messages that carry them."""
+"""Conversion between permits or gate decisions and the messages that carry them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPOKEN = {number: verdict for verdict, number in VERDICTS.items()}
 
 
 def permit_to_msg(signed: Signed) -> PermitMsg:
-    """The signed text, and its contents once more for people; nobody decides by those."""
+    """The signed text, with its contents repeated for people to read; programs use only the signed text."""
     content = json.loads(signed.payload)["content"]
     return PermitMsg(
         permit_id=content["permit_id"],
@@ -38,12 +38,12 @@ def permit_to_msg(signed: Signed) -> PermitMsg:
 
 
 def permit_from_msg(msg: PermitMsg) -> Signed:
-    """What was signed; the other fields are not looked at."""
+    """The signed text; the other fields are ignored."""
     return Signed(msg.payload, bytes(msg.signature), msg.key_id, payload_type("permit"))
 
 
 def rung_of(msg: PermitMsg) -> Rung:
-    """The rung a client asks to run at; an unknown number is the most careful one, which no real arm serves."""
+    """The rung a client asks for; an unknown number becomes the most careful rung, which no real arm serves."""
     return next((rung for rung in Rung if rung.number == msg.rung), Rung.TWIN)
 
 
@@ -63,6 +63,6 @@ def decision_to_msg(decision: Decision, request_id: str, stamp_ns: int) -> GateD
 
 
 def decision_from_msg(msg: GateDecision) -> Decision:
-    """What the gate decided, as it decided it."""
+    """The gate's decision as it was made."""
     findings = (Finding(each.rule, SPOKEN[each.verdict], each.sentence) for each in msg.findings)
     return Decision(msg.candidate_id, msg.ranking_id, tuple(findings))

@@ -1,4 +1,4 @@
-"""Players that live on the other side of ROS: a person with a gamepad or a 3D mouse, and a policy behind a service."""
+"""Players on the other side of ROS: a person with a gamepad or a 3D mouse, and a policy behind a service."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def connect_person(
     joy_topic: str,
     twist_topic: str,
 ) -> Teleoperation:
-    """A player that subscribes to a joystick on one topic and a 3D mouse on another; either may be absent."""
+    """A player that subscribes to a joystick and a 3D mouse, on one topic each; either may be absent."""
     person = Teleoperation(settings, why_to_stop=why_to_stop)
     pad = Gamepad(person, layout, settings)
 
     def on_joy(msg: Joy) -> None:
-        # A 3D mouse publishes its motion as a twist, and only its buttons here.
+        # A 3D mouse publishes its motion as a twist; only its buttons come here.
         if node.count_publishers(twist_topic):
             pad.hear_buttons(msg.buttons)
         else:
@@ -105,7 +105,7 @@ class ServicePlayer:
             if reason := self._why_to_stop():
                 raise EpisodeStopped(reason)
             if waited_s > self._timeout_s:
-                raise EpisodeStopped(f"service {self._client.srv_name} gave no answer within {self._timeout_s:g} s")
+                raise EpisodeStopped(f"service {self._client.srv_name} did not answer within {self._timeout_s:g} s")
         answer = future.result()
         if not answer.success:
             raise EpisodeStopped(f"service {self._client.srv_name}: {answer.message or 'gave no reason'}")

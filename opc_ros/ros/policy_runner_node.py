@@ -120,7 +120,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._is_stopping = False
         self._heard_s = 0.0
         self._refused = 0
-        # It takes seconds to start: better now than with a permit in hand.
+        # It takes seconds to start; do that before a permit starts to run out.
         self._host = WorkerHost(allow_code=settings.allow_code)
         self.held.callback(self._host.close)
         self._connect()
@@ -134,7 +134,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._timer = create_steady_timer(self, 0.2, self._publish_status, self._group)
 
     def pause(self) -> None:
-        """Let the episode under way end at its next step."""
+        """Let the current episode end at its next step."""
         self._is_stopping = True
         self.destroy_timer(self._timer)
         if self._busy.acquire(timeout=30.0):
@@ -202,7 +202,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         return self._result(ENDS[report.end], report.message, goal.request.lease_id)
 
     def _run(self, goal: ServerGoalHandle) -> LeaseReport:
-        """Check, load from the very bytes that were checked, run."""
+        """Check, load exactly the bytes that were checked, and run."""
         request = goal.request
         known = self._runner.known(request.lease_id)
         if known and len(known) >= request.permit.episodes:
@@ -215,7 +215,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             digest = candidate.id if candidate else ""
             signed, rung = permit_from_msg(request.permit), rung_of(request.permit)
             permit = self._verifier.check(signed, digest, rung, request.lease_id)
-            assert candidate is not None  # no permit is for files without a digest
+            assert candidate is not None  # no permit matches an empty digest
             self._permit = permit
             self._arm.refuse_other_camera(candidate.name, candidate.manifest.input.camera)
             shown = LeaseRequest(
@@ -238,7 +238,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             return LeaseReport(End.REFUSED, str(error), known)
 
     def _load(self, candidate: Candidate, permit: Permit) -> Policy:
-        """In a process of its own, so that this one answers whatever the candidate does."""
+        """Load the policy in a separate process, so that this node keeps answering whatever the candidate does."""
         return self._host.load_policy(
             candidate,
             deadline_s=candidate.manifest.think_s,
@@ -262,7 +262,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
     def _why_not_begin(self) -> str | None:
         silence_s = time.monotonic() - self._heard_s
         if silence_s > self._settings.heartbeat_s:
-            return f"scheduler unheard for more than {self._settings.heartbeat_s:g} s"
+            return f"scheduler not heard from for more than {self._settings.heartbeat_s:g} s"
         reason = self._candidates.why_not_begin()
         if reason is not None or not self._settings.wait_for_recorder:
             return reason
@@ -278,7 +278,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         goal = self._goal
         if goal is not None and self._permit is not None:
             episodes = self._runner.known(self._permit.lease_id)
-            with suppress(RuntimeError):  # a client that went away must not stop the arm in mid-air
+            with suppress(RuntimeError):  # a client that has gone away must not stop the arm in mid-air
                 goal.publish_feedback(feedback_to_msg(episodes, episode_id, index))
 
     def _on_heartbeat(self, msg: String) -> None:
@@ -293,7 +293,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             self._verifier.accept_revocations(from_text(msg.data))
         except OpcError as error:
             self._tell_refusal(str(error))
-        self._publish_status()  # whoever halts waits to hear that this robot knows
+        self._publish_status()  # a person who halts robots waits for this confirmation
 
     def _tell_refusal(self, reason: str) -> None:
         self._refused += 1

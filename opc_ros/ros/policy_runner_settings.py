@@ -1,4 +1,4 @@
-"""What a policy runner can be told."""
+"""Settings of the policy runner."""
 
 from __future__ import annotations
 

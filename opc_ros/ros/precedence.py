@@ -1,4 +1,4 @@
-"""Precedence of the nodes between a person's stop and an arm over whatever else their machine computes."""
+"""Scheduling priority for the nodes between a person's stop and an arm, over whatever else their machine computes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SESSION = Path("/proc/self/autogroup")
 
 
 class Precedence(StrEnum):
-    """Before whom a node comes when a machine has more to do than it can."""
+    """How urgently a node needs the processor when its machine is overloaded."""
 
     NONE = "none"
-    HIGH = "high"  # gets most of a core when it wants one, but others go on
-    REAL_TIME = "real time"  # nobody makes it wait; only for what needs little
+    HIGH = "high"  # gets most of a core when it needs one, but other processes still run
+    REAL_TIME = "real time"  # runs before everything else; only for nodes that need little time
 
 
 def take_precedence(wanted: Precedence) -> bool:
-    """For this process and the threads it starts from now on; tells whether the system allows it.
+    """Raise the priority of this process and the threads it starts from now on; returns whether the system allows it.
 
-    It takes root, CAP_SYS_NICE, or limits (`rtprio` and `nice` in /etc/security/limits.d).
+    Requires root, CAP_SYS_NICE, or limits (`rtprio` and `nice` in /etc/security/limits.d).
     """
     if wanted is Precedence.NONE:
         return True
@@ -42,7 +42,7 @@ def take_precedence(wanted: Precedence) -> bool:
 
 
 def _raise_session() -> None:
-    """Where Linux shares cores between sessions first, niceness counts only within one."""
+    """Raise the session's weight: where Linux shares cores between sessions first, niceness only counts within one."""
     if os.getsid(0) == os.getpid():
-        with contextlib.suppress(OSError):  # not every kernel shares by sessions
+        with contextlib.suppress(OSError):  # not every kernel schedules by session
             SESSION.write_text(str(NICENESS))

@@ -1,4 +1,4 @@
-"""What a recorder shows, as messages."""
+"""The recorder's state as messages."""
 
 from __future__ import annotations
 

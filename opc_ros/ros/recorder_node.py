@@ -1,4 +1,4 @@
-"""The recorder on ROS: topics and services in, episodes in the store, status and diagnostics out."""
+"""The recorder on ROS: topics and services in, episodes into the store, status and diagnostics out."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels, unsigned_per
 
 TICK_S = 0.1
 STATUS_S = 1.0
-SAY_WAITING_S = 3.0  # by then a camera that is there has been discovered
+SAY_WAITING_S = 3.0  # a camera that is running has been discovered by then
 
 
 class RecorderNode(OpcNode[RecorderSettings]):
@@ -69,7 +69,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._waiting_for: dict[str, list[Future]] = {}
         self._shown: tuple[object, ...] = ()
         self._episode_publishers = EpisodePublishers(self, told_by_one(settings))
-        self._rivalled = ""  # the episode of which it was told that others publish, too
+        self._rivalled = ""  # the episode for which other publishers were already reported
         self._is_camera_reliable = True
         self._joiner = StepJoiner(max_apart_s=settings.max_tool_apart_s, timeout_s=settings.pairing_timeout_s / 2)
         self._summaries = self._publisher(EpisodeSummary, "episode/summary", topics.RECORDED)
@@ -136,7 +136,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
             tell=lambda outcome: self._soon(partial(self._publish_outcome, outcome)),
         )
         self.held.callback(self._close, recorder)
-        # Reading many sidecars takes a while, and nobody waits for their number.
+        # Reading many sidecars takes a while, and nobody is waiting for the count.
         threading.Thread(target=self._count_unlabelled, args=(recorder, sink), daemon=True).start()
         return recorder
 
@@ -148,7 +148,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
 
     def _close(self, recorder: Recorder) -> None:
         if not recorder.close("the recorder was stopped in the middle of the episode"):
-            self.get_logger().error("the disk did not finish in time; run opc store recover")
+            self.get_logger().error("writing to disk did not finish in time; run opc store recover")
         self._run_calls()
 
     def _publisher(self, kind: type, topic: str, qos: QoSProfile) -> Publisher:
@@ -162,7 +162,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._subscriptions_held.append(self.create_subscription(kind, topic, guarded, topics.RECORDED))
 
     def _subscribe_camera(self) -> None:
-        """Reliable at first; a camera that only offers best effort says so through `incompatible_qos`."""
+        """Subscribe reliably first; a camera that only offers best effort shows through `incompatible_qos`."""
         settings = self._settings
         subscription = self.create_subscription(
             CompressedImage if settings.image_kind == "compressed" else Image,
@@ -180,7 +180,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
             self._subscribe_camera()
 
     def _guard(self, watch: str, callback: Callable[[Any], None], msg: Any) -> None:
-        """A message that cannot be used is noted and shown; recording goes on."""
+        """Run a callback; a message that cannot be used is logged and shown, and recording continues."""
         try:
             callback(msg)
         except OpcError as error:
@@ -258,7 +258,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._recorder.label(msg.episode_id, convert.label_from_msg(msg), msg.note, done)
 
     def _soon(self, call: Callable[[], None]) -> None:
-        """From any thread: have it called in the node's own."""
+        """Have something called in the node's own thread; may be used from any thread."""
         self._calls.put(call)
         self._bell.trigger()
 
@@ -290,7 +290,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._show_changes()
 
     def _look_for_rivals(self) -> None:
-        """Where people have keys, an episode that somebody else may have had a hand in is not kept as evidence."""
+        """Quarantine an episode that others may have published into, if people here have keys."""
         running = self._recorder.running_id
         if self._signed_labels is None or running in ("", self._rivalled):
             return
@@ -313,7 +313,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
         self._diagnostics.publish(diagnostics_to_msg(self._recorder.findings(), view, self._robot, now_ns))
 
     def _essence(self, view: RecorderView) -> tuple[object, ...]:
-        """What is shown at once when it changes; the rest waits for the next second."""
+        """The part of the state whose changes are published at once; the rest waits for the next second."""
         return (
             self.is_active,
             view.state,
@@ -326,7 +326,7 @@ class RecorderNode(OpcNode[RecorderSettings]):
 
 
 def told_by_one(settings: RecorderSettings) -> tuple[str, ...]:
-    """Topics on which one arm and its camera tell of an episode, and nobody else."""
+    """Topics that only one arm and its camera publish during an episode."""
     steps = (settings.step_topic,) if settings.step_kind == "step" else (settings.tool_topic, settings.action_topic)
     return (settings.event_topic, settings.image_topic, *steps)
 

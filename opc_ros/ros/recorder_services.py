@@ -1,4 +1,4 @@
-"""The recorder's services: begin, end, discard and label, and buttons for panels that send no arguments."""
+"""The recorder's services: begin, end, discard and label, and buttons for panels that cannot send arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from opc_ros.workflows.labelling import HOW_TO_LABEL, SignedLabels, unsigned_per
 
 @dataclass(frozen=True, slots=True)
 class RecorderAnswer:
-    """What a service has done."""
+    """A service's answer."""
 
     message: str
     episode_id: str = ""
@@ -36,7 +36,7 @@ Work = Coroutine[Any, Any, RecorderAnswer]
 
 
 class RecorderServices:
-    """Offers the services; an answer that depends on the disk is given when the disk is done."""
+    """Offers the services; an answer that depends on the disk is sent once the disk is done."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class RecorderServices:
         outcome_of: Callable[[str], Future],
         soon: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`outcome_of` gives what becomes of an episode; `soon` has the node's thread call something."""
+        """`outcome_of` returns the future outcome of an episode; `soon` has the node's thread call a function."""
         self._node = node
         self._recorder = recorder
         self._button_labeller = button_labeller
@@ -59,7 +59,7 @@ class RecorderServices:
         self._soon = soon
 
     def offer(self, held: ExitStack) -> None:
-        """Create the services; `held` takes them away again."""
+        """Create the services; `held` removes them again."""
         buttons: dict[str, Callable[[], Work]] = {
             "begin": partial(self._begin, "", "", ""),
             "success": lambda: self._end(self._press(is_success=True)),
@@ -76,7 +76,7 @@ class RecorderServices:
             "label": (LabelEpisode, self._label_stored),
             **{f"button/{name}": (Trigger, partial(_ignore_request, press)) for name, press in buttons.items()},
         }
-        # A service that waits for the disk must not hold up the callbacks that feed it.
+        # A service that waits for the disk must not block the callbacks that supply it.
         group = ReentrantCallbackGroup()
         for name, (kind, work) in services.items():
             serve = partial(self._serve, work)

@@ -1,4 +1,4 @@
-"""Wait until the robot's recorder can take an episode."""
+"""Wait until the robot's recorder is ready for an episode."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ SILENT_S = 5.0  # a recorder publishes its state every second
 
 
 class RecorderWatch:
-    """Listens to `recorder/status`; no episode begins that would not be recorded."""
+    """Listens to `recorder/status`, so that no episode begins unrecorded."""
 
     def __init__(self, node: Node, *, needs_images: bool = True, callback_group: CallbackGroup | None = None) -> None:
-        """Images that came in show that it is connected, not only there; a fake arm has none to show before."""
+        """With `needs_images`, the recorder must have received images, which shows a working camera."""
         self._node = node
         self._needs_images = needs_images
         self._status: RecorderStatus | None = None
         self._heard_s = 0.0
-        self._kept: EpisodeSummary | None = None  # the last episode of which the recorder has told
+        self._kept: EpisodeSummary | None = None  # the last episode that the recorder reported
         self._subscription = node.create_subscription(
             RecorderStatus, "recorder/status", self._on_status, topics.LATEST, callback_group=callback_group
         )
@@ -45,7 +45,7 @@ class RecorderWatch:
     @property
     def complaint(self) -> str:
         if self._status is None:
-            return "none is heard on recorder/status"
+            return "nothing heard on recorder/status"
         if self._is_silent:
             return f"it was last heard {time.monotonic() - self._heard_s:.0f} s ago"
         if self._status.reason:
@@ -53,7 +53,7 @@ class RecorderWatch:
         return "it is busy" if self._status.frames_received else "it has received no image yet"
 
     def wait(self, timeout_s: float, why_to_stop: Callable[[], str | None]) -> str | None:
-        """Nothing when it is ready, or the reason why not; in a thread other than the executor's."""
+        """Wait until it is ready; returns None, or why it is not. Call it outside the executor's thread."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
             if self.is_ready:
@@ -65,11 +65,11 @@ class RecorderWatch:
         return f"no recorder is ready for an episode; {self.complaint}"
 
     def wait_until_kept(self, episode_id: str, timeout_s: float, is_stopping: Callable[[], bool]) -> bool:
-        """Whether the recorder has told what became of an episode: whoever ends after it may then take it down."""
+        """Wait until the recorder has reported on an episode; until then the recorder must not be taken down."""
         return self._wait_for_summary(episode_id, timeout_s, is_stopping) is not None
 
     def wait_for_recording(self, episode_id: str, timeout_s: float) -> str:
-        """The digest of an episode's committed file; empty where it was not kept, or nobody says in time."""
+        """The digest of an episode's committed file; empty if it was not kept, or not reported in time."""
         told = self._wait_for_summary(episode_id, timeout_s, lambda: self._is_silent)
         return str(told.file_sha256) if told is not None and told.outcome == EpisodeSummary.SAVED else ""
 
@@ -87,7 +87,7 @@ class RecorderWatch:
 
     @property
     def _is_silent(self) -> bool:
-        """A dead recorder's last word stays: it counts only while words keep coming."""
+        """Whether it has stopped publishing: the status is latched, so a dead recorder's last message remains."""
         return time.monotonic() - self._heard_s > SILENT_S
 
     def _on_status(self, msg: RecorderStatus) -> None:

@@ -1,4 +1,4 @@
-"""Topics carried from one ROS domain into another, as the bytes they are."""
+"""Carry topics from one ROS domain to another, byte for byte."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rclpy.qos import QoSProfile
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """One topic: how it is listened to on one side, and offered on the other."""
+    """One topic, with the QoS to subscribe and to publish with."""
 
     kind: Any
     topic: str
@@ -29,11 +29,11 @@ class Relay:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Those that are not carried yet."""
+        """Those that are not relayed yet."""
         return frozenset(self._waiting)
 
     def look(self) -> None:
-        """Call it now and then, from the thread that spins the source."""
+        """Start what can be started; call it regularly, from the thread that spins the source."""
         for topic, each in list(self._waiting.items()):
             if self._source.count_publishers(topic):
                 del self._waiting[topic]
@@ -41,7 +41,7 @@ class Relay:
 
 
 def carry(source: Node, sink: Node, each: Carried) -> None:
-    """From now on, whatever is said on one side is said on the other."""
+    """Publish on one side whatever is published on the other, from now on."""
     publisher = sink.create_publisher(each.kind, each.topic, each.told)
     say: Callable[[bytes], None] = publisher.publish
     source.create_subscription(each.kind, each.topic, say, each.heard, raw=True)

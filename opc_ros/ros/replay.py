@@ -1,4 +1,4 @@
-"""Publishes a recorded episode again, byte for byte, on the topics and with the timing it was recorded with."""
+"""Publish a recorded episode again, byte for byte, on its topics and with its timing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from opc_ros.errors import SetupError, StoreError
 from opc_ros.ros import topics
 from opc_ros.ros.brief_node import BriefNode
 
-_NAP_S = 0.001  # the last bit before a message is due is not slept: sleep comes back late
+_NAP_S = 0.001  # the last bit before a message is due is spent polling, because sleep returns late
 _FAREWELL = Duration(seconds=2.0)
 
 
 def replay(path: Path, *, rate: float = 1.0, wait_s: float = 2.0, now: Callable[[], float] = time.monotonic) -> int:
-    """Publish every message of an MCAP file, and give how many; at first it waits a while for listeners."""
+    """Publish every message of an MCAP file, and return how many; waits up to `wait_s` for subscribers first."""
     publishers: dict[str, Any] = {}
     with BriefNode("replay") as brief:
         with path.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""One robot looked at from driver to guard, live: each part with what was seen of it."""
+"""A live check of one robot from driver to guard: each part, with what was seen of it."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from opc_ros.ros.arm_survey import looking_node
 from opc_ros.ros.console_node import STATES
 from opc_ros.ros.joint_messages import reading_from_msg
 
-FEWEST_HZ = 20.0  # of joint states: below, a guard sees a silent driver late
+FEWEST_HZ = 20.0  # of joint states; below this, a guard notices a silent driver too late
 LARGEST_SKEW_S = 0.5
-LARGEST_LENS_DIFFERENCE = 0.01  # of focal length or image width: two calibrations of one camera agree better
+LARGEST_LENS_DIFFERENCE = 0.01  # of focal length or image width; calibrations of one camera agree better than this
 
 
 @dataclass(slots=True)
 class Heard:
-    """What came on one topic."""
+    """What arrived on one topic."""
 
     count: int = 0
     first_s: float = 0.0
     last_s: float = 0.0
     latest: Any = None
-    skews_s: list[float] = field(default_factory=list)  # our clock less the stamp, at arrival
+    skews_s: list[float] = field(default_factory=list)  # our clock minus the timestamp, on arrival
 
     def take(self, message: Any) -> None:
         now_s = time.monotonic()
@@ -57,7 +57,7 @@ class Heard:
 def check_robot(
     robot: str, arm: ArmSettings, *, arm_domain: int | None, lab_domain: int | None, wait_s: float = 5.0
 ) -> Iterator[SystemCheck]:
-    """Listen for a while in the arm's domain and in the lab's, then say what was heard."""
+    """Listen for a while in the arm's domain and in the lab's, then report what was heard."""
     named = arm.with_full_names()
 
     def full(name: str) -> str:
@@ -100,9 +100,9 @@ def _check_driver(topic: str, joints: Heard, publishers: int) -> SystemCheck:
         )
     if publishers > 1:
         return SystemCheck(
-            "driver", "missing", f"{publishers} publish {topic}: one arm has one driver", "end the other"
+            "driver", "missing", f"{publishers} publish {topic}: one arm has one driver", "stop the other"
         )
-    seen = f"{joints.rate_hz:.0f} joint states a second on {topic}"
+    seen = f"{joints.rate_hz:.0f} joint states per second on {topic}"
     if joints.rate_hz < FEWEST_HZ:
         return SystemCheck("driver", "missing", f"{seen}, expected at least {FEWEST_HZ:.0f}", "raise the driver's rate")
     return SystemCheck("driver", "ok", seen)
@@ -163,7 +163,7 @@ def _check_camera(topic: str, camera: Heard, arm: ArmSettings) -> SystemCheck:
     if camera.latest is None:
         kind = "CompressedImage" if arm.camera.is_compressed else "Image"
         return SystemCheck("camera", "missing", f"no {kind} on {topic}", "start the camera, or correct camera: topic")
-    seen = f"{camera.rate_hz:.1f} images a second on {topic}"
+    seen = f"{camera.rate_hz:.1f} images per second on {topic}"
     if not arm.camera.is_compressed:
         return SystemCheck(
             "camera", "ok", f"{seen}, {camera.latest.width}x{camera.latest.height}, {camera.latest.encoding}"
@@ -175,7 +175,7 @@ def _check_camera(topic: str, camera: Heard, arm: ArmSettings) -> SystemCheck:
 
 
 def _check_calibration(topic: str, lens: Heard, arm: ArmSettings) -> Iterator[SystemCheck]:
-    """A camera that was changed, or whose images were scaled or cropped, no longer sees what the file says."""
+    """Compare with CameraInfo, to notice a changed camera, or one whose images are scaled or cropped."""
     camera = arm.camera.calibration
     if camera is None:
         return
@@ -187,10 +187,10 @@ def _check_calibration(topic: str, lens: Heard, arm: ArmSettings) -> Iterator[Sy
     seen = f"the camera says {_describe_lens(told, lens.latest.width, lens.latest.height)}"
     difference = find_lens_difference(camera, told, lens.latest.width, lens.latest.height)
     if difference <= LARGEST_LENS_DIFFERENCE:
-        yield SystemCheck("calibration", "ok", f"{seen}, as the arm file")
+        yield SystemCheck("calibration", "ok", f"{seen}, like the arm file")
         return
     own = camera.find_lens()
-    expected = "no pinhole camera" if own is None else _describe_lens(own, camera.width, camera.height)
+    expected = "not a pinhole camera" if own is None else _describe_lens(own, camera.width, camera.height)
     off = f"{difference:.1%} off" if math.isfinite(difference) else "which cannot be scaled to it"
     yield SystemCheck(
         "calibration",
@@ -234,7 +234,7 @@ def _check_gateway(relayed: Heard, *, is_private: bool) -> SystemCheck:
         )
     if not relayed.count:
         return SystemCheck("gateway", "missing", "no joint states reach the lab's domain", "opc up hardware")
-    return SystemCheck("gateway", "ok", f"{relayed.rate_hz:.0f} joint states a second reach the lab's domain")
+    return SystemCheck("gateway", "ok", f"{relayed.rate_hz:.0f} joint states per second reach the lab's domain")
 
 
 def _controller_listeners(node: Node, controller: str, by: str) -> int:

@@ -1,4 +1,4 @@
-"""Shows an arm to ROS tools as robot_state_publisher would: robot_description, and frames named after the robot."""
+"""Shows an arm to ROS tools as robot_state_publisher would: robot_description, and frames prefixed with the robot."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ WORLD = "world"
 
 
 class RobotFrames:
-    """Publishes a URDF on `robot_description`, and its links on /tf with the robot's name before theirs.
+    """Publishes a URDF on `robot_description`, and its links on /tf, prefixed with the robot's name.
 
     Several arms share one tree: world, then <robot>/base, then that robot's links and its camera.
     """
 
     def __init__(self, node: Node, robot: str, urdf: str, base_from_camera: np.ndarray | None = None) -> None:
-        """`base_from_camera` is (4, 4), with z into the image."""
+        """`base_from_camera` is (4, 4), with z pointing into the image."""
         self._node, self._robot = node, robot
         self._tree = LinkTree(urdf)
         self._publishers = [node.create_publisher(String, "robot_description", topics.LATEST)]
@@ -52,7 +52,7 @@ class RobotFrames:
         return self._tree.moving_joints
 
     def publish(self, positions: Mapping[str, float], stamp_ns: int) -> None:
-        """Where the links are now, by the URDF's joint names."""
+        """Publish where the links are now, from joint positions by URDF name."""
         if self._moving is not None:
             moving = [self._rename(each) for each in self._tree.place_moving(positions)]
             self._moving.publish(self._kind(transforms=self._to_msgs(moving, stamp_ns)))

@@ -9,9 +9,9 @@ from opc_ros.errors import ConfigError
 
 
 def robot_name(node: Node, given: str) -> str:
-    """The name given as parameter, or else the node's namespace below the lab's: `/cell/arm1` is `cell_arm1`.
+    """The name given as parameter, otherwise the node's namespace below the lab's: `/cell/arm1` is `cell_arm1`.
 
-    A node elsewhere than below its lab would be out of reach of the lab's stops, so it does not start.
+    A node outside its lab's namespace would be out of reach of the lab's stops, so it does not start.
     """
     above, full = read_namespace(), str(node.get_namespace()).strip("/")
     if above and not f"{full}/".startswith(f"{above}/"):

@@ -21,21 +21,22 @@ from opc_ros.ros.arm_link import ArmLink, WayMaker
 from opc_ros.ros.arm_way import DirectWay
 from opc_ros.ros.joint_messages import JointReading
 
-STILL_S = 0.25  # an arm or a gripper that has not moved for so long does not go on
+STILL_S = 0.25  # an arm or a gripper that has not moved for this long has stopped
 STILL_RAD = 0.002
 STILL_M = 0.0005
 MARGIN_S = 2.0  # on top of a motion's planned duration
-TREMBLE_S = 1.0  # an arm that leans on something may tremble or creep without ever being still
-TREMBLE_RAD = math.radians(3.0)  # so far at the most within that time; one that goes further is out of control
+TREMBLE_S = 1.0  # an arm that leans on something may tremble or creep without ever coming to rest
+TREMBLE_RAD = math.radians(3.0)  # at most this far within that time; an arm that goes further is out of control
 UPRIGHT_RAD = 0.1  # a tool tilted more than this is not lifted in a straight line
-SMALLEST_MOVE = 1e-5  # metres or radians; less is no motion
+SMALLEST_MOVE = 1e-5  # metres or radians; anything less is not a motion
 
 
 class RosArm:
     """An Arm behind the topics of a KUKA driver.
 
-    Every motion is short, ends at rest and is sent whole, so a lost connection leaves the arm at the end of the
-    present one. After a loss only `begin` starts anew. An instance is for one thread; `stop` may come from any.
+    Every motion is short, ends at rest and is sent as a whole, so if the connection is lost, the arm stops at the end
+    of the current motion. After a loss only `begin` continues. Use an instance from one thread; `stop` may come from
+    any.
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class RosArm:
         keys: Path | None = None,
         use_sim_time: bool = False,
     ) -> None:
-        """`episode` names the running one in safety events; without it, what `episode/event` tells does.
+        """`episode` names the current episode in safety events; by default it is taken from `episode/event`.
 
-        `why_to_stop` is asked all through every motion; a reason holds the arm at once and raises EpisodeStopped.
-        `make_way` makes the way that commands take: straight to a driver in this ROS domain, or through a gateway.
-        `keys` is a folder with the people whose signed releases lift a stop. `use_sim_time` is for twins without guard.
+        `why_to_stop` is asked throughout every motion; a reason holds the arm at once and raises EpisodeStopped.
+        `make_way` creates the path that commands take: directly to a driver in this ROS domain, or through a gateway.
+        `keys` is a folder with the people whose signed releases lift a stop. `use_sim_time` is for twins without a
+        guard.
         """
         self._settings = settings
         self._kinematics = settings.kinematics()
@@ -60,8 +62,8 @@ class RosArm:
         self._action_limits = ActionLimits(settings.bounds, settings.workspace, self._kinematics, self._limits)
         self._link = ArmLink(settings, episode, why_to_stop, make_way, keys, use_sim_time)
         self._goal_rad: np.ndarray | None = None  # (7,), where the last motion was to end
-        self._has_closed = False  # the gripper, since it was last opened
-        self._looked_ns = 0  # images up to here show what was before
+        self._has_closed = False  # whether the gripper has closed since it was last opened
+        self._looked_ns = 0  # images up to this time show the scene before the last motion
         self.is_closed = False
 
     @property
@@ -114,14 +116,14 @@ class RosArm:
         return motion
 
     def finish(self) -> bool:
-        """Lift to the start's height and read the gripper: a real arm has no other way to know."""
+        """Lift to the start's height and read the gripper: a real arm has no other way to tell."""
         self._refuse_if_closed()
         self._refuse_if_unfit()
         self._lift(self._standpoint())
         return self._has_closed and self._settings.gripper.holds(self._link.measured.aperture_m())
 
     def drop(self) -> tuple[Observation, Observation]:
-        """At the start pose: an image with the gripper as it is, and one after it has opened."""
+        """At the start pose: one image with the gripper as it is, and one after it has opened."""
         self._refuse_if_closed()
         self._refuse_if_unfit()
         self._lift(self._standpoint())
@@ -136,11 +138,11 @@ class RosArm:
             self._link.stop.press(reason)
 
     def release(self) -> None:
-        """Not for a program to decide: raises while a stop is in force."""
+        """Raises while a stop is in force, because no program may release one."""
         self._link.switch.refuse_if_pressed()
 
     def rest(self) -> None:
-        """No episode runs: hold still, and give back the leave to move."""
+        """Between episodes: hold still, and give the permission to move back."""
         if not self.is_closed:
             self._link.rest()
 
@@ -150,7 +152,7 @@ class RosArm:
             self._link.close()
 
     def _clear_bin(self) -> None:
-        """Straight up first, so that nothing in the bin is swept along."""
+        """Move straight up first, so as not to sweep anything in the bin along."""
         joints = self._link.reading().positions_rad
         if self._kinematics.locate_tool(joints).tilt_rad < UPRIGHT_RAD:
             self._lift(joints)
@@ -174,14 +176,14 @@ class RosArm:
         return goal, motion
 
     def _standpoint(self) -> np.ndarray:
-        """Joint angles that the next motion starts from: where the last one was to end, if the arm is there."""
+        """Joint angles that the next motion starts from: the goal of the last motion, if the arm is there."""
         measured = self._link.reading().positions_rad
         if self._goal_rad is not None and self._is_near(measured, self._goal_rad):
             return self._goal_rad
         return measured
 
     def _move(self, trajectory: Trajectory, *, must_arrive: bool = False) -> None:
-        """Send a trajectory and wait until the arm is at rest, at its goal or against something."""
+        """Send a trajectory and wait until the arm is at rest, at its goal or against an obstacle."""
         motion = self._settings.motion
         self._goal_rad = trajectory.goal_rad
         self._link.send(trajectory)
@@ -198,7 +200,7 @@ class RosArm:
         self._look_from(reading.stamp_ns)
         if has_ended and self._is_near(reading.positions_rad, trajectory.goal_rad):
             return
-        # What is in the way is not pressed any further.
+        # Do not keep pressing against an obstacle.
         self._link.hold()
         short = np.abs(reading.positions_rad - trajectory.goal_rad)
         line = f"joint {int(short.argmax()) + 1} stopped {math.degrees(short.max()):.2f} deg short of its goal"
@@ -229,7 +231,7 @@ class RosArm:
         return bool(np.abs(joints_rad - goal_rad).max() < self._settings.motion.arrival_rad)
 
     def _set_gripper(self, aperture_m: float) -> None:
-        """Send the fingers, and wait until they are there or closed on something."""
+        """Command the fingers, and wait until they have arrived or closed on something."""
         self._has_closed = aperture_m == self._settings.gripper.closed_m
         self._link.grip(aperture_m)
         sent_s = time.monotonic()
@@ -242,7 +244,7 @@ class RosArm:
 
         if not self._link.wait_for(has_ended, timeout_s=self._settings.connect_timeout_s):
             raise ArmError(
-                f"arm {self.name}: gripper does not come to rest, last at {self._link.measured.aperture_m():.4f} m"
+                f"arm {self.name}: gripper does not come to rest, last seen at {self._link.measured.aperture_m():.4f} m"
             )
         self._look_from(self._link.reading().stamp_ns)
 

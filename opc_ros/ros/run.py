@@ -1,4 +1,4 @@
-"""Run one node as a program: one-line errors, and a clean end on SIGINT and SIGTERM."""
+"""Run one node as a program: one-line errors, and a clean shutdown on SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from opc_ros.ros.lifecycle import OpcNode, describe_settings
 from opc_ros.ros.node_health import spin_some
 from opc_ros.ros.precedence import take_precedence
 
-# How long a signal may go unnoticed: rcl waits in C, where Python's handlers do not run.
+# The longest a signal may go unnoticed: rcl waits in C, where Python's signal handlers do not run.
 _PATIENCE_S = 0.1
 _LAST_CALLBACKS_S = 1.5
 _LOOK_S = 0.01
@@ -58,7 +58,7 @@ def run_node(kind: type[OpcNode[Any]], argv: Sequence[str] | None = None, *, thr
 
 
 def _end_process(code: int) -> None:
-    """At once: Python would take torch and ROS down object by object, for seconds on a busy machine."""
+    """Exit immediately: Python would tear down torch and ROS object by object, for seconds on a busy machine."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -70,9 +70,9 @@ def _run_program(kind: type[OpcNode[Any]], argv: Sequence[str] | None, threads: 
     with _caught_signals() as stopping:
         try:
             _parse_usage(kind, remove_ros_args(words)[1:])
-            # The one before may have been killed while it made its shared memory.
+            # The previous process may have been killed before it could remove its shared memory.
             sweep_shared_memory()
-            # Not of a test's process, which calls this with words of its own.
+            # Not in a test's process, which passes its own arguments.
             has_precedence = argv is not None or take_precedence(kind.PRECEDENCE)
             rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
             return _run(kind, threads, stopping, has_precedence=has_precedence)
@@ -103,7 +103,7 @@ def _run(kind: type[OpcNode[Any]], threads: int, stopping: threading.Event, *, h
 
 
 def _let_callbacks_end(executor: Executor) -> None:
-    """Wait for what runs in threads: rclpy's shutdown does not, and they would meet what is destroyed after it."""
+    """Wait for callbacks in threads: rclpy's shutdown does not, and they would use what is destroyed next."""
     if not isinstance(executor, MultiThreadedExecutor):
         return
     executor._executor.shutdown(wait=False)
@@ -111,7 +111,7 @@ def _let_callbacks_end(executor: Executor) -> None:
     for task in executor._futures:
         while not task.done() and time.monotonic() < deadline_s:
             time.sleep(_LOOK_S)
-        with suppress(Exception):  # told by now, or nobody's business any more
+        with suppress(Exception):  # reported already, or irrelevant by now
             task.result()
 
 

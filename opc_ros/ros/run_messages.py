@@ -19,7 +19,7 @@ OUTCOMES = {"success": Label.SUCCESS, "failure": Label.FAILURE}
 
 
 def feedback_to_msg(episodes: Sequence[RunEpisode], episode_id: str, step: int) -> RunEpisodes.Feedback:
-    """How far a lease has come; the last of its episodes is under way."""
+    """How far a lease has progressed; the last of its episodes is still running."""
     return RunEpisodes.Feedback(
         episode=len(episodes) - 1,
         step=step,
@@ -29,7 +29,7 @@ def feedback_to_msg(episodes: Sequence[RunEpisode], episode_id: str, step: int) 
 
 
 def result_to_msg(end: int, message: str, episodes: Sequence[RunEpisode], envelope: str) -> RunEpisodes.Result:
-    """How a lease ended; `envelope` is the same, signed by the robot."""
+    """How a lease ended; `envelope` contains the same, signed by the robot."""
     return RunEpisodes.Result(
         success=end == RunEpisodes.Result.DONE,
         message=message,

@@ -1,4 +1,4 @@
-"""The policy runner's own ear for stops and releases, with a line in the robot's audit log for each release."""
+"""The policy runner's own subscription to stops and releases, with a line in the robot's audit log for each release."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunnerStop:
             on_press=lambda stamp_ns: on_change(),
             on_lift=self._on_lift,
             on_refusal=on_refusal,
-            # The runner has several threads: one stop or release after the other, in the order in which they came.
+            # The runner has several threads; stops and releases must be handled one by one, in the order they came.
             callback_group=MutuallyExclusiveCallbackGroup(),
         )
 

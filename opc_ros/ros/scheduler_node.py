@@ -1,4 +1,4 @@
-"""The scheduler as a ROS node: services for people, an action client for every robot."""
+"""The scheduler as a ROS node: services for people, and an action client for each robot."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ from opc_ros.workflows.recording_look import RecordingLook
 from opc_ros.workflows.statements import StatementHandler
 
 READY = (RobotStatus.IDLE, RobotStatus.RUNNING)
-NEWS_S = 0.05  # how often to look whether another program has written into the queue
-LEND_BUDGET_S = 0.03  # of a tick: heartbeats must go out
+NEWS_S = 0.05  # how often to check whether another program has written to the queue
+LEND_BUDGET_S = 0.03  # per tick, so that heartbeats still go out
 SUCCESSES = {"success": True, "failure": False}
 
 
@@ -68,7 +68,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
     def setup(self, settings: SchedulerSettings) -> None:
         self._settings = settings
         self._rules = load_scheduler_rules(settings.rules, settings.lab)
-        # What robots of other machines record comes into the lab's own store.
+        # Robots on other machines have their recordings carried into the lab's store.
         lab = load_lab(settings.lab) if settings.lab else None
         near = {name: robot for name, robot in lab.robots.items() if lab.machine_of(name) == lab.central} if lab else {}
         self._own_stores = {name: Path(robot.store) for name, robot in near.items() if robot.store}
@@ -84,7 +84,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         )
         self.held.callback(self._gatekeeper.close)
         with suppress(OpcError):
-            self._gatekeeper.evidence()  # before anybody waits for heartbeats
+            self._gatekeeper.evidence()  # load it before anybody waits for heartbeats
         self._queue, signer = self.held.enter_context(folder.open())
         self._deployment_id = signer.key_id
         self._statements = StatementHandler(
@@ -113,12 +113,12 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         )
         self.held.callback(self._scheduler.close)
         note_rules(self._queue, gate_rules, self._rules, self.now_ns())
-        self._goals: dict[str, Any] = {}  # lease id -> goal handle; None while the goal is on its way
-        self._sent_s: dict[str, float] = {}  # lease id -> when its goal was sent last
-        self._running: dict[str, str] = {}  # robot -> permit it says it is running
-        self._serials: dict[str, int] = {}  # robot -> list of revoked permits it says it knows
-        self._sessions: dict[str, tuple[str, Session]] = {}  # robot -> its newest start, as it signed it
-        self._complaints: dict[str, str] = {}  # robot -> why what it said last does not count
+        self._goals: dict[str, Any] = {}  # lease id -> goal handle; None while the goal is being sent
+        self._sent_s: dict[str, float] = {}  # lease id -> when its goal was last sent
+        self._running: dict[str, str] = {}  # robot -> permit that it says it is running
+        self._serials: dict[str, int] = {}  # robot -> serial of the revocation list that it says it knows
+        self._sessions: dict[str, tuple[str, Session]] = {}  # robot -> latest start that it signed, and its envelope
+        self._complaints: dict[str, str] = {}  # robot -> why its last message does not count
         self._arms = {name: self._connect_robot(name) for name in self._rules.robots}
         halting = HaltService(folder, self.now_ns)
         self.held.callback(halting.close)
@@ -149,7 +149,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self.destroy_timer(self._news_timer)
 
     def _look_for_news(self) -> None:
-        """A decision that `opc deploy` wrote into the queue is acted on at once."""
+        """Act at once on a decision that `opc deploy` wrote into the queue."""
         if self._queue.has_news():
             self._tick()
 
@@ -174,7 +174,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         return self._statements.decide(request, patience_s=0.0)
 
     def _tick(self) -> None:
-        """A scheduler that was shut out, or whose audit log is damaged, must not go on: robots hold by themselves."""
+        """Run the scheduler; end if it was shut out or its audit log is damaged, as robots then hold by themselves."""
         if not self.is_active:
             return
         now_s = time.monotonic()
@@ -184,7 +184,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self._statements.note_evidence()
             self._follow(self._scheduler.tick())
         except (DiskFull, QueueEdited) as error:
-            # No new lease is granted, and robots hold by themselves; the next tick tries again.
+            # Nothing new is leased, and robots hold by themselves; the next tick tries again.
             self.get_logger().error(str(error), throttle_duration_sec=30.0)
         except DeploymentError as error:
             self.get_logger().fatal(str(error))
@@ -196,8 +196,9 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             handle = self._goals.get(lease.id)
             if handle is not None:
                 handle.cancel_goal_async()
-        # A revoked lease whose goal handle died with an earlier scheduler is sent too: the robot's refusal confirms it.
-        # A lost one is asked about once the robot knows that it is revoked: it answers from its journal, and runs none.
+        # Also send a revoked lease whose goal handle died with an earlier scheduler: the robot's refusal confirms it.
+        # Send a lost lease once the robot knows that it is revoked: the robot answers from its journal, and runs none
+        # of it.
         serial = self._queue.fact("revocation_serial")
         settle = [lease for lease in orders.settle if self._serials.get(lease.robot, -1) >= serial]
         for lease in (*orders.send, *orders.cancel, *settle):
@@ -205,7 +206,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
                 self._send(lease)
 
     def _is_unanswered(self, lease: Lease) -> bool:
-        """An answer may be lost on its way; the robot gives it again from its journal, goes on, or says it is busy."""
+        """Whether to ask again, as an answer may be lost; the robot answers from its journal, or says it is busy."""
         patience_s = self._rules.lease.heartbeat_s
         is_long_ago = time.monotonic() - self._sent_s[lease.id] > patience_s
         return is_long_ago and self._running.get(lease.robot) != lease.permit_id
@@ -243,7 +244,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._tick()
 
     def _collect(self, lease_id: str, result: RunEpisodes.Result) -> None:
-        """Count what the robot signed; anything else is as if nobody had answered, and the robot is asked again."""
+        """Count what the robot signed; ignore anything else, and ask the robot again."""
         lease = self._queue.lease(lease_id)
         if lease is None:
             return
@@ -260,7 +261,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._scheduler.end(lease_id, signed.message, is_refused=signed.end == RunEpisodes.Result.REFUSED)
 
     def _note(self, act: Callable[[], None]) -> None:
-        """Write down what a robot said; where that fails, the robot is asked again from its journal."""
+        """Record what a robot said; if that fails, the robot will be asked again from its journal."""
         try:
             act()
         except (DiskFull, QueueEdited) as error:
@@ -278,7 +279,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
             self._tick()
 
     def _session_of(self, name: str, envelope: str) -> Session | None:
-        """The newest start that this robot has signed; one that is overheard and said again replaces nothing."""
+        """The latest start that this robot has signed; replaying an older one replaces nothing."""
         known = self._sessions.get(name)
         if known is None or known[0] != envelope:
             try:
@@ -293,7 +294,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         return self._sessions[name][1]
 
     def _on_ranking(self, msg: RankingMsg) -> None:
-        """A ranking that the scorer signed counts from now on, before its file has reached this machine."""
+        """Take a signed ranking at once, before its file has reached this machine."""
         if not msg.envelope:
             return
         try:
@@ -316,7 +317,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         self._tick()
 
     def _answer(self, act: Callable[[Any, Any], None], request: Any, response: Any) -> Any:
-        """Fill in a response, or say in one line why not; every request gets an answer."""
+        """Fill in a response, or say why not in one line; every request gets an answer."""
         try:
             act(request, response)
             response.success = True
@@ -333,7 +334,7 @@ class SchedulerNode(OpcNode[SchedulerSettings]):
         status["next"] = describe_next(self._scheduler.foresee())
         status["race"] = describe_race(self._queue, self._rules)
         if request.request_id:
-            with suppress(OpcError):  # evidence that cannot be read now; the request itself can
+            with suppress(OpcError):  # the evidence may be unreadable now while the request is not
                 decision = self._statements.decide(self._queue.request(request.request_id), patience_s=0.0)
                 status["findings"] = [asdict(finding) for finding in decision.findings]
         response.status_json = json.dumps(status)

@@ -42,7 +42,7 @@ from opc_ros.workflows.scoring_run import RankingOptions, ScoringRun
 from opc_ros.workflows.store_scoring import StoreScoring, score_store
 
 FEEDBACK_S = 0.2
-THREADS = 4  # one scores, one takes cancellations and candidates, two are for those that wait
+THREADS = 4  # one scores, one takes cancellations and candidates, two for requests that wait
 
 
 class ScorerNode(OpcNode[ScorerSettings]):
@@ -61,12 +61,12 @@ class ScorerNode(OpcNode[ScorerSettings]):
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scoring", initializer=give_way)
         self.held.callback(self._thread.shutdown)
         self._is_serving = False
-        self._goal_waits = threading.Event()  # a request goes before what the node does by itself
+        self._goal_waits = threading.Event()  # a request takes precedence over the node's own scoring
         self._seen: tuple[object, ...] = ()
         self._complaint = ""
         if not is_bucket(settings.store) and not Path(settings.store).is_dir():
             self.get_logger().warning(f"{settings.store}: no store there yet; a recorder creates it")
-        # Also loads torch, which takes seconds: better now than in the first request.
+        # Also loads torch, which takes seconds; do that before the first request.
         choose_device()
         self._rankings = self.create_publisher(RankingMsg, "ranking", topics.LATEST)
         self.held.callback(self.destroy_publisher, self._rankings)
@@ -176,7 +176,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
         report_scoring: Report = ignore_progress,
         report_ranking: Report = ignore_progress,
     ) -> ScoringRun:
-        # Always in the same thread: each of the executor's would keep what scoring freed for itself.
+        # Always in the same thread: each of the executor's threads would keep the memory that scoring freed for itself.
         run = self._thread.submit(
             score_store,
             request,
@@ -201,7 +201,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
         return run
 
     def _look_for_news(self) -> None:
-        """Score everything again if episodes, labels or candidates have changed since the last time."""
+        """Score everything again if episodes, labels or candidates have changed."""
         if not self.is_active or not self._work.acquire(blocking=False):
             return
         try:
@@ -234,7 +234,7 @@ class ScorerNode(OpcNode[ScorerSettings]):
 
 
 class _Feedback:
-    """Progress of one goal, not more often than anybody can read."""
+    """Progress of one goal, no more often than anybody can read."""
 
     def __init__(self, handle: ServerGoalHandle) -> None:
         self._handle = handle

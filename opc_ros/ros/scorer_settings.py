@@ -1,4 +1,4 @@
-"""What the scorer node can be told: one field for each of its parameters."""
+"""Settings of the scorer node, one field for each parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scripted arm on ROS topics: what demonstrations and tests record, and a model of what an arm has to publish."""
+"""A scripted arm on ROS topics: what demos and tests record, and an example of what an arm has to publish."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from opc_ros.ros.run import run_node
 from opc_ros.ros.steady import create_steady_timer
 
 POLICY = "scripted"
-KEPT_TIMEOUT_S = 30.0  # a recorder that has not told of an episode by then never will
+KEPT_TIMEOUT_S = 30.0  # a recorder that has not reported on an episode by then never will
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ScriptedArmSettings:
 
 
 def choose_action(tool: ToolState, target_xy: tuple[float, float]) -> GraspAction:
-    """Go down on the target, close, lift, terminate: which of them follows from where the tool is."""
+    """Move down onto the target, close, lift, terminate; the tool's position decides which comes next."""
     limit = 0.08
     if tool.aperture_m > 0.0 and tool.z_m > ScriptedArm.FLOOR_M + 1e-6:
         dx, dy = (
@@ -64,13 +64,13 @@ def choose_action(tool: ToolState, target_xy: tuple[float, float]) -> GraspActio
 
 
 class _WatchedArm:
-    """A scripted arm under a camera that takes frames at its own rate; who plays waits for the next one."""
+    """A scripted arm under a camera with its own frame rate; `observe` waits for the next frame."""
 
     def __init__(self, arm: ScriptedArm, sensor_rng: np.random.Generator) -> None:
         self._arm = arm
         self._sensor_rng = sensor_rng
         self._changed = threading.Condition()
-        self._seen: Observation | None = None  # since the arm last moved
+        self._seen: Observation | None = None  # None until a frame shows the arm after its last motion
         self._stop_reason = ""
 
     @property
@@ -82,7 +82,7 @@ class _WatchedArm:
         return self._arm.disc_xy
 
     def take_frame(self) -> Observation:
-        """What the camera does at each tick."""
+        """Take a frame; called at each tick of the camera."""
         with self._changed:
             clean = self._arm.observe()
             self._seen = dataclasses.replace(clean, image=self._add_noise(clean.image))
@@ -125,7 +125,7 @@ class _WatchedArm:
         self._arm.close()
 
     def _add_noise(self, image: np.ndarray) -> np.ndarray:
-        """No two frames of a real sensor are the same."""
+        """Add noise: no two frames of a real sensor are alike."""
         noisy = image.copy()
         patch = noisy[:16, :16]
         patch[...] = self._sensor_rng.integers(0, 256, size=patch.shape, dtype=np.uint8)
@@ -133,7 +133,7 @@ class _WatchedArm:
 
 
 class _Script:
-    """Aims at the disc, and misses it as far as told."""
+    """Aims at the disc, and misses it by the configured noise."""
 
     name = POLICY
 
@@ -161,7 +161,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
     def setup(self, settings: ScriptedArmSettings) -> None:
         self._settings = settings
         robot = robot_name(self, settings.robot)
-        # Two of them, so that how long the arm waits does not change what it does.
+        # Two generators, so that how long the arm waits does not change what it does.
         self._rng, sensor_rng = np.random.default_rng(settings.seed).spawn(2)
         inner = ScriptedArm(robot, image_size=settings.image_size, now=self.now_ns)
         inner.begin(seed=settings.seed)
@@ -170,7 +170,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
         self._script = _Script(self._arm, self._rng, settings.aim_noise_m)
         self._frames = self.create_publisher(CompressedImage, "camera/image/compressed", topics.images())
         self.held.callback(self.destroy_publisher, self._frames)
-        # What was said last must not die with this process.
+        # The last messages must go out before the process ends.
         self.held.callback(self._frames.wait_for_all_acked, Duration(seconds=1))
         told = EpisodeTopics(self, robot, self.now_ns, has_camera=True)
         self.held.callback(told.close)
@@ -219,7 +219,7 @@ class ScriptedArmNode(OpcNode[ScriptedArmSettings]):
                 return
 
     def _wait_for_recorder(self) -> bool:
-        """Whether to go on."""
+        """Wait for the recorder; returns whether to continue."""
         while self._settings.wait_for_recorder and not self._recorder.is_ready:
             self.get_logger().info(f"waiting for a recorder: {self._recorder.complaint}", throttle_duration_sec=10.0)
             if self._stopping.wait(0.05):

@@ -1,4 +1,4 @@
-"""Services whose answers reach a client that DDS has only half introduced."""
+"""Services whose answers reach clients that DDS has only half discovered."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def create_service(
     *,
     callback_group: CallbackGroup | None = None,
 ) -> Service:
-    """As `node.create_service`, but an answer that finds no client yet is sent again until it does, for two seconds.
+    """Like `node.create_service`, but an answer that finds no client is sent again, for up to two seconds.
 
-    A node may hear of a client's questions before it hears where the answers go. On a busy machine that takes longer
-    than rmw waits, and a client whose answer is dropped waits for ever.
+    A node may receive a client's request before it has discovered where the answer goes. On a busy machine that takes
+    longer than rmw waits, and a client whose answer is dropped waits forever.
     """
-    # All that rclpy does about it is warn, once a process; turned into an error, the warning can be caught.
+    # rclpy only warns about it, once per process; turned into an error, the warning can be caught.
     warnings.filterwarnings("error", message=r"failed to send response \(timeout\)", category=RuntimeWarning)
     service = node.create_service(kind, name, serve, callback_group=callback_group)
     service.send_response = partial(_send, node, name, service.send_response, MOST_TRIES)
@@ -36,13 +36,13 @@ def create_service(
 
 
 def _send(node: Node, name: str, send: Callable[[Any, Any], None], tries: int, response: Any, header: Any) -> None:
-    """Send an answer; one that finds no client goes behind whatever else the node has to do and is tried again."""
+    """Send an answer; if it finds no client, try again after everything else that the node has to do."""
     try:
         send(response, header)
     except _rclpy.InvalidHandle:
-        pass  # the service was closed before its client could be told
+        pass  # the service was closed before its client could be answered
     except (RuntimeWarning, SystemError) as error:
-        # Python says SystemError where an extension goes on after its warning has become an exception.
+        # Python raises SystemError when an extension goes on after its warning has become an exception.
         if isinstance(error, SystemError) and not isinstance(error.__cause__, RuntimeWarning):
             raise
         if tries > 1 and node.executor is not None:

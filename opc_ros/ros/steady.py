@@ -1,4 +1,4 @@
-"""Timers that no step of the machine's clock, and no simulated time, can hold up or hurry."""
+"""Timers that changes of the system clock, and simulated time, do not affect."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ from rclpy.timer import Timer
 def create_steady_timer(
     node: Node, period_s: float, act: Callable[[], None], callback_group: CallbackGroup | None = None
 ) -> Timer:
-    """As `node.create_timer`, by a clock that only ever goes on: a guard must not be blind while time is set back."""
+    """Like `node.create_timer`, on a monotonic clock: a guard must keep working while the system clock is set back."""
     return node.create_timer(period_s, act, callback_group, clock=Clock(clock_type=ClockType.STEADY_TIME))

@@ -1,4 +1,4 @@
-"""Stops between the lab's ROS domain and an arm's own: told on either side, they count at once on both."""
+"""Carries stops between the lab's ROS domain and an arm's own, so that a stop on either side works on both at once."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID, ObeyedStop
 
 
 class StopBridge:
-    """Passes on what is news; what it has said itself it knows again by when it said it.
+    """Passes on new stops; it recognises its own messages by the time at which it published them.
 
-    Releases go in to those who check them, and which stop they have to name comes out.
+    Releases are passed inwards to the nodes that check them; the ids that a release must name are passed outwards.
     """
 
     def __init__(self, lab: Node, arm: Node) -> None:
         self._lock = threading.Lock()
-        self._stopped: set[tuple[str, str]] = set()  # who obeys a stop in the arm's domain
+        self._stopped: set[tuple[str, str]] = set()  # which nodes in the arm's domain obey a stop
         self._sides = {"lab": _Side(lab), "arm": _Side(arm)}
         for name, other in (("lab", "arm"), ("arm", "lab")):
             self._listen(name, other)
         carry(lab, arm, Carried(String, RELEASE, topics.STOPS, topics.RELEASES))
-        # Several nodes of the arm tell theirs, and the last ones of all are kept.
+        # Several nodes of the arm publish theirs; keep the last message of each.
         carry(arm, lab, Carried(String, STOP_ID, topics.STOPS, topics.RELEASES))
         arm.create_subscription(String, STOP_ID, self._on_id, topics.STOPS)
-        # Whoever releases waits until as many have said that they are free as publish: a word for each publisher here.
+        # A release waits for one "free" report per publisher, so each of the publishers here must send one.
         self._own = lab.create_publisher(String, STOP_ID, topics.RELEASES)
         for publisher in ("relay", "bridge"):
             self._own.publish(ObeyedStop(lab.get_fully_qualified_name(), publisher, 0).to_msg())
@@ -47,7 +47,7 @@ class StopBridge:
         side.node.create_subscription(Bool, STOP, hear, topics.STOPS)
 
     def _on_id(self, msg: String) -> None:
-        """Once a node at the arm is released, those still stopped tell it themselves to whoever joins later."""
+        """Forget the stop once a node at the arm is released; nodes still stopped tell late joiners themselves."""
         said = ObeyedStop.from_msg(msg)
         if said is None:
             return
@@ -62,7 +62,7 @@ class StopBridge:
 
 
 class _Side:
-    """One domain's topic."""
+    """The stop topic in one domain."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -75,14 +75,14 @@ class _Side:
 
     def say_stopped(self) -> None:
         start_ns = time.time_ns()
-        # The end is open until the call returns, and the message may come back before that.
+        # The end is open until the call returns, because the message may come back before that.
         self._times.append((start_ns, start_ns + 1_000_000_000))
         self._publisher.publish(Bool(data=True))
         self._times[-1] = (start_ns, time.time_ns())
         self._has_said = True
 
     def forget(self) -> None:
-        """A latched topic delivers its last message to late joiners, so the stop is removed with its publisher."""
+        """Replace the publisher to remove the stop: a latched topic delivers its last message to late joiners."""
         if self._has_said:
             self.node.destroy_publisher(self._publisher)
             self._publisher = self.node.create_publisher(Bool, STOP, topics.LATEST)

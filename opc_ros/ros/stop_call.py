@@ -1,4 +1,4 @@
-"""Stop arms, or release them, over ROS, and hear from each that it has obeyed."""
+"""Stop arms, or release them, over ROS, and wait for each to confirm."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from opc_ros.ros import topics
 from opc_ros.ros.brief_node import BriefNode
 from opc_ros.ros.stop_listener import RELEASE, STOP, STOP_ID, ObeyedStop
 
-UNHEARD = -1  # state of somebody who has said nothing yet
-DISCOVERED_S = 4.0  # once nobody new has been found for this long, all are known: DDS repeats itself every 3 s
-AGAIN_S = 1.0  # a release that came before its stop was heard counts for nothing, so it is signed again
-MOST_RELEASES = 16  # there are no more nodes than this that obey a robot's stops
+UNHEARD = -1  # state of a publisher that has said nothing yet
+DISCOVERED_S = 4.0  # discovery is complete if it found nothing new for this long: DDS repeats itself every 3 s
+AGAIN_S = 1.0  # sign a release again after this: one that arrives before its stop has no effect
+MOST_RELEASES = 16  # no robot has more nodes than this that obey its stops
 STATUS = "opc_interfaces/msg/RobotStatus"
-STATUS_BELOW = 2  # names of such a topic below the robot's: arm_guard/status, robot/status, twin/status
+STATUS_BELOW = 2  # levels below the robot's name: arm_guard/status, robot/status, twin/status
 
 
 class StopCall:
-    """A node that presses stops and stays until those who hold the arms have said that they know."""
+    """A node that sends stops, and stays until the nodes that hold the arms have confirmed."""
 
     def __init__(self) -> None:
         self._brief = BriefNode("stop_call", namespace=read_namespace())
         self._node = self._brief.node
-        self._states: dict[str, dict[str, int]] = {}  # robot -> topic -> state last said there
+        self._states: dict[str, dict[str, int]] = {}  # robot -> topic -> last state published there
         self._switches: dict[str, object] = {}
-        self._stops: dict[str, set[int]] = {}  # robot -> stops that somebody obeys
+        self._stops: dict[str, set[int]] = {}  # robot -> stops that some node obeys
         self._obeyed: dict[str, dict[tuple[str, str], int]] = {}  # robot -> node and listener -> the stop it obeys
-        self._signed: dict[str, dict[int, float]] = {}  # robot -> those that a release was signed for, and when
+        self._signed: dict[str, dict[int, float]] = {}  # robot -> stops for which a release was signed, and when
         self._releases: dict[str, Publisher] = {}
         self._other_labs: set[str] = set()
 
@@ -48,11 +48,11 @@ class StopCall:
 
     @property
     def other_labs(self) -> tuple[str, ...]:
-        """Namespaces of labs in this domain whose robots were heard and left alone; empty text: one without."""
+        """Namespaces of other labs in this domain whose robots were heard and left alone; "" for a lab without one."""
         return tuple(sorted(self._other_labs))
 
     def stop(self, robots: Iterable[str], *, timeout_s: float) -> tuple[list[str], list[str]]:
-        """Who has confirmed and who has not; without names, every robot that is heard meanwhile."""
+        """Stop the named robots, or every robot that is heard meanwhile; returns who has confirmed and who has not."""
         named = tuple(robots)
         deadline_s = time.monotonic() + timeout_s
         for robot in named:
@@ -62,7 +62,7 @@ class StopCall:
             for robot in self._states:
                 self._press(robot)
             self._brief.pulse()
-            # Without names, whoever is slow to be discovered must still be stopped: the whole time is used.
+            # Without names, use the whole time: a robot that is discovered late must be stopped, too.
             if named and all(self._has_obeyed(robot, is_stopped=True) for robot in named):
                 break
         return self._split(named or self._states, is_stopped=True)
@@ -91,7 +91,7 @@ class StopCall:
         return self._split(named, is_stopped=False)
 
     def _found(self, named: tuple[str, ...]) -> list[tuple[int, ...]]:
-        """How many are known so far who say that a robot is stopped, which stop they obey, and hear its releases."""
+        """How many state publishers, stop id publishers and release subscribers are known so far for each robot."""
         return [
             (
                 len(self._states.get(robot, {})),
@@ -108,9 +108,9 @@ class StopCall:
                 self._stops[robot].add(said.stop_ns)
 
     def _is_free(self, robot: str) -> bool:
-        """Whoever speaks for the robot says that it is not stopped, and so does every node that listens to stops.
+        """Whether all state publishers say that the robot is not stopped, and so do all nodes that listen to stops.
 
-        A node that this call has only just discovered has said nothing yet: it is waited for.
+        A node that has only just been discovered has said nothing yet, so this waits for it.
         """
         present = Counter(
             f"{each.node_namespace.rstrip('/')}/{each.node_name}"
@@ -121,10 +121,10 @@ class StopCall:
         return is_said and self._has_obeyed(robot, is_stopped=False)
 
     def _sign(self, robot: str, signs: SignsAs, began_ns: int) -> None:
-        """A release for each stop that somebody obeys; what is pressed after this call began stays."""
+        """Sign a release for each stop that some node obeys, but not for stops pressed after this call began."""
         signed, now_s = self._signed[robot], time.monotonic()
         for stop_ns in sorted(self._stops[robot], reverse=True):
-            is_new = began_ns < stop_ns <= time.time_ns()  # one from the future has a wrong clock, not a new stop
+            is_new = began_ns < stop_ns <= time.time_ns()  # a stop from the future is not new but has a wrong clock
             if stop_ns in signed:
                 is_due = now_s - signed[stop_ns] > AGAIN_S and not self._is_free(robot)
             else:
@@ -164,7 +164,7 @@ class StopCall:
             self._switches[robot] = publisher
 
     def _has_obeyed(self, robot: str, *, is_stopped: bool) -> bool:
-        """Everyone who speaks for the robot says the same; who is there and has not been heard yet is waited for."""
+        """Whether all state publishers agree; a publisher that is present but has not been heard counts as not yet."""
         said = [
             state
             for topic, state in self._states.get(robot, {}).items()

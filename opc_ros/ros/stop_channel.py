@@ -29,14 +29,14 @@ KINDS = {
     SafetyEvent.FAULT: "fault",
 }
 
-BROKEN_OFF_S = 1.0  # a stop heard this soon after an episode was broken off is what ended it
+BROKEN_OFF_S = 1.0  # a stop heard this soon after an episode broke off is what ended it
 
 
 class SafetyReporter:
     """Publishes what a limit, a watchdog or a person did in which episode, on `safety/event` and in the log."""
 
     def __init__(self, node: Node, robot: str, episode: Callable[[], str] | None = None) -> None:
-        """`episode` gives the id of the one that runs, or nothing; without it, what `hear_episode` was told counts."""
+        """`episode` returns the current episode's id, or nothing; by default `hear_episode` keeps track of it."""
         self._node = node
         self._robot = robot
         self._heard_episode = ""
@@ -46,7 +46,7 @@ class SafetyReporter:
 
     @property
     def listeners(self) -> int:
-        """How many hear what is reported."""
+        """How many subscribers there are."""
         return int(self._events.get_subscription_count())
 
     def close(self) -> None:
@@ -71,16 +71,15 @@ class SafetyReporter:
         self._heard_episode = msg.episode_id if msg.kind == EpisodeEvent.BEGIN else ""
 
     def _ended_by_stop(self) -> str:
-        """Two writers' messages come in any order: who breaks an episode off may be heard before the stop itself."""
+        """The episode that a stop ended, even if the news of its end overtook the stop, as it may."""
         episode_id, heard_s = self._broken_off
         return self._heard_episode or (episode_id if time.monotonic() - heard_s < BROKEN_OFF_S else "")
 
 
 class StopChannel:
-    """Presses one switch from the topic `stop`, the service `~/stop` and from inside, and publishes the result.
+    """Presses one switch from the topic `stop`, from the service `~/stop` and from code, and publishes the result.
 
-    A stop needs no signature. It is lifted by a release on the topic `release` that an operator signed, and by nothing
-    else.
+    A stop needs no signature. Only a release on the topic `release` that an operator signed lifts it.
     """
 
     def __init__(
@@ -94,16 +93,15 @@ class StopChannel:
     ) -> None:
         """`on_press` holds the arm; it is called before anything is published.
 
-        `keys` is a folder with the people whose releases count; without one nobody's do.
-
-        With a memory a stop also outlives this node: it is kept on disk.
+        `keys` is a folder with the people whose releases count; without it no release counts. With a `memory` the stop
+        is kept on disk and outlives this node.
         """
         self._node = node
         self._switch = switch
         self._reporter = reporter
         self._on_press = on_press
         self._memory = memory
-        self._said: deque[tuple[int, int]] = deque(maxlen=32)  # when this channel itself was publishing, from and to
+        self._said: deque[tuple[int, int]] = deque(maxlen=32)  # start and end of this channel's own publications
         self._publisher = node.create_publisher(Bool, STOP, topics.LATEST)
         self._listener = StopListener(
             node,
@@ -115,7 +113,7 @@ class StopChannel:
             is_own=lambda stamp_ns: any(start <= stamp_ns <= end for start, end in self._said),
         )
         self._service = create_service(node, SetBool, "~/stop", self._on_service)
-        # After the stop, for what came at the same time is dealt with in this order: a stop belongs to what it ends.
+        # Subscribed after the stop, as callbacks run in this order: a stop must still find the episode it ends.
         self._episodes = node.create_subscription(EpisodeEvent, "episode/event", reporter.hear_episode, topics.RECORDED)
         kept = memory.recall() if memory is not None else None
         if kept is not None and switch.press(*kept):
@@ -139,19 +137,19 @@ class StopChannel:
     def _on_told(self, stamp_ns: int) -> None:
         self._on_press()
         self._remember(stamp_ns)
-        self._say_stopped()  # for a presser that may be gone by the time somebody joins
-        self._reporter.report(SafetyEvent.STOP, "told on the topic stop")
+        self._say_stopped()  # in case whoever pressed is gone when a node joins later
+        self._reporter.report(SafetyEvent.STOP, "stopped by the topic stop")
 
     def _on_lift(self, statement: Statement) -> None:
         self._remember(0)
-        # A latched topic delivers its last message to late joiners, so the stop is removed with its publisher.
+        # A latched topic delivers its last message to late joiners, so the stop is removed by replacing its publisher.
         self._node.destroy_publisher(self._publisher)
         self._publisher = self._node.create_publisher(Bool, STOP, topics.LATEST)
         self._reporter.report(SafetyEvent.RELEASED, f"{statement.person} signed the release")
 
     def _on_service(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         if request.data:
-            self.press("told by the service stop")
+            self.press("stopped by the service stop")
             response.success, response.message = True, "stopped"
         else:
             response.message = f"a stop is lifted by a signed release: {HOW_TO_RELEASE.format(robot=self._switch.arm)}"
@@ -159,7 +157,7 @@ class StopChannel:
         return response
 
     def _remember(self, stamp_ns: int) -> None:
-        """Keep the stop that is in force, or that there is none."""
+        """Save the stop that is in force, or that there is none."""
         if self._memory is None:
             return
         try:
@@ -167,12 +165,12 @@ class StopChannel:
                 self._memory.forget()
             else:
                 self._memory.keep(self._switch.reason, stamp_ns)
-        except OSError as error:  # the arm is held all the same, but a restart would forget it
+        except OSError as error:  # the arm is held anyway, but a restart would forget the stop
             self._node.get_logger().error(f"the stop cannot be saved to disk: {error}")
 
     def _say_stopped(self) -> None:
         start_ns = time.time_ns()
-        # The end is open until the call returns, and the message may come back before that.
+        # The end is open until the call returns, because the message may come back before that.
         self._said.append((start_ns, start_ns + 1_000_000_000))
         self._publisher.publish(Bool(data=True))
         self._said[-1] = (start_ns, time.time_ns())

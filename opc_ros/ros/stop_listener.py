@@ -19,23 +19,23 @@ from opc_ros.deployment.stop_release import HOW_TO_RELEASE, StopReleases
 from opc_ros.errors import OpcError
 from opc_ros.ros import topics
 
-STOP = "stop"  # std_msgs/Bool, kept for late comers: true stops; false does nothing
+STOP = "stop"  # std_msgs/Bool, latched: true stops; false does nothing
 RELEASE = "release"  # std_msgs/String: a signed statement
-STOP_ID = "stop_id"  # std_msgs/String, kept for late joiners: an ObeyedStop
-REFUSALS_EVERY_S = 3.0  # a stranger who shouts fills neither the audit log nor the episodes
+STOP_ID = "stop_id"  # std_msgs/String, latched: an ObeyedStop
+REFUSALS_EVERY_S = 3.0  # so that a flood of messages fills neither the audit log nor the episodes
 
 
 @dataclass(frozen=True, slots=True)
 class ObeyedStop:
-    """The newest stop that a node obeys, by when it was said; 0 while it obeys none."""
+    """The newest stop that a node obeys, identified by the time of its message; 0 if it obeys none."""
 
-    node: str  # with its namespace
+    node: str  # including its namespace
     listener: str  # distinguishes nodes of the same name
     stop_ns: int
 
     @classmethod
     def from_msg(cls, msg: String) -> ObeyedStop | None:
-        """What a node said on the topic; None for what no node of ours says."""
+        """Parse a message on the topic; None if it is not from one of our nodes."""
         words = msg.data.split(" ")
         if len(words) != 3 or not words[0].startswith("/") or not re.fullmatch("[0-9]{1,19}", words[2]):
             return None
@@ -46,9 +46,9 @@ class ObeyedStop:
 
 
 class StopListener:
-    """Presses and lifts one switch by what is said on the topics `stop` and `release`.
+    """Presses and lifts one switch by messages on the topics `stop` and `release`.
 
-    It tells on `stop_id` which stop a release has to name.
+    It publishes on `stop_id` which stop a release has to name.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class StopListener:
         is_own: Callable[[int], bool] = lambda stamp_ns: False,
         callback_group: CallbackGroup | None = None,
     ) -> None:
-        """`on_press` is told when the stop was said; `is_own` says by it whether this node has said it itself."""
+        """`on_press` gets the stop's timestamp; `is_own` tells from it whether this node sent the stop itself."""
         self._node = node
         self._switch = switch
         self._releases = releases
@@ -74,12 +74,12 @@ class StopListener:
         self._refused_s = -REFUSALS_EVERY_S
         self._name = uuid.uuid4().hex
         self._ids = node.create_publisher(String, STOP_ID, topics.LATEST)
-        # In this order, for what came at the same time is dealt with in it.
+        # In this order, because it is the order in which simultaneous messages are handled.
         self._subscriptions = [
             node.create_subscription(kind, topic, hear, topics.STOPS, callback_group=callback_group)
             for kind, topic, hear in ((Bool, STOP, self._on_stop), (String, RELEASE, self._on_release))
         ]
-        self.tell_id()  # whoever releases waits for those who are there, so all have to say how they stand
+        self.tell_id()  # whoever releases waits for all listeners present, so each must report its state
 
     def close(self) -> None:
         for subscription in self._subscriptions:
@@ -87,12 +87,12 @@ class StopListener:
         self._node.destroy_publisher(self._ids)
 
     def tell_id(self) -> None:
-        """Which stop is in force, for whoever wants to release it."""
+        """Publish which stop is in force, for whoever wants to release it."""
         stop_ns = 0 if self._switch.reason is None else self._switch.pressed_ns
         self._ids.publish(ObeyedStop(self._node.get_fully_qualified_name(), self._name, stop_ns).to_msg())
 
     def refuse(self, reason: str) -> None:
-        """Somebody wanted a stop lifted who may not."""
+        """Refuse a release from somebody who may not release."""
         self._node.get_logger().warning(f"release refused: {reason}")
         now_s = time.monotonic()
         if now_s - self._refused_s >= REFUSALS_EVERY_S:
@@ -107,7 +107,7 @@ class StopListener:
             if self._switch.reason is not None:
                 self.refuse(f"`false` on the topic stop lifts nothing; {HOW_TO_RELEASE.format(robot=self._switch.arm)}")
             return
-        if self._switch.press("told on the topic stop", stamp_ns):
+        if self._switch.press("stopped by the topic stop", stamp_ns):
             self._on_press(stamp_ns)
         self.tell_id()
 
@@ -122,7 +122,7 @@ class StopListener:
         if self._switch.lift(int(statement.body.stop_id)):
             self._on_lift(statement)
             self.tell_id()
-        else:  # of another listener, which heard other stops last, or of one before a newer stop
+        else:  # meant for another listener that last heard a different stop, or for an older stop
             self._node.get_logger().info(
                 f"{statement.person} releases stop {statement.body.stop_id}; a newer one stays"
             )

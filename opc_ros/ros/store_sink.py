@@ -1,4 +1,4 @@
-"""The validation store as the place a recorder writes to."""
+"""The validation store as the destination of a recorder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from opc_ros.store import EpisodeWriter, Store
 
 
 class StoreSink:
-    """An EpisodeSink in front of a store."""
+    """An EpisodeSink that writes to a store."""
 
     def __init__(self, store: Store, topics: Mapping[str, str] | None = None) -> None:
-        """`topics` says under which name each message type comes."""
+        """`topics` gives the topic name for each message type."""
         self._store = store
         self._topics = topics
 
@@ -31,7 +31,7 @@ class StoreSink:
 
 
 class StoreWriter:
-    """One episode on its way into the store."""
+    """One episode being written to the store."""
 
     def __init__(self, writer: EpisodeWriter) -> None:
         self._writer = writer

@@ -14,11 +14,11 @@ from opc_ros.errors import SetupError
 
 
 class TrajectoryOutlet(Protocol):
-    """Something that takes a trajectory, which replaces the one before."""
+    """Anything that takes a trajectory, which replaces the previous one."""
 
     @property
     def name(self) -> str:
-        """Topic or action, for people."""
+        """The topic or action, for people."""
         ...
 
     @property
@@ -27,7 +27,7 @@ class TrajectoryOutlet(Protocol):
     def send(self, msg: JointTrajectory) -> None: ...
 
     def flush(self, longest: Duration) -> None:
-        """Wait until what was sent last has arrived."""
+        """Wait until the last message has arrived."""
         ...
 
 
@@ -39,7 +39,7 @@ def make_outlet(node: Node, settings: ArmSettings, complain: Callable[[str], Non
 
 
 class TrajectoryTopic:
-    """trajectory_msgs/JointTrajectory, which every joint_trajectory_controller listens to."""
+    """trajectory_msgs/JointTrajectory, which every joint_trajectory_controller subscribes to."""
 
     def __init__(self, node: Node, topic: str) -> None:
         self._publisher = node.create_publisher(JointTrajectory, topic, 10)
@@ -60,9 +60,9 @@ class TrajectoryTopic:
 
 
 class TrajectoryAction:
-    """control_msgs/action/FollowJointTrajectory; a new goal takes over from the one before.
+    """control_msgs/action/FollowJointTrajectory; a new goal replaces the previous one.
 
-    Whether the arm has arrived is told by its joints, as with the topic: results are only heard for complaints.
+    As with the topic, the joint states show whether the arm has arrived; results are only used for complaints.
     """
 
     def __init__(self, node: Node, action: str, complain: Callable[[str], None]) -> None:
@@ -93,7 +93,7 @@ class TrajectoryAction:
         self._client.send_goal_async(goal).add_done_callback(self._on_answer)
 
     def flush(self, longest: Duration) -> None:
-        """A goal is a service call: whoever answers has it. There is nothing to wait for that would not block ROS."""
+        """Nothing to wait for without blocking ROS: a goal is a service call, and has arrived once it is answered."""
 
     def _on_answer(self, future: Any) -> None:
         handle = future.result()

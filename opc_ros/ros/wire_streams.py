@@ -1,4 +1,4 @@
-"""What a recorder keeps beside the steps: camera info, joint states and static frames, in the bytes they come in."""
+"""What a recorder keeps beside the steps: camera info, joint states and static frames, as serialised messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TF_STATIC = "/tf_static"
 
 
 def find_topics(node: Node, settings: RecorderSettings) -> dict[str, str]:
-    """Under which names the messages of an episode come, by type, so that its file has them under the same."""
+    """Topic names of an episode's messages, by type, so that the file can use the same names."""
     image_type = schemas.COMPRESSED_IMAGE if settings.image_kind == "compressed" else schemas.IMAGE
     names = {
         image_type: settings.image_topic,
@@ -35,11 +35,11 @@ def find_topics(node: Node, settings: RecorderSettings) -> dict[str, str]:
 
 
 def listen(node: Node, settings: RecorderSettings, keep: Callable[[WireMessage], None]) -> list[Subscription]:
-    """Bytes as they come: hundreds of joint states a second are not worth taking apart."""
+    """Subscribe to serialised messages: deserialising hundreds of joint states per second is not worth it."""
 
     def on_message(message_type: str, data: bytes) -> None:
         try:
-            # Static frames are stamped once, whenever their node came up; of several headers none is the message's.
+            # Static frames are stamped when their node started, and of several headers none is the message's own.
             stamp_ns = node.get_clock().now().nanoseconds if message_type == schemas.TF else convert.stamp_of_raw(data)
         except EpisodeError as error:
             node.get_logger().warning(f"{message_type} is not kept: {error}", throttle_duration_sec=30.0)
@@ -57,7 +57,7 @@ def _streams(settings: RecorderSettings) -> list[tuple[str, str, type, QoSProfil
         (schemas.CAMERA_INFO, settings.find_camera_info_topic(), CameraInfo, qos_profile_sensor_data),
         (schemas.JOINT_STATE, settings.joint_topic, JointState, topics.JOINTS),
     ]
-    with contextlib.suppress(ImportError):  # not every installation has it
+    with contextlib.suppress(ImportError):  # not installed everywhere
         from tf2_msgs.msg import TFMessage
 
         tf_topic = in_lab(TF_STATIC) if settings.tf_topic == TF_STATIC else settings.tf_topic

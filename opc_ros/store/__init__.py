@@ -1,4 +1,4 @@
-"""Validated episodes: append, label, snapshot, read back exactly what was written."""
+"""Validated episodes: append, label, snapshot, and read back exactly what was written."""
 
 from opc_ros.store.quarantine import Quarantined
 from opc_ros.store.records import CommittedEpisode

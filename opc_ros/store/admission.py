@@ -1,4 +1,4 @@
-"""Take in what another store has committed: an episode with its sidecar, or a later label, as it is there."""
+"""Take over what another store has committed: an episode with its sidecar, or a later label, unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opc_ros.store.store import Store
 
 
 def parse_sidecar(document: bytes, *, where: str) -> Sidecar:
-    """The document that commits an episode, from wherever it came."""
+    """Parse the document that commits an episode, whatever its source."""
     sidecar = parse_config(decode_document(document, "episode", where=where), Sidecar, where=where, error=StoreError)
     check_name("episode id", sidecar.id)
     check_name("robot", sidecar.robot)
@@ -27,7 +27,7 @@ def parse_sidecar(document: bytes, *, where: str) -> Sidecar:
 
 
 def is_admitted(store: Store, sidecar: Sidecar) -> bool:
-    """Whether the store has this very episode; another one of its id is an error."""
+    """Whether the store already has exactly this episode; a different episode with the same id is an error."""
     place = store.catalogue.locate(sidecar.id)
     if place is None:
         return False
@@ -41,7 +41,7 @@ def is_admitted(store: Store, sidecar: Sidecar) -> bool:
 
 
 def admit_episode(store: Store, sidecar: Sidecar, data: bytes) -> None:
-    """Commit an episode as its own recorder did: when this returns, it is on the disk, re-opened and checked."""
+    """Commit an episode as its own recorder did; on return, it is on disk, re-opened and checked."""
     found = hashlib.sha256(data).hexdigest()
     if found != sidecar.file_sha256:
         raise EpisodeDamaged(f"episode {sidecar.id}: got bytes of sha256 {found}, committed was {sidecar.file_sha256}")
@@ -49,7 +49,7 @@ def admit_episode(store: Store, sidecar: Sidecar, data: bytes) -> None:
         return
     whole = read_whole(data, where=f"episode {sidecar.id}", are_crcs_checked=False)
     if store.layout.file_part(place_for(whole.header)).exists():
-        recover(store, is_quick=True)  # somebody died while taking it in; what is whole is committed now
+        recover(store, is_quick=True)  # an earlier run died while taking it in; complete episodes are committed now
         if is_admitted(store, sidecar):
             return
     try:
@@ -73,7 +73,7 @@ def _commit(store: Store, whole: WholeEpisode, sidecar: Sidecar, data: bytes) ->
 
 
 def admit_label(store: Store, document: bytes, *, where: str) -> bool:
-    """Append a label that another store has of an episode of both; False where this one has it already."""
+    """Append a label from another store for an episode that both have; returns False if it is already here."""
     body = decode_document(document, "label", where=where)
     given = parse_config(body, labels.LabelRevision, where=where, error=StoreError)
     place = store.locate(given.episode_id)

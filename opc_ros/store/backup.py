@@ -1,4 +1,4 @@
-"""Backups that were read back: a copy counts once every byte of it was compared with its digest."""
+"""Verified backups: a copy counts only after every byte of it was compared with its digest."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class CheckedCopy:
 
 
 def copy_and_verify(source: Path | str, target: Path | str, *, report: Report = ignore_progress) -> CheckedCopy:
-    """Copy what the target lacks, then read and hash the whole target: what `backup` and `restore` are."""
+    """Copy what the target lacks, then read and hash the whole target; both `backup` and `restore` are this."""
     copied = sync_stores(source, target, report=report)
     with open_store(target) as copy:
         return CheckedCopy(copied, verify(copy, report=report))
 
 
 def sync_stores(source: Path | str, target: Path | str, *, report: Report = ignore_progress) -> SyncResult:
-    """Bring everything that the target lacks over from the source; the target is made where there is none."""
+    """Copy everything that the target lacks from the source; creates the target if there is none."""
     here, there = find_blobs(source), find_blobs(target, is_target=True)
     if here.name == there.name:
         raise StoreError(f"{here.name}: is both source and target, expected two stores")
@@ -45,7 +45,7 @@ def sync_stores(source: Path | str, target: Path | str, *, report: Report = igno
 
 
 def _refuse_stranger(there: Blobs) -> None:
-    """A target is a store, or nothing yet."""
+    """Refuse a target that is neither a store nor empty."""
     first = next(iter(there.list()), None)
     if first is not None and there.head(MARKER) is None:
         raise StoreError(f"{there.name}: holds {first.key!r} and is no store; name a new or empty place")

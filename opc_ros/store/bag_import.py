@@ -1,4 +1,4 @@
-"""Import of a lab's own ROS recording (bag folder, .bag, .db3 or .mcap) as grasp episodes."""
+"""Import a lab's own ROS recording (bag folder, .bag, .db3 or .mcap) as grasp episodes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _LABELLER = "imported recording"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of one recording."""
+    """The result of importing one recording."""
 
     recording: Path
     episode_ids: tuple[str, ...]
-    skipped: tuple[str, ...]  # one line for each episode that could not be taken
+    skipped: tuple[str, ...]  # one line for each episode that could not be imported
 
 
 def import_bag(
     store: Store | None, recording: Path, mapping: BagMapping, *, report: Report = ignore_progress
 ) -> Imported:
-    """Append every episode of a recording; those that are not whole are skipped, with the reason.
+    """Append every episode of a recording; incomplete ones are skipped, with the reason.
 
-    Without a store nothing is written: the result says what would be.
+    Without a store nothing is written, and the result says what would be.
     """
     planned = _plan(recording, mapping, report)
     names = [_episode_id(recording, number if mapping.episodes else None) for number in range(len(planned))]
@@ -59,7 +59,7 @@ def import_bag(
 
 
 def to_frame(message: Any, stamp_ns: int) -> Frame:
-    """A CompressedImage's bytes as they are; an Image's rows without their padding."""
+    """A CompressedImage's bytes unchanged, or an Image's rows without their padding."""
     data = np.asarray(message.data, dtype=np.uint8)
     if hasattr(message, "format"):
         raw = data.tobytes()
@@ -77,7 +77,7 @@ def to_frame(message: Any, stamp_ns: int) -> Frame:
 
 
 def _plan(recording: Path, mapping: BagMapping, report: Report) -> list[PlannedEpisode]:
-    """A first pass over everything decides; images are only counted."""
+    """The first pass over the recording plans the episodes; images are only counted."""
     types = read_types(recording)
     missing = [topic for topic in mapping.topics if topic not in types]
     if missing:
@@ -95,7 +95,7 @@ def _plan(recording: Path, mapping: BagMapping, report: Report) -> list[PlannedE
 def _fill(
     recording: Path, mapping: BagMapping, planned: Sequence[PlannedEpisode]
 ) -> Iterator[tuple[int, tuple[Frame, ...] | StoreError]]:
-    """A second pass fetches the frames; an episode is complete with its last one, and then let go."""
+    """The second pass fetches the frames; an episode is released once its last frame has come."""
     wanted = {
         step.frame_number: (number, place, step.stamp_ns)
         for number, episode in enumerate(planned)

@@ -1,4 +1,4 @@
-"""What is in a ROS recording: topics with their types and rates, and a mapping to begin with."""
+"""List the topics of a ROS recording with their types and rates, and suggest a mapping."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class TopicFacts:
     name: str
     type: str
     messages: int
-    rate_hz: float | None  # by the median gap; None for fewer than two messages
+    rate_hz: float | None  # from the median gap; None for fewer than two messages
     longest_gap_s: float | None
     is_stamped: bool
-    note: str = ""  # what may help with the mapping
+    note: str = ""  # a hint for the mapping
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A recording, and the mapping that its types suggest."""
+    """A recording, and the mapping that its message types suggest."""
 
     recording: Path
     duration_s: float
     topics: tuple[TopicFacts, ...]
-    suggestion: BagMapping | None  # None where it has no camera or no tool pose
+    suggestion: BagMapping | None  # None if it has no camera or no tool pose
     missing: tuple[str, ...] = ()
 
 
@@ -131,7 +131,7 @@ def _find_aperture(types: dict[str, str], heard: dict[str, _Heard]) -> FieldAt |
 
 
 def to_yaml(inspection: Inspection) -> str:
-    """The suggestion as a mapping file, with what could be added as comments."""
+    """The suggestion as a mapping file, with optional entries as comments."""
     mapping = inspection.suggestion
     assert mapping is not None
     tool = mapping.tool

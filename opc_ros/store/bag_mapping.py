@@ -23,13 +23,13 @@ class FieldAt:
 
 @dataclass(frozen=True, slots=True)
 class ToolFields:
-    """Where the tool's pose in the base frame is to be had: metres, and yaw or a quaternion."""
+    """Where to find the tool's pose in the base frame: metres, and yaw or a quaternion."""
 
     x_m: str
     y_m: str
     z_m: str
     yaw_rad: str = ""
-    orientation: str = ""  # a quaternion with x, y, z and w; its yaw is taken
+    orientation: str = ""  # a quaternion with x, y, z and w, of which only the yaw is used
 
     def __post_init__(self) -> None:
         if bool(self.yaw_rad) == bool(self.orientation):
@@ -53,7 +53,7 @@ class ToolMapping(ToolFields):
 
 @dataclass(frozen=True, slots=True)
 class ActionFields:
-    """Where actions are to be had; a field that is not given is zero or false."""
+    """Where to find actions; a field that is not given is zero or false."""
 
     dx_m: str
     dy_m: str
@@ -115,23 +115,23 @@ class LabelMapping:
 
 @dataclass(frozen=True, slots=True)
 class BagMapping:
-    """Everything an import needs to know; what is left out has a default that says so."""
+    """Everything that an import needs to know; what is left out has a default."""
 
     robot: str
     behaviour_policy: str
     camera: str  # a topic of CompressedImage or Image
     tool: ToolMapping
     aperture_m: FieldAt | None = None  # without it, the gripper counts as open, `open_aperture_m` wide
-    action: ActionMapping | None = None  # without it, an action is the tool's motion to the next step
+    action: ActionMapping | None = None  # without it, an action is the tool's motion up to the next step
     episodes: EpisodeMapping | None = None  # without it, each recording is one episode
     label: LabelMapping | Literal["success", "failure"] | None = None  # without it, episodes stay unlabelled
     object_set: str = ""
     step_s: float = 0.0  # without actions: take a frame this often; 0 takes every frame
     open_aperture_m: float = 0.08
-    gripper_change_m: float = 0.01  # without actions: a change of aperture that counts as opening or closing
-    newest_age_s: float = 0.5  # how far a tool measurement may be from its frame, before or after
+    gripper_change_m: float = 0.01  # without actions: a change of aperture this large counts as opening or closing
+    newest_age_s: float = 0.5  # how far apart in time a tool measurement and its frame may be
     frame_age_s: float = 0.5  # how old the newest frame may be when an action is chosen on it
-    clock: Literal["received", "stamp"] = "received"  # what is matched by: receipt, or the senders' header stamps
+    clock: Literal["received", "stamp"] = "received"  # match by time of receipt, or by the senders' header timestamps
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ class BagMapping:
 
 
 def derive_action(before: ToolState, after: ToolState, *, gripper_change_m: float) -> GraspAction:
-    """What moved the tool from one step to the next."""
+    """The action that moves the tool from one step to the next."""
     opened = after.aperture_m - before.aperture_m
     return GraspAction(
         displacement_m=(after.x_m - before.x_m, after.y_m - before.y_m, after.z_m - before.z_m),
@@ -167,7 +167,7 @@ def read_field(message: Any, path: str) -> Any:
     for word in path.split("."):
         step = _STEP.fullmatch(word)
         if step is None:
-            raise StoreError(f"field {path!r}: {word!r} is no field name, expected for example position[6]")
+            raise StoreError(f"field {path!r}: {word!r} is not a field name, expected for example position[6]")
         try:
             value = getattr(value, step[1])
             for index in re.findall(r"\d+", step[2]):

@@ -1,4 +1,4 @@
-"""Messages of a lab's own ROS recording (bag folder, .bag, .db3 or .mcap), whatever wrote it."""
+"""Messages of a lab's own ROS recording (bag folder, .bag, .db3 or .mcap), whatever program wrote it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE_TYPES = ("sensor_msgs/msg/CompressedImage", "sensor_msgs/msg/Image")
 
 @dataclass(frozen=True, slots=True)
 class BagMessage:
-    """One message, and when it was received and stamped."""
+    """One message, with the times at which it was received and stamped."""
 
     topic: str
     received_ns: int
@@ -24,7 +24,7 @@ class BagMessage:
 
     @property
     def stamp_ns(self) -> int:
-        """When its sender says it happened; where it does not say, when it was received."""
+        """Its header's timestamp, or the time of receipt if it has none."""
         stamp = getattr(getattr(self.content, "header", None), "stamp", None)
         stamped_ns = 0 if stamp is None else int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
         return stamped_ns or self.received_ns
@@ -39,7 +39,7 @@ def read_types(recording: Path) -> dict[str, str]:
 def read_messages(
     recording: Path, topics: Collection[str] | None = None, *, report: Report = ignore_progress
 ) -> Iterator[BagMessage]:
-    """Every message of the topics, or of all of them, in order of receipt; types that nobody described are left out."""
+    """All messages of these or all topics, in order of receipt; messages of undescribed types are left out."""
     with _open(recording) as reader:
         links = [link for link in reader.connections if topics is None or link.topic in topics]
         total = sum(link.msgcount for link in links)
@@ -66,5 +66,5 @@ def _open(recording: Path) -> Iterator[Any]:
             yield reader
     except (StoreError, EpisodeError):
         raise
-    except Exception as error:  # a reader of foreign files raises whatever their content makes it trip over
+    except Exception as error:  # readers of foreign files raise whatever error their content causes
         raise StoreError(f"{recording}: cannot be read: {' '.join(str(error).split())}") from error

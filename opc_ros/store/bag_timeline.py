@@ -1,4 +1,4 @@
-"""Which frame, tool state and action of a recording belong together, whatever rates they came at."""
+"""Which frame, tool state and action of a recording belong together, at whatever rates they were recorded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of an episode to be: the frame is known by its number among the camera's messages."""
+    """One planned step; its frame is identified by its number among the camera's messages."""
 
     frame_number: int
     stamp_ns: int
@@ -30,7 +30,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEpisode:
-    """What an episode will hold, or why it cannot be taken."""
+    """The content of a planned episode, or why it cannot be imported."""
 
     steps: tuple[PlannedStep, ...] = ()
     is_success: bool | None = None
@@ -40,7 +40,7 @@ class PlannedEpisode:
 
 @dataclass(slots=True)
 class Stretch:
-    """All that was recorded of one episode, each kind in order of time."""
+    """Everything that was recorded of one episode, each kind in order of time."""
 
     is_open: bool = True
     is_success: bool | None = None
@@ -49,7 +49,7 @@ class Stretch:
 
 
 class Timeline:
-    """Collects the small facts of a recording in one pass; images are counted, not kept."""
+    """Collects the small messages of a recording in one pass; images are only counted."""
 
     def __init__(self, mapping: BagMapping) -> None:
         self._mapping = mapping
@@ -110,7 +110,7 @@ class Timeline:
         return PlannedEpisode(tuple(steps), stretch.is_success, remarks=remarks)
 
     def _plan_by_actions(self, stretch: Stretch) -> tuple[list[PlannedStep], tuple[str, ...]]:
-        """Each action was chosen on the newest frame before it; several on one frame make one action."""
+        """Each action was chosen on the newest frame before it; several on the same frame are combined."""
         times = [at_ns for at_ns, _ in stretch.frames]
         chosen: dict[int, list[GraspAction]] = {}
         early = 0
@@ -135,7 +135,7 @@ class Timeline:
         return steps, tuple(remarks)
 
     def _plan_by_motion(self, stretch: Stretch) -> list[PlannedStep]:
-        """Without recorded actions, an action is the tool's motion to the next step."""
+        """Without recorded actions, an action is the tool's motion up to the next step."""
         taken: list[tuple[int, int, ToolState]] = []
         for at_ns, number in stretch.frames:
             if taken and at_ns - taken[-1][0] < self._mapping.step_s * 1e9:
@@ -154,12 +154,12 @@ class Timeline:
         ]
 
     def _tool_at(self, at_ns: int) -> ToolState | None:
-        """By the nearest measurement on either side."""
+        """The tool state, from the nearest measurement before or after."""
         pose = _nearest(self._tools, at_ns, self._mapping.newest_age_s)
         if pose is None:
             return None
         aperture = _nearest(self._apertures, at_ns, self._mapping.newest_age_s)
-        if aperture is None:  # some grippers speak only when they move
+        if aperture is None:  # some grippers publish only when they move
             before = bisect.bisect_right(self._apertures, at_ns, key=_time)
             aperture = self._apertures[before - 1][1] if before else self._mapping.open_aperture_m
         return ToolState(*pose, aperture_m=aperture)
@@ -169,7 +169,7 @@ class Timeline:
 
 
 def combine_actions(actions: Iterable[GraspAction]) -> GraspAction:
-    """One action for several on the same frame: motions add up, and the gripper does what it was last told."""
+    """Combine several actions on the same frame: displacements add up, and the last gripper command counts."""
     first, *others = actions
     if not others:
         return first

@@ -1,6 +1,6 @@
-"""Named bytes in a folder or a bucket: what copying a store from one to another goes through.
+"""Named bytes in a folder or a bucket, which copying between stores works on.
 
-Keys are those of a store's folder, `episodes/arm1/2026-11-18/x.mcap`, wherever they lie.
+Keys are paths in a store's folder, such as `episodes/arm1/2026-11-18/x.mcap`, wherever the store is.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from opc_ros.durable import create_file, make_folder, replace_file, store_error,
 from opc_ros.errors import BlobNotFound, StoreError
 from opc_ros.store.piece_reading import PieceReader
 
-# No empty part, none that begins with a dot: a stranger's key never leaves the folder or hides in it.
+# No part is empty or begins with a dot, so that a stranger's key cannot leave the folder or hide in it.
 _KEY = re.compile(r"(?!\.)[^/\0\\]{1,255}(/(?!\.)[^/\0\\]{1,255})*")
 
 
 class BlobFacts(NamedTuple):
-    """What a listing tells."""
+    """What a listing says about a blob."""
 
     key: str
     size: int
@@ -28,49 +28,49 @@ class BlobFacts(NamedTuple):
 
 
 class Blobs(Protocol):
-    """A flat space of named bytes. A put is whole or not there; what is put is seen by whoever looks next."""
+    """A flat space of named bytes. A put is atomic, and visible to whoever looks next."""
 
     @property
     def name(self) -> str:
-        """For people; holds no credentials."""
+        """For people; contains no credentials."""
         ...
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """Of several that put the same key at once exactly one gets True; nothing is ever overwritten."""
+        """Put only if the key is new; of several concurrent calls one returns True, and nothing is overwritten."""
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """For the few things that move, such as tags."""
+        """Put or overwrite, for the few things that change, such as tags."""
         ...
 
     def get(self, key: str) -> bytes:
-        """All bytes; BlobNotFound where there are none."""
+        """All bytes; raises BlobNotFound if there are none."""
         ...
 
     def range(self, key: str, start: int, length: int) -> bytes:
-        """Exactly these bytes; StoreError where they end earlier."""
+        """Exactly these bytes; raises StoreError if the blob ends earlier."""
         ...
 
     def list(self, prefix: str = "") -> Iterator[BlobFacts]:
-        """All keys below a folder, those of each folder together; the prefix ends at a slash or is empty.
+        """All keys below a folder, grouped by folder; the prefix ends with a slash or is empty.
 
-        Servers differ in whether `a.txt` or `a/b` comes first.
+        Whether `a.txt` or `a/b` comes first depends on the server.
         """
         ...
 
     def head(self, key: str) -> BlobFacts | None: ...
 
     def delete(self, key: str) -> None:
-        """No error where there is none."""
+        """Delete a blob; no error if there is none."""
         ...
 
     def announce(self, folder: str) -> None:
-        """Tell those who poll that something in a folder is new, once it is put."""
+        """Tell pollers that something in a folder is new, after it was put."""
         ...
 
 
 class FolderBlobs:
-    """A folder's files; the embedded default."""
+    """The files of a folder; the embedded default."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -140,7 +140,7 @@ class FolderBlobs:
             raise store_error(f"{path}: cannot be removed", error) from error
 
     def announce(self, folder: str) -> None:
-        """The folder's own time tells."""
+        """Nothing to do: the folder's own modification time changes."""
 
     def _walk(self, folder: Path, prefix: str) -> Iterator[BlobFacts]:
         try:
@@ -156,7 +156,7 @@ class FolderBlobs:
                 continue
             try:
                 facts = entry.stat()
-            except FileNotFoundError:  # gone since
+            except FileNotFoundError:  # deleted meanwhile
                 continue
             yield BlobFacts(f"{prefix}{entry.name}", facts.st_size, f"{facts.st_mtime_ns}-{facts.st_ino}")
 
@@ -172,5 +172,5 @@ def check_key(key: str) -> str:
 
 
 def _sorted_as_key(entry: os.DirEntry[str]) -> str:
-    """A folder sorts by its name with the slash, as its keys do."""
+    """Sort key for a name; folders sort with a trailing slash, like their keys."""
     return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name

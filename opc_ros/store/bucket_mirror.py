@@ -1,8 +1,8 @@
-"""What a machine keeps of a bucket's store: sidecars, labels, snapshots and tags, but no episode files.
+"""What a machine keeps of a store in a bucket: sidecars, labels, snapshots and tags, but no episode files.
 
-It may be deleted at any time. For each folder of the bucket one small object changes after every commit or label in it;
-a pull lists those, and then only the folders whose mark is another. So a poll with nothing new is one request for every
-thousand folders, and whatever was announced before it is seen.
+It may be deleted at any time. For each folder of the bucket, a small object changes after every commit or label in it;
+a pull lists these objects, and then only the folders whose mark has changed. A poll with nothing new therefore takes
+one request per thousand folders, and sees everything announced before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opc_ros.store.object_blobs import MARKS
 from opc_ros.store.shards import Shards
 from opc_ros.store.store_sync import MARKER
 
-AT_ONCE = 16  # objects under way
+AT_ONCE = 16  # concurrent requests
 STATE = "marks.json"
 
 
@@ -36,7 +36,7 @@ class BucketMirror:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Make the folder where there is none."""
+        """Create the folder if there is none."""
         try:
             for folder in self._layout.folders:
                 make_folder(folder)
@@ -49,7 +49,7 @@ class BucketMirror:
         """Fetch what is new since the last pull."""
         with self._lock:
             before = self._read_state()
-            # The marks are read before the folders, so that a folder is never older than its mark.
+            # Read the marks before the folders, so that a folder is never older than its mark.
             now = {fact.key: fact.mark for fact in self._blobs.list(MARKS)}
             changed = [key for key, mark in now.items() if before.get(key) != mark]
             for key in sorted(changed, key=_shards_first):
@@ -59,7 +59,7 @@ class BucketMirror:
                 self._write(self._layout.root / STATE, canonical_json(now).encode())
 
     def pull_everything(self) -> list[str]:
-        """List the whole bucket whatever the marks say, and forget what is gone; gives files without a commit."""
+        """List the whole bucket regardless of marks, and forget what is gone; returns files without a commit."""
         self.pull()
         with self._lock:
             found: dict[str, list[BlobFacts]] = {}
@@ -78,7 +78,7 @@ class BucketMirror:
         return sorted(alone)
 
     def pull_snapshots(self) -> None:
-        """Snapshots are named by their content, so only new names are fetched; tags move, so all are."""
+        """Snapshots are named by their content, so only new names are fetched; tags can move, so all are fetched."""
         with self._lock:
             known = {str(path.relative_to(self._layout.root)) for path in self._layout.snapshots.rglob(f"*{JSON}")}
             keys = [fact.key for fact in self._blobs.list("snapshots/") if fact.key not in known]
@@ -89,7 +89,7 @@ class BucketMirror:
                     path.unlink(missing_ok=True)
 
     def _pull_folder(self, folder: str, facts: list[BlobFacts]) -> None:
-        """A sidecar counts only beside its file or once a shard has that, an index only beside its shard."""
+        """Fetch a folder's documents; a sidecar counts only with its file or a shard of it, an index with its shard."""
         keys = {fact.key for fact in facts}
         wanted = [
             key
@@ -119,7 +119,7 @@ class BucketMirror:
         try:
             self._write(self._layout.root / key, self._blobs.get(key))
         except BlobNotFound:
-            return  # removed since it was listed
+            return  # removed after it was listed
 
     def _write(self, path: Path, data: bytes) -> None:
         try:
@@ -129,7 +129,7 @@ class BucketMirror:
             raise store_error(f"{path}: cannot be written", error) from error
 
     def _read_state(self) -> dict[str, str]:
-        """What cannot be read costs listing every folder again."""
+        """Read the state of the last pull; if it is unreadable, every folder is listed again."""
         try:
             state = json.loads((self._layout.root / STATE).read_bytes())
         except (OSError, ValueError, RecursionError):
@@ -138,7 +138,7 @@ class BucketMirror:
 
 
 def _shards_first(key: str) -> tuple[bool, str]:
-    """Sidecars of packed episodes count once their shards are known."""
+    """Sort shards first, because sidecars of packed episodes count once their shards are known."""
     return not key.startswith(f"{MARKS}shards/"), key
 
 

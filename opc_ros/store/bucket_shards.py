@@ -1,4 +1,4 @@
-"""Where a bucket's shards go: put under their digest, fetched and compared, and committed by their index."""
+"""Shards in a bucket: put under their digest, fetched and compared, and committed by their index."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from opc_ros.store.store_sync import MARKER
 
 
 class BucketShards:
-    """Shards and originals of a store in a bucket.
+    """Shards and original episode files of a store in a bucket.
 
-    Two packers at once do no harm: what is put is named by its digest or the same for both, and each removes an
-    original only once it has itself read a shard that has it. They may pack an episode twice, which costs space.
+    Two packers at once do no harm: what they put is named by its digest or is the same for both, and each removes an
+    original only after it has read a shard that contains it. They may pack an episode twice, which costs space.
     """
 
     at_once = AT_ONCE
@@ -34,7 +34,7 @@ class BucketShards:
         yield
 
     def finish_broken_off(self) -> list[str]:
-        """Commit each shard that was put whole and has no index; one line for each that is not whole."""
+        """Commit each shard that is complete but has no index; returns a line for each incomplete one."""
         keys = {fact.key for fact in self._blobs.list(PREFIX)}
         problems = []
         for key in sorted(keys):
@@ -64,7 +64,7 @@ class BucketShards:
         data = buffer.getvalue()
         del buffer, sink, writer  # a shard is large
         if not self._blobs.put_if_absent(key, data) and self._blobs.get(key) != data:
-            self._blobs.put(key, data)  # what lay there was damaged, or it would be found under its digest
+            self._blobs.put(key, data)  # what was there was damaged, or else its digest would match
         del data
         refuse_unlike(self._blobs.get(key), index, where=f"{self._blobs.name}/{key}")
         self._commit(index)
@@ -77,7 +77,7 @@ class BucketShards:
         return {name.removesuffix(MCAP) for name in names if name.endswith(MCAP) and "/" not in name}
 
     def before_dropping(self, home: Home) -> None:
-        """Whoever lists the folder while files go from it looks again, and at the shards first."""
+        """Announce changes, so that readers look again, at the shards first, when files disappear while they list."""
         self._blobs.announce(_folder_of(home))
         self._blobs.announce(_episodes_of(home).rstrip("/"))
 
@@ -96,7 +96,7 @@ class BucketShards:
         self._store.catalogue.refresh()
 
     def _commit(self, index: ShardIndex) -> None:
-        """The same shard has the same index, whoever writes it."""
+        """Put the index; it is the same for the same shard, whoever writes it."""
         key, document = f"{_folder_of(index.home)}/{index.sha256}{JSON}", encode_index(index)
         if not self._blobs.put_if_absent(key, document) and self._blobs.get(key) != document:
             self._blobs.put(key, document)

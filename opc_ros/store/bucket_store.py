@@ -1,8 +1,8 @@
-"""A validation store in a bucket: `s3://bucket/lab` behind the same calls as a folder.
+"""A validation store in a bucket: `s3://bucket/lab` with the same interface as a folder.
 
 Episodes are committed to a spool on this disk and sent from there: the file by a conditional put, then the sidecar by
-another, which is the commit, then the folder's mark, which tells those who poll. Everything else reads a mirror of the
-small documents. Credentials are taken from the environment by the library and stand in no file or message of ours.
+another, which is the commit, then the folder's mark, which informs pollers. Everything else reads a mirror of the small
+documents. The library takes credentials from the environment, and none of our files or messages contain them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SPOOL_VARIABLE = "OPC_SPOOL"  # folder for spools and mirrors
 
 
 def open_bucket_store(location: Path | str, *, create: bool = False, now: Callable[[], int] = time.time_ns) -> Store:
-    """Open `s3://bucket/name`; with `create`, make a store there where there is none."""
+    """Open `s3://bucket/name`; with `create`, create a store if there is none."""
     blobs = open_bucket(location)
     folder = local_folder(blobs.name)
     return open_store_in(blobs, folder, create=create, now=now)
@@ -51,9 +51,9 @@ def open_bucket_store(location: Path | str, *, create: bool = False, now: Callab
 def open_store_in(
     blobs: Blobs, folder: Path, *, create: bool = False, now: Callable[[], int] = time.time_ns
 ) -> BucketStore:
-    """The store in these blobs, with its spool and mirror below a folder.
+    """Open the store in these blobs, with its spool and mirror in a folder.
 
-    A machine that has used the store before may begin without the network: what it records waits in the spool.
+    A machine that has used the store before may start without the network: what it records waits in the spool.
     """
     layout = StoreLayout(folder / "mirror", has_files=False)
     try:
@@ -73,7 +73,7 @@ def open_store_in(
 
 
 def local_folder(name: str) -> Path:
-    """Where this machine keeps spool and mirror of a bucket's store."""
+    """Where this machine keeps the spool and mirror of a store in a bucket."""
     base = os.environ.get(SPOOL_VARIABLE) or os.path.join(
         os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "opc_ros"
     )
@@ -83,7 +83,7 @@ def local_folder(name: str) -> Path:
 
 
 def open_shared(location: str) -> Store:
-    """One for all that a process unpickles: a worker serves many tasks."""
+    """One instance for everything that a process unpickles, because a worker handles many tasks."""
     return _open_shared(location, local_folder(open_bucket(location).name))
 
 
@@ -108,7 +108,7 @@ class BucketStore(Store):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Wait until everything recorded here is in the bucket; say so where it cannot be."""
+        """Wait until everything recorded here is in the bucket, or report what is not."""
         if self._sender is not None:
             sender, self._sender, self._spool = self._sender, None, None
             try:
@@ -118,14 +118,14 @@ class BucketStore(Store):
                     raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process, perhaps on another machine, has a mirror of its own; it reads the bucket itself."""
+        """Another process, perhaps on another machine, reads the bucket itself and has its own mirror."""
         if not isinstance(self._blobs, ObjectBlobs):
             raise TypeError("a store in memory cannot go to another process")
         return open_shared, (self._blobs.name,)
 
     @property
     def writable(self) -> Store:
-        """The spool, where half-written episodes of this machine lie."""
+        """The spool, which holds this machine's half-written episodes."""
         if self._spool is None:
             make_folder(self._folder)
             self._spool = open_store(self._folder / "spool", create=True, now=self._now)
@@ -138,7 +138,7 @@ class BucketStore(Store):
         return self._sender
 
     def begin(self, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> EpisodeWriter:
-        """Start recording on this disk; once committed there, the episode is sent in the background."""
+        """Start recording on this disk; after it is committed there, the episode is sent in the background."""
         sender = self.sender
         sender.start()
         return SpooledWriter(self.writable, header, self._find_committed, topics, sender.wake)
@@ -156,7 +156,7 @@ class BucketStore(Store):
         return super().label(episode_id, label, note=note, signature=signature)
 
     def add_label(self, place: Place, label: Label, *, note: str, signature: str = "") -> int:
-        """A conditional put: of two people labelling at once, each gets a number of their own."""
+        """A conditional put, so that two people labelling at once get different revision numbers."""
         check_text(f"episode {place.episode_id}", note + label.labeller)
         self._catalogue.refresh()
         revision = max(labels.taken_revisions(self._layout, place), default=0)
@@ -170,7 +170,7 @@ class BucketStore(Store):
                 return revision
 
     def take_snapshot(self, selection: Selection = EVERYTHING, *, tag: str = "") -> Snapshot:
-        """Parts first, then the list that names them, then the tag."""
+        """Write the parts first, then the list that names them, then the tag."""
         self._catch_up()
         snapshot = super().take_snapshot(selection)
         there = {fact.key for fact in self._blobs.list("snapshots/")}
@@ -202,26 +202,26 @@ class BucketStore(Store):
         return super().tags()
 
     def quarantined(self) -> tuple[list[Quarantined], list[StoreError]]:
-        """Of this machine's spool."""
+        """The quarantine of this machine's spool."""
         return self.writable.quarantined()
 
     def file_of(self, episode_id: str) -> Path:
-        """A copy on this disk, its bytes checked."""
+        """A copy on this disk, with its bytes checked."""
         place = self.locate(episode_id)
         return self._contents.copy_out(place, self.read_committed(place).file_sha256, self._folder / "files")
 
     def look_at_everything(self) -> list[str]:
-        """List the whole bucket, whatever its marks say."""
-        return [f"{key}: no sidecar commits it; an upload was broken off" for key in self._mirror.pull_everything()]
+        """List the whole bucket, regardless of its marks."""
+        return [f"{key}: no sidecar commits it; its upload was interrupted" for key in self._mirror.pull_everything()]
 
     def _catch_up(self) -> None:
-        """See what this process has just recorded, and what others have recorded and labelled."""
+        """Fetch what this process has just recorded, and what others have recorded and labelled."""
         if self._sender is not None:
             self._sender.send()
         self._mirror.pull()
 
     def _find_committed(self, episode_id: str) -> Place | None:
-        """Without the network, the conditional put will tell whether an id is taken."""
+        """Without the network this finds nothing, and the conditional put will tell whether an id is taken."""
         try:
             return super()._find_committed(episode_id)
         except StoreError:

@@ -1,9 +1,9 @@
-"""An index of committed episodes and their labels, beside the files and never instead of them.
+"""An index of committed episodes and their labels, kept beside the files and never a substitute for them.
 
-Of each folder it remembers when the folder last changed and a table of what was in it. Whoever asks first looks at
-those times, reads what is new in the folders that changed, and leaves the result for the next. Nothing locks: tables
-are named by their digest and the list of them is replaced whole, so a catalogue that is stale, missing or damaged only
-costs reading again what it lacks. Commits know nothing of it.
+For each folder it stores when the folder last changed and a table of its content. Whoever asks first checks those
+times, reads what is new in the folders that changed, and saves the result for the next. There are no locks: tables are
+named by their digest and their list is replaced as a whole, so if a catalogue is stale, missing or damaged, the missing
+part is just read again. Committing an episode does not touch it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from opc_ros.store.segment import Segment, SegmentBuilder, decode_segment, encod
 from opc_ros.store.shards import PackedHome, Shards
 from opc_ros.store.sidecars import read_listed
 
-SETTLED_NS = 2_000_000_000  # a folder that changed later may change again under the same time, on any file system
+SETTLED_NS = 2_000_000_000  # after a more recent change, a folder may change again within the same timestamp
 NO_FOLDER = -1
 
 
 class Catalogue:
-    """What one process knows of a store's episodes; any number of processes may have one."""
+    """What one process knows about a store's episodes; any number of processes may have one."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self._layout = layout
         self._lock = threading.RLock()
         self._index: Index | None = None
-        self._fresh: dict[str, Segment] = {}  # by digest: made here and not on the disk
+        self._fresh: dict[str, Segment] = {}  # by digest: made here and not on disk
         self._hashes: IdHashes | None = None
         self.shards = Shards(layout)
 
@@ -59,7 +59,7 @@ class Catalogue:
         return sorted(self.refresh().folders.values(), key=lambda facts: facts.home)
 
     def segment(self, facts: FolderFacts) -> Segment:
-        """What was in a folder; read from the files again where the catalogue's copy is gone or damaged."""
+        """The table of a folder, read again from the files if the catalogue's copy is missing or damaged."""
         found = self.load(facts)
         while found is None:
             with self._lock:
@@ -71,7 +71,7 @@ class Catalogue:
         return found
 
     def load(self, facts: FolderFacts) -> Segment | None:
-        """The catalogue's copy of a folder; None where it is gone or damaged."""
+        """The catalogue's copy of a folder's table; None if it is missing or damaged."""
         found = self._fresh.get(facts.segment)
         if found is not None:
             return found
@@ -85,9 +85,9 @@ class Catalogue:
             yield self.segment(facts)
 
     def locate(self, episode_id: str, *, is_fresh: bool = True) -> Place | None:
-        """Where a committed episode lies; without `is_fresh` as far as is known, without looking for news.
+        """Where a committed episode is; without `is_fresh`, as far as is known without checking for changes.
 
-        An id that is no name never becomes a path.
+        An invalid id never becomes a path.
         """
         check_name("episode", episode_id)
         with self._lock:
@@ -119,7 +119,7 @@ class Catalogue:
             return Index()
 
     def _store(self, before: Index, after: Index) -> None:
-        """Leave it for others; where that cannot be, this process still has it."""
+        """Save it for others; if that fails, this process still has it."""
         gone = {facts.segment for facts in before.folders.values()} - {
             facts.segment for facts in after.folders.values()
         }
@@ -144,7 +144,7 @@ class Catalogue:
             self._hashes = None
 
     def keep(self, segment: Segment) -> str:
-        """A table that is to be left for others; gives its digest."""
+        """Keep a table that is to be saved for others; returns its digest."""
         digest, _ = encode_segment(segment)
         self._fresh[digest] = segment
         return digest
@@ -158,7 +158,7 @@ class Catalogue:
 
 
 class _Refreshing:
-    """One look at all folders."""
+    """One check of all folders."""
 
     def __init__(self, layout: StoreLayout, before: Index, catalogue: Catalogue) -> None:
         self._layout = layout
@@ -167,7 +167,7 @@ class _Refreshing:
         self._now_ns = time.time_ns()
 
     def run(self) -> Index:
-        """The index as it is now; the very same where nothing has changed."""
+        """The index as it is now; the same object if nothing has changed."""
         days = {robot: self._look_for_days(robot) for robot in self._layout.robots()}
         older = self._look_for_older_labels()
         moved = {name for name, found in older.items() if self._before.older_labels.get(name) != found}
@@ -219,7 +219,7 @@ class _Refreshing:
         folder = os.fspath(self._layout.home_folder(home))
         sidecars, files = _scan(folder)
         shards = self._catalogue.shards
-        # Only where a file is missing: most folders have no shards.
+        # Look for shards only where a file is missing: most folders have none.
         packed = PackedHome() if sidecars.keys() <= files or not self._layout.has_files else shards.of(home)
         for episode_id, (changed_ns, node) in sidecars.items():
             index = known.get(episode_id)
@@ -295,7 +295,7 @@ class _Refreshing:
 
 
 def _scan(folder: str) -> tuple[dict[str, tuple[int, int]], set[str]]:
-    """Sidecars with their files' times and numbers, and the names of episode files."""
+    """Sidecars with their modification times and inodes, and the names of episode files."""
     sidecars: dict[str, tuple[int, int]] = {}
     files: set[str] = set()
     try:
@@ -313,7 +313,7 @@ def _scan(folder: str) -> tuple[dict[str, tuple[int, int]], set[str]]:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise StoreError(f"{folder}: {error.strerror or error}; nothing is known of the episodes in it") from error
+        raise StoreError(f"{folder}: {error.strerror or error}; nothing is known about the episodes in it") from error
     return sidecars, files
 
 

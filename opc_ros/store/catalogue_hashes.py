@@ -1,7 +1,7 @@
-"""Which folder an episode id lies in, for all ids at once: hashes in order, kept from one process to the next.
+"""Which folder an episode id is in, for all ids at once: sorted hashes, passed on from one process to the next.
 
-Beside each hash stands the folder's table it came from. Tables that have changed since are read again, the rest is
-taken over, so that a process' first find costs what is new and not what there is.
+Each hash is kept with the folder table that it came from. Only tables that have changed are read again, so that a
+process's first lookup costs in proportion to what is new, not to what there is.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class IdHashes:
     """Ids by their hash."""
 
     hashes: np.ndarray  # (N,) uint64, ascending
-    owners: np.ndarray  # (N,) uint32, places in `homes`
+    owners: np.ndarray  # (N,) uint32, indices into `homes`
     homes: list[Home]
 
     def homes_of(self, episode_id: str) -> list[Home]:
-        """The folders that may hold an id; nearly always one or none."""
+        """The folders that may contain an id; nearly always one or none."""
         wanted = np.uint64(hash_id(episode_id))
         first, last = (int(np.searchsorted(self.hashes, wanted, side=side)) for side in ("left", "right"))
         return [self.homes[owner] for owner in self.owners[first:last]]
@@ -45,9 +45,9 @@ def build_hashes(
     read: Callable[[FolderFacts], Segment],
     is_current: Callable[[], bool],
 ) -> IdHashes:
-    """Of these folders, with what an earlier process left under a path.
+    """Build the hashes of these folders, reusing what an earlier process saved at `path`.
 
-    The result is left there for the next, unless folders were read again meanwhile: then it may be of other tables.
+    The result is saved there unless folders were read again meanwhile, because it might then mix different tables.
     """
     tables = [facts.segment for facts in folders]
     hashes, owners, missing = _take_over(path, tables)
@@ -64,14 +64,14 @@ def build_hashes(
 
 
 def _take_over(path: Path, tables: Sequence[str]) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """What is known of these tables, and the places of those it is not; nothing where the file is not as written."""
+    """Hashes already known for these tables, and the indices of the other tables; nothing if the file is damaged."""
     try:
         known, hashes, owners = _read(path)
     except (OSError, StoreError, ValueError, LookupError, TypeError, RecursionError):
         known, hashes, owners = [], np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.uint32)
     if known == list(tables):
         return hashes, owners, []
-    now = {table: place for place, table in enumerate(tables)}  # a table names its folder, so no two are alike
+    now = {table: place for place, table in enumerate(tables)}  # a table names its folder, so no two are equal
     places = np.array([now.get(table, -1) for table in known], dtype=np.int64)
     if len(known):
         moved = places[owners]
@@ -89,7 +89,7 @@ def _read(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
     if hashlib.sha256(data).hexdigest().encode() != digest:
         raise StoreError(f"{path}: was changed or damaged")
     line, _, columns = data.partition(b"\n")
-    head = json.loads(line)  # our own bytes, by their digest
+    head = json.loads(line)  # our own bytes, verified by their digest
     if head["format"] != FORMAT:
         raise StoreError(f"{path}: of another format")
     count = head["count"]
@@ -98,7 +98,7 @@ def _read(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
 
 
 def _leave(path: Path, tables: Sequence[str], hashes: np.ndarray, owners: np.ndarray) -> None:
-    """Where it cannot be written, the next process makes its own."""
+    """Save the hashes; if that fails, the next process builds its own."""
     head = canonical_json({"format": FORMAT, "tables": list(tables), "count": len(hashes)}).encode()
     data = head + b"\n" + hashes.astype("<u8").tobytes() + owners.astype("<u4").tobytes()
     try:

@@ -22,7 +22,7 @@ FORMAT = "opc_ros.catalogue/2"
 
 
 class Count(NamedTuple):
-    """How many episodes of a folder share a policy, an object set, a label source and an outcome."""
+    """How many episodes of a folder have the same policy, object set, label source and outcome."""
 
     policy: str
     object_set: str
@@ -35,7 +35,7 @@ class Count(NamedTuple):
 
 
 class FolderMarks(NamedTuple):
-    """When a folder of episodes, that of their labels and that of their shards last changed."""
+    """When a folder of episodes, its labels' folder and its shards' folder last changed."""
 
     own_ns: int
     labels_ns: int
@@ -43,20 +43,20 @@ class FolderMarks(NamedTuple):
 
 
 class FolderFacts(NamedTuple):
-    """One folder of episodes as it was when it was last looked through."""
+    """One folder of episodes, as it was when it was last read."""
 
     robot: str
     day: str
-    mark_ns: int  # when the folder last changed; 0: too lately to be sure that nothing follows under the same time
+    mark_ns: int  # when the folder last changed; 0: so recently that it may change again within the same timestamp
     label_mark_ns: int  # of its labels' folder; -1: there is none
     shard_mark_ns: int  # of its shards' folder
     segment: str  # digest
     episodes: int
     damaged: int
-    first_ns: int  # earliest and latest beginning
+    first_ns: int  # when its earliest and its latest episode began
     last_ns: int
-    counts: Sequence[Sequence[Any]]  # each the fields of a Count: thousands are read, few are looked at
-    groups: Sequence[Sequence[Any]]  # each the fields of a SnapshotGroup: what a snapshot of everything takes from here
+    counts: Sequence[Sequence[Any]]  # each holds the fields of a Count, left unparsed: thousands are read, few are used
+    groups: Sequence[Sequence[Any]]  # each holds the fields of a SnapshotGroup, used by a snapshot of the whole folder
 
     @property
     def home(self) -> Home:
@@ -124,7 +124,7 @@ def count_rows(segment: Segment, mask: np.ndarray | None = None) -> list[Count]:
 
 
 def write_index(path: Path, index: Index) -> None:
-    """A cache: what a power cut takes is made again."""
+    """Write the index without waiting for the disk: if a power cut takes it, it is made again."""
     document = {
         "format": FORMAT,
         "folders": list(index.folders.values()),
@@ -136,12 +136,12 @@ def write_index(path: Path, index: Index) -> None:
 
 
 def read_index(path: Path) -> Index:
-    """StoreError where it is not exactly what was written."""
+    """Read the index; raises StoreError unless it is exactly what was written."""
     text, _, digest = read_bytes(path, error=StoreError).rstrip(b"\n").rpartition(b"\n")
     if hashlib.sha256(text).hexdigest().encode() != digest:
         raise StoreError(f"{path}: was changed or damaged")
     try:
-        document: Any = json.loads(text)  # our own bytes, by their digest
+        document: Any = json.loads(text)  # our own bytes, verified by their digest
         if document["format"] != FORMAT:
             raise StoreError(f"{path}: of another format")
         folders = [FolderFacts(*entry) for entry in document["folders"]]
@@ -151,4 +151,4 @@ def read_index(path: Path) -> Index:
             older_labels={name: (mark, newest) for name, (mark, newest) in document["older_labels"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise StoreError(f"{path}: no catalogue: {error}") from error
+        raise StoreError(f"{path}: not a catalogue: {error}") from error

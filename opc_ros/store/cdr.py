@@ -1,4 +1,4 @@
-"""Plain little-endian CDR, the bytes ROS 2 messages travel and are stored in."""
+"""Plain little-endian CDR, the encoding in which ROS 2 messages are sent and stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 PREAMBLE = b"\x00\x01\x00\x00"  # plain CDR, little-endian
-_START = len(PREAMBLE)  # alignment counts from behind the preamble
+_START = len(PREAMBLE)  # alignment counts from the end of the preamble
 
 _FORMATS = {code: struct.Struct(f"<{code}") for code in "BiIqd"}
 MAX_NUMBERS = 4096  # in a state or an action
@@ -19,7 +19,7 @@ Bytes = bytes | memoryview
 
 
 class CdrError(ValueError):
-    """Bytes that do not hold the message they should."""
+    """Bytes that do not contain the expected message."""
 
 
 class CdrWriter:
@@ -43,7 +43,7 @@ class CdrWriter:
         self._pack("q", value)
 
     def float64s(self, values: Sequence[float]) -> None:
-        """A field of type float64[]; what has no numbers is not aligned either."""
+        """A field of type float64[]; an empty array is not aligned either."""
         self._pack("I", len(values))
         for value in values:
             self._pack("d", value)
@@ -65,11 +65,11 @@ class CdrWriter:
         self.string(frame_id)
 
     def finish(self) -> bytes:
-        """The message."""
+        """The complete message."""
         return bytes(self._buffer)
 
     def finish_with(self, blob: bytes) -> tuple[bytes, bytes]:
-        """The message in two pieces; `blob` becomes a last field of type uint8[], and is not copied."""
+        """The message in two pieces; `blob` becomes a last field of type uint8[] and is not copied."""
         self._pack("I", len(blob))
         return bytes(self._buffer), blob
 
@@ -80,7 +80,7 @@ class CdrWriter:
 
 
 class CdrReader:
-    """Takes fields off in the order of a message definition; short or ill-formed bytes raise CdrError."""
+    """Reads fields in the order of a message definition; short or malformed bytes raise CdrError."""
 
     __slots__ = ("_data", "_offset")
 
@@ -116,7 +116,7 @@ class CdrReader:
 
     def string(self) -> str:
         raw = self._take(self.uint32())
-        if not raw:  # some writers spell the empty text so
+        if not raw:  # some writers encode the empty string like this
             return ""
         if raw[-1:] != b"\x00":
             raise CdrError("text does not end with a zero byte")
@@ -140,7 +140,7 @@ class CdrReader:
         return self._take(self.uint32())
 
     def finish(self) -> None:
-        """Nothing may follow the last field."""
+        """Check that nothing follows the last field."""
         if self._offset != len(self._data):
             raise CdrError(f"message has {len(self._data)} bytes, expected {self._offset}")
 

@@ -35,13 +35,13 @@ _SIDECAR_FIELDS, _LABEL_FIELDS = (tuple(field.name for field in fields(kind)) fo
 
 
 class FileSink:
-    """An open file that remembers and hashes what is written to it; what is large goes to the kernel at once."""
+    """An open file that remembers and hashes what is written to it; large pieces go to the kernel at once."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._hash = hashlib.sha256()
-        self._written: list[bytes] = []  # to compare with what is read back
-        self._waiting: list[bytes] = []  # not yet given to the kernel
+        self._written: list[bytes] = []  # kept to compare with what is read back
+        self._waiting: list[bytes] = []  # not passed to the kernel yet
         self._position = 0
 
     def writelines(self, pieces: Sequence[bytes]) -> None:
@@ -62,7 +62,7 @@ class FileSink:
         return self._position
 
     def sha256(self) -> str:
-        """Of what was flushed."""
+        """Digest of what was flushed."""
         return self._hash.hexdigest()
 
     def has_written(self, data: bytes) -> bool:
@@ -84,12 +84,12 @@ class FileSink:
 
 
 def place_for(header: EpisodeHeader) -> Place:
-    """Where a new episode goes: with the others of its robot and day."""
+    """Where a new episode goes: to the others of its robot and day."""
     return Place(Home(header.robot, day_of(header.began_ns)), header.id)
 
 
 def claim(layout: StoreLayout, header: EpisodeHeader, find_committed: Callable[[str], Place | None]) -> FileSink:
-    """Take the episode's name and hold its file, so that nobody mistakes it for a dead writer's."""
+    """Claim the episode's name and lock its file, so that nobody takes it for the file of a dead writer."""
     place = place_for(header)
     make_folder(layout.home_folder(place.home))
     part = layout.file_part(place)
@@ -119,11 +119,11 @@ def claim(layout: StoreLayout, header: EpisodeHeader, find_committed: Callable[[
 def commit_file(layout: StoreLayout, place: Place, sidecar: Sidecar, sink: FileSink) -> CommittedEpisode:
     """Check the finished `.part` file and commit it.
 
-    The file's bytes are written to the disk before it gets its final name, and the sidecar gets its name last. One
-    common wait then makes files and names durable: three waits in a row would cost three commits of the file
-    system's journal. A power cut within that wait leaves the episode out, or with a sidecar that is not whole, which
-    `recover` writes anew from the file, or, where a file system reorders even so, with a file that does not match
-    its sidecar's hash, which `recover` puts into quarantine.
+    The file's bytes are written to disk before the file gets its final name, and the sidecar gets its name last. A
+    single wait then makes files and names durable; three waits in a row would cost three commits of the file system's
+    journal. A power cut during that wait leaves no trace of the episode; or an incomplete sidecar, which `recover`
+    rewrites from the file; or, on a file system that reorders even so, a file that does not match its sidecar's hash,
+    which `recover` puts into quarantine.
     """
     part, file = layout.file_part(place), layout.file(place)
     sidecar_part, sidecar_file = layout.sidecar_part(place), layout.sidecar(place)
@@ -157,7 +157,7 @@ def describe(
     file_bytes: int,
     committed_ns: int,
 ) -> Sidecar:
-    """The sidecar that commits an episode; but for its last three fields, the episode's own file says the same."""
+    """The sidecar that commits an episode; except for its last three fields, the episode's own file says the same."""
     return Sidecar(
         id=header.id,
         robot=header.robot,
@@ -191,7 +191,7 @@ def describe_whole(whole: WholeEpisode, *, file_sha256: str, file_bytes: int, co
 
 
 def encode_sidecar(sidecar: Sidecar) -> bytes:
-    """What an older opc_ros knows of an episode is written as it was; one with more says so in its version."""
+    """Use version 1 for a sidecar that an older opc_ros can represent, version 2 for one with more fields."""
     label = {name: getattr(sidecar.label, name) for name in _LABEL_FIELDS}
     body = {name: getattr(sidecar, name) for name in _SIDECAR_FIELDS} | {"label": label}
     news = {"task": body.pop("task"), "seed": body.pop("seed")}
@@ -215,7 +215,7 @@ def _check_written(part: Path, sidecar: Sidecar, sink: FileSink) -> None:
 
 
 def _take_back(part: Path, file: Path, sidecar_part: Path, sidecar_file: Path) -> None:
-    """The disk refused: the episode must not look committed."""
+    """Undo a commit that the disk refused: the episode must not look committed."""
     sidecar_file.unlink(missing_ok=True)
     sidecar_part.unlink(missing_ok=True)
     if file.exists():
@@ -223,9 +223,9 @@ def _take_back(part: Path, file: Path, sidecar_part: Path, sidecar_file: Path) -
 
 
 def _find_taken(layout: StoreLayout, place: Place, find_committed: Callable[[str], Place | None]) -> Path | None:
-    """Looked up after the claim, so that of two writers with one id at least one sees the other."""
+    """Find another use of the id; called after the claim, so that of two writers at least one sees the other."""
     if labels.has_labels(layout, place):
-        return layout.label_folder(place.home)  # of an earlier episode of this id: its labels are not for another
+        return layout.label_folder(place.home)  # labels of an earlier episode with this id must not apply to it
     own, episodes = os.fspath(layout.file_part(place)), os.fspath(layout.episodes)
     for robot in layout.robots():
         for folder in (f"{episodes}/{robot}", f"{episodes}/{robot}/{place.home.day}"):

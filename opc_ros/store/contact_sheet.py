@@ -1,4 +1,4 @@
-"""An episode at a glance: its frames in order, the action chosen on each, and how it ended."""
+"""An episode at a glance: its frames in order, the action chosen on each, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = 5
-FEWEST_COLUMNS = 3  # so that the title has room
+FEWEST_COLUMNS = 3  # so that there is room for the title
 IMAGE_INCHES = 2.4
 MARGIN_INCHES = 0.15
 CAPTION_INCHES = 0.55
@@ -25,7 +25,7 @@ _COLOURS = {True: "#1a7f37", False: "#b3261e", None: "#6b6b6b"}
 
 
 def draw_contact_sheet(committed: CommittedEpisode, episode: Episode, path: Path) -> None:
-    """Write one image file; its format follows from the name's ending."""
+    """Write an image file; its format follows from the file name's extension."""
     from matplotlib.figure import Figure
 
     columns = min(COLUMNS, max(FEWEST_COLUMNS, len(episode.steps)))

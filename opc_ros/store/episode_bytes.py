@@ -1,4 +1,4 @@
-"""An episode's bytes exactly as they were committed, whether they lie in a shard or in a file of their own."""
+"""An episode's bytes exactly as committed, whether they are in a shard or in a file of their own."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from opc_ros.store.shards import Shards, Slice
 
 
 class EpisodeBytes:
-    """The one way to an episode's bytes, in a folder or a bucket; several threads may use it."""
+    """The one way to read an episode's bytes, from a folder or a bucket; several threads may use it."""
 
     def __init__(
         self, layout: StoreLayout, blobs: Blobs, shards: Shards, look_again: Callable[[], object] = lambda: None
     ) -> None:
-        """`look_again` brings news of shards where they are not found by looking into the folder."""
+        """`look_again` fetches news of shards, for stores where looking into the folder does not find them."""
         self._layout = layout
         self.blobs = blobs
         self.shards = shards
         self._look_again = look_again
 
     def read(self, place: Place, file_sha256: str) -> bytes:
-        """From a shard if one is known to have them, which lie there in the order they are read; else from the file.
+        """Read from a shard if one is known to have them, as shards are in reading order; otherwise from the file.
 
-        Whatever has not the committed digest is no answer; EpisodeDamaged says what was found where.
+        Bytes without the committed digest are rejected; EpisodeDamaged says what was found where.
         """
         told: list[str] = []
         packed = self.shards.find(place, file_sha256, is_fresh=False)
         data = self._read_slice(packed, file_sha256, told) if packed is not None else None
         if data is None:
             data = self._read_file(place, file_sha256, told)
-        if data is None:  # it may have been packed since this process last looked
+        if data is None:  # it may have been packed after this process last looked
             self._look_again()
             newer = self.shards.find(place, file_sha256)
             data = self._read_slice(newer, file_sha256, told) if newer not in (None, packed) else None
@@ -45,7 +45,7 @@ class EpisodeBytes:
         return data
 
     def read_packed(self, packed: Slice, file_sha256: str) -> bytes:
-        """From a shard alone; EpisodeDamaged where it has something else."""
+        """Read from a shard only; raises EpisodeDamaged if it contains something else."""
         told: list[str] = []
         data = self._read_slice(packed, file_sha256, told)
         if data is None:
@@ -53,7 +53,7 @@ class EpisodeBytes:
         return data
 
     def copy_out(self, place: Place, file_sha256: str, folder: Path) -> Path:
-        """As a file of its own, for those who read files; it can be made again."""
+        """Copy the episode to a file, for programs that read files; it can be copied again at any time."""
         data, path = self.read(place, file_sha256), folder / f"{place.episode_id}{MCAP}"
         try:
             make_folder(folder)
@@ -73,7 +73,7 @@ class EpisodeBytes:
             return None
         except StoreError as error:
             if not self._layout.has_files:
-                raise  # the network, not the bytes
+                raise  # an error of the network, not damaged bytes
             told.append(f"{where} cannot be read: {error}")
             return None
         if (found := hashlib.sha256(data).hexdigest()) != file_sha256:

@@ -46,7 +46,7 @@ class EpisodeContent:
 
 @dataclass(frozen=True, slots=True)
 class WholeEpisode:
-    """Everything an episode file must hold."""
+    """Everything that an episode file must contain."""
 
     header: EpisodeHeader
     steps: tuple[Step, ...]
@@ -56,7 +56,7 @@ class WholeEpisode:
 
 
 def read_whole(data: bytes, *, where: str, are_crcs_checked: bool = True) -> WholeEpisode:
-    """Read a finished episode; anything missing, doubled or out of order raises EpisodeDamaged."""
+    """Read a finished episode; anything missing, duplicated or out of order raises EpisodeDamaged."""
     content, problem = salvage(data, are_crcs_checked=are_crcs_checked)
     if problem is not None:
         raise EpisodeDamaged(f"{where}: {problem}")
@@ -78,14 +78,14 @@ def read_whole(data: bytes, *, where: str, are_crcs_checked: bool = True) -> Who
 
 
 def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeContent, str | None]:
-    """What can be read before the first damage, and what the damage is; None where the file is whole."""
+    """What can be read before the first damage, and what the damage is; None if the file is intact."""
     assembler = _Assembler()
     try:
         for schema, payload in _iterate_messages(data, assembler, are_crcs_checked):
             assembler.take(schema, payload)
     except (StoreError, EpisodeError) as error:
         return assembler.content, str(error)
-    except Exception as error:  # mcap raises whatever its parsing trips over: struct.error, ValueError, MemoryError...
+    except Exception as error:  # mcap raises whatever error its parser hits: struct.error, ValueError, MemoryError...
         detail = " ".join(str(error).split()) or type(error).__name__
         return assembler.content, f"not a whole MCAP file: {detail}"
     return assembler.content, assembler.find_dangling()
@@ -94,7 +94,7 @@ def salvage(data: bytes, *, are_crcs_checked: bool = True) -> tuple[EpisodeConte
 def _iterate_messages(
     data: bytes, assembler: _Assembler, are_crcs_checked: bool
 ) -> Iterator[tuple[Schema, memoryview]]:
-    """Messages in file order, not copied: episodes are read back at every commit and at every scoring."""
+    """Messages in file order, without copying: episodes are read back at every commit and every scoring."""
     view = memoryview(data)
     if view[: len(MAGIC)] != MAGIC:
         raise McapError(f"begins with {data[: len(MAGIC)].hex() or 'nothing'}, expected {MAGIC.hex()}")
@@ -163,7 +163,7 @@ def stream_of(content: memoryview) -> ReadDataStream:
 
 
 class _Assembler:
-    """Puts messages back together into an episode, in the order they were written."""
+    """Reassembles messages into an episode, in the order they were written."""
 
     def __init__(self) -> None:
         self.content = EpisodeContent()
@@ -172,7 +172,7 @@ class _Assembler:
 
     def take(self, schema: Schema, data: memoryview) -> None:
         if schema.name in schemas.WIRE_TYPES:
-            return  # for other readers: nothing here is scored by them
+            return  # for other readers; scoring does not use it
         if schema.id not in self._decoders:
             self._decoders[schema.id] = self._choose_decoder(schema)
         message = self._decoders[schema.id](data)

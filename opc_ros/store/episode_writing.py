@@ -17,7 +17,7 @@ from opc_ros.store.messages import UNLABELLED, EpisodeEvent, EventKind
 from opc_ros.store.step_codecs import STEP_TOPICS, codec_for
 
 FORMAT_VERSION = "1"
-WIRE_FORMAT_VERSION = "2"  # holds messages that came beside the steps; readers of version 1 would stumble
+WIRE_FORMAT_VERSION = "2"  # contains messages beside the steps, which readers of version 1 do not expect
 CHUNK_BYTES = 256 * 1024  # a crash costs at most the last chunk
 METADATA_NAME = "opc_ros.episode"
 LIBRARY = f"opc_ros {LIBRARY_IDENTIFIER}"
@@ -26,10 +26,10 @@ _MAGIC = {"jpeg": b"\xff\xd8\xff", "png": b"\x89PNG\r\n\x1a\n"}
 
 
 class EpisodeFileWriter:
-    """Messages of one episode, in order: BEGIN, then frame and step for each step, then END and label."""
+    """Messages of one episode in order: BEGIN, then frame and step for each step, then END and label."""
 
     def __init__(self, sink: PieceSink, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> None:
-        """`topics` says under which name each message type was on the wire; without it, by a robot's usual names."""
+        """`topics` gives the topic name for each message type; the default is the robot's usual names."""
         self._header = header
         self._topics = {**usual_topics(header.robot), **(topics or {})}
         self._has_wire_messages = False
@@ -58,7 +58,7 @@ class EpisodeFileWriter:
 
     @property
     def last_stamp_ns(self) -> int:
-        """Of the newest frame; the episode's beginning where there is none yet."""
+        """Timestamp of the newest frame, or the episode's beginning if there is none yet."""
         return self._last_stamp_ns if self._steps else self._header.began_ns
 
     def add_step(self, step: Step) -> None:
@@ -76,7 +76,7 @@ class EpisodeFileWriter:
         self._is_terminated = step.is_last
 
     def add_wire_message(self, message: WireMessage) -> None:
-        """Keep a message beside the steps; one older than the episode is stamped with its beginning."""
+        """Keep a message beside the steps; one older than the episode gets the timestamp of its beginning."""
         where = f"episode {self._header.id}: {message.type}"
         if message.type not in schemas.WIRE_TYPES:
             raise EpisodeError(f"{where}: expected one of {', '.join(schemas.WIRE_TYPES)}")
@@ -136,7 +136,7 @@ class EpisodeFileWriter:
 
 
 def usual_topics(robot: str) -> dict[str, str]:
-    """Topic names by message type, as the nodes of a robot of that name have them."""
+    """Topic names by message type, as the robot's nodes use them by default."""
     name = re.sub(r"\W", "_", robot, flags=re.ASCII)
     namespace = f"robot_{name}" if name[0].isdigit() else name
     return {

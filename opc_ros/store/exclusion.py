@@ -1,7 +1,7 @@
-"""Taking episodes out of the validation set and back, by label revisions, so that nothing recorded is ever lost.
+"""Excluding episodes from the validation set and restoring them, by label revisions, so that no recording is lost.
 
-Snapshots take labelled episodes, and an excluded one has no label: it is in none that is taken from then on. Those
-taken before pin the revision they were taken with and stay as they are.
+Snapshots contain labelled episodes, and an excluded episode has no label, so later snapshots leave it out. Earlier
+snapshots pin the label revision they were taken with and do not change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opc_ros.store.store import Store
 
 
 def exclude_episode(store: Store, episode_id: str, *, by: str, reason: str, signature: str = "") -> int:
-    """Keep an episode out of every snapshot from now on; returns the label revision that says so."""
+    """Keep an episode out of every later snapshot; returns the label revision that says so."""
     _check_reason(episode_id, reason)
     if store.find(episode_id).label.is_excluded:
         raise StoreError(f"episode {episode_id}: is excluded already")
@@ -23,7 +23,7 @@ def exclude_episode(store: Store, episode_id: str, *, by: str, reason: str, sign
 
 
 def restore_episode(store: Store, episode_id: str, *, by: str, reason: str, signature: str = "") -> int:
-    """Take an excluded episode back with the label it had; returns that label's new revision."""
+    """Restore an excluded episode with the label it had; returns that label's new revision."""
     _check_reason(episode_id, reason)
     if not store.find(episode_id).label.is_excluded:
         raise StoreError(f"episode {episode_id}: is not excluded")
@@ -46,7 +46,7 @@ def label_history(store: Store, episode_id: str) -> list[labels.LabelRevision]:
 
 
 def describe_revision(revision: labels.LabelRevision) -> str:
-    """What it says, who said so, and why."""
+    """What a revision says, who said so, and why."""
     by = f" by {revision.label.labeller}" if revision.label.labeller else ""
     signed = ", signed" if revision.signature else ""
     return f"{revision.label.outcome}{by}{signed}  {revision.note}".rstrip()

@@ -1,4 +1,4 @@
-"""Where a folder's shards go: written beside, read back from the disk, renamed, and committed by their index."""
+"""Shards in a folder: written beside, read back from disk, renamed, and committed by their index."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from opc_ros.store.store import Store
 
 
 class FolderShards:
-    """Shards and originals of a store in a folder."""
+    """Shards and original episode files of a store in a folder."""
 
-    at_once = 1  # episodes read; the disk is one
+    at_once = 1  # episodes to read: there is one disk
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -26,7 +26,7 @@ class FolderShards:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One packer at a time: a second would pack the same episodes again."""
+        """Only one packer at a time: a second would pack the same episodes again."""
         make_folder(self._layout.shards)
         descriptor = os.open(self._layout.shards, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -37,7 +37,7 @@ class FolderShards:
             os.close(descriptor)
 
     def finish_broken_off(self) -> list[str]:
-        """Left to `recover`, which looks at everything a crash may have left."""
+        """Left to `recover`, which checks everything that a crash may have left."""
         return []
 
     def write(self, home: Home, members: Iterable[tuple[LooseEpisode, bytes]]) -> ShardIndex | None:
@@ -53,7 +53,7 @@ class FolderShards:
                 writer.finish()
                 file.flush()
                 os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that the disk is what is read back
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that reading back reads the disk
             if not writer.episodes:
                 return None
             index = ShardIndex(home, sink.sha256(), sink.tell(), tuple(writer.episodes))
@@ -70,7 +70,7 @@ class FolderShards:
         return {name.removesuffix(MCAP) for name in names_in(self._layout.home_folder(home)) if name.endswith(MCAP)}
 
     def before_dropping(self, home: Home) -> None:
-        """Readers see new shards by themselves."""
+        """Nothing to do: readers find new shards by themselves."""
 
     def drop(self, home: Home, episode_ids: Iterable[str]) -> None:
         for episode_id in episode_ids:
@@ -84,4 +84,4 @@ class FolderShards:
         replace_file(self._layout.marker, data)
 
     def look_again(self) -> None:
-        """Indexes are found where they were written."""
+        """Nothing to do: indexes are found where they were written."""

@@ -1,4 +1,4 @@
-"""Clearing what nothing refers to, and old quarantine; never an episode, a label or a snapshot."""
+"""Removing what nothing refers to, and old quarantine; never an episode, a label or a snapshot."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from opc_ros.store.quarantine import read_quarantined
 from opc_ros.store.store import Store
 
 SETTLED_S = 3600.0  # a part is written before the snapshot that lists it
-SHARD_SETTLED_S = 7 * 86_400.0  # a shard is copied before the sidecars of its episodes, and copies may take days
+SHARD_SETTLED_S = 7 * 86_400.0  # a shard is copied before the sidecars of its episodes, and copying may take days
 DAY_NS = 86_400_000_000_000
 
 
 @dataclass(slots=True)
 class Garbage:
-    """What was, or would be, removed; names are below the store."""
+    """What was removed, or would be; names are relative to the store."""
 
     quarantined: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)  # of snapshots that were never finished
     tables: list[str] = field(default_factory=list)  # of the catalogue
-    shards: list[str] = field(default_factory=list)  # whose episodes have all left the store
+    shards: list[str] = field(default_factory=list)  # shards none of whose episodes is in the store any more
     freed_bytes: int = 0
 
 
 def collect_garbage(
     store: Store, *, quarantine_older_than_days: float | None = None, is_trial: bool = False
 ) -> Garbage:
-    """Remove it, or with `is_trial` only tell; quarantine only where an age is given."""
+    """Remove garbage, or with `is_trial` only list it; quarantine is removed only if an age is given."""
     store = store.writable
     found = Garbage()
     try:
@@ -52,7 +52,7 @@ def collect_garbage(
 
 
 def _old_quarantine(store: Store, limit_ns: int) -> Iterator[Path]:
-    """Files first, their reason last: what is left half-removed still says why it is there."""
+    """Files first and their reason last, so that a half-removed entry still says why it is there."""
     for robot in names_in(store.layout.quarantine):
         folder = store.layout.quarantine / robot
         for name in names_in(folder):
@@ -61,14 +61,14 @@ def _old_quarantine(store: Store, limit_ns: int) -> Iterator[Path]:
             try:
                 entry = read_quarantined(folder / name)
             except StoreError:
-                continue  # nobody can say how old it is
+                continue  # its age is unknown
             if entry.quarantined_ns < limit_ns:
                 yield from (folder / file for file in entry.files if (folder / file).is_file() and "/" not in file)
                 yield folder / name
 
 
 def _unlisted_parts(store: Store) -> Iterator[Path]:
-    """A snapshot that cannot be read may list any part: then none is removed."""
+    """Parts of no snapshot; if any snapshot is unreadable, it might list any part, so none is removed."""
     listed = set()
     for snapshot_id in store.snapshots():
         listed |= snapshots.part_digests(store.layout, snapshot_id)
@@ -85,7 +85,7 @@ def _unlisted_tables(store: Store) -> Iterator[Path]:
 
 
 def _unused_shards(store: Store) -> Iterator[Path]:
-    """The index first: without it there is no shard any more. One that cannot be read may hold anything and stays."""
+    """Index before shard, because the index makes it a shard. An unreadable index might list anything, so it stays."""
     for path in sorted(store.layout.shards.glob(f"*/*/*{JSON}")):
         home = Home(path.parts[-3], "" if path.parts[-2] == FLAT else path.parts[-2])
         index = store.contents.shards.of(home).indexes.get(path.stem)

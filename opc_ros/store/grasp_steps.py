@@ -35,9 +35,9 @@ class GraspStepMessage:
 
 
 class StepLayout:
-    """All texts in a GraspStep are the same throughout an episode, so every field has its place.
+    """The byte layout of an episode's GraspSteps, fixed because their strings are the same throughout the episode.
 
-    A robot's steps would otherwise take some ninety small reads and writes each.
+    Otherwise each step would take about ninety small reads and writes.
     """
 
     def __init__(self, robot: str, episode_id: str) -> None:
@@ -101,7 +101,7 @@ class StepLayout:
 
 
 class GraspStepCodec:
-    """Steps of the grasping task as the message that arms publish."""
+    """Steps of the grasping task, as the message that arms publish."""
 
     message_type = schemas.GRASP_STEP
     topic = "grasp/step"
@@ -121,7 +121,7 @@ class GraspStepCodec:
         return self._layout.decode(data)
 
     def from_fields(self, message: Any) -> GraspStepMessage:
-        """From a message that was read by the definition in its own file."""
+        """Build a step from a message that was read by the definition in its own file."""
         tool = message.tool
         numbers = (tool.position_m.x, tool.position_m.y, tool.position_m.z, tool.yaw_rad, tool.aperture_m)
         if not all(map(math.isfinite, numbers)):
@@ -151,9 +151,9 @@ def _text_codes(value: str) -> tuple[str, str]:
     return "I", f"{_text(value)[0]}s"
 
 
-@functools.lru_cache(maxsize=64)  # ids of one length share their form
+@functools.lru_cache(maxsize=64)  # ids of the same length share a layout
 def _compile(codes: tuple[str, ...]) -> struct.Struct:
-    """CDR aligns each number to its own size, counted from behind the preamble."""
+    """A struct with CDR's alignment: each number to its own size, counted from the end of the preamble."""
     form, offset = "<", 0
     for code in codes:
         size = struct.calcsize(f"<{code}")

@@ -1,7 +1,7 @@
-"""Append-only relabelling: each new label is a new numbered file, and no episode file ever changes.
+"""Append-only relabelling: each new label is a new numbered file, and episode files never change.
 
-A revision lies in labels/<robot>/<day>/<id>.<n>.json, beside those of other episodes of that day, so that looking for
-news costs one look at each folder. Older stores have labels/<id>/<n>.json, which stay and are read as well.
+A revision is at labels/<robot>/<day>/<id>.<n>.json, beside those of other episodes of that day, so that checking for
+news takes one look at each folder. Older stores have labels/<id>/<n>.json, which stay and are read as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opc_ros.errors import EpisodeDamaged, StoreError
 from opc_ros.store.layout import FLAT, JSON, Place, StoreLayout, is_day, names_in
 from opc_ros.store.sealed import encode_document, read_document
 
-DAMAGED = ".damaged"  # `recover` renames unreadable revisions so; their numbers stay taken
+DAMAGED = ".damaged"  # suffix that `recover` gives to unreadable revisions; their numbers stay taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class LabelRevision:
     label: Label
     labelled_ns: int
     note: str
-    signature: str = ""  # what its labeller signed, a DSSE envelope; empty: nobody did
+    signature: str = ""  # DSSE envelope signed by the labeller; empty: unsigned
 
 
 @dataclass(frozen=True, slots=True)
 class LabelFile:
-    """A file below labels/, by its name."""
+    """A file below labels/, parsed from its name."""
 
     path: Path
     episode_id: str
@@ -45,7 +45,7 @@ class LabelFile:
 def append_label(
     layout: StoreLayout, place: Place, label: Label, *, note: str, now_ns: int, signature: str = ""
 ) -> int:
-    """Write the next revision; of two processes labelling at once, each gets a number of its own."""
+    """Write the next revision; two processes labelling at once get different numbers."""
     make_folder(layout.label_folder(place.home))
     revision = max(taken_revisions(layout, place), default=0)
     while True:
@@ -76,22 +76,22 @@ def read_label(path: Path, episode_id: str, revision: int) -> LabelRevision:
 
 
 def revisions(layout: StoreLayout, place: Place) -> list[int]:
-    """Numbers of the relabellings that are not set aside, oldest first."""
+    """Numbers of the revisions that are not set aside, oldest first."""
     return sorted({file.revision for file in _files_of(layout, place) if not file.is_damaged})
 
 
 def taken_revisions(layout: StoreLayout, place: Place) -> Iterator[int]:
-    """Every number that was ever given, also to what is set aside."""
+    """Every number that was ever used, including revisions that are set aside."""
     return (file.revision for file in _files_of(layout, place))
 
 
 def has_labels(layout: StoreLayout, place: Place) -> bool:
-    """Whether anything is left of labels for this id: they are not for another episode."""
+    """Whether there are any labels for this id; they must not apply to another episode."""
     return any(_files_of(layout, place))
 
 
 def label_files(folder: Path) -> Iterator[LabelFile]:
-    """Of one folder in which labels of many episodes lie: <id>.<n>.json."""
+    """Labels in a folder shared by many episodes: <id>.<n>.json."""
     for name in names_in(folder):
         stem, dot, ending = name.rpartition(".")
         episode_id, _, number = stem.rpartition(".")
@@ -100,7 +100,7 @@ def label_files(folder: Path) -> Iterator[LabelFile]:
 
 
 def older_label_files(folder: Path) -> Iterator[LabelFile]:
-    """Of one older folder, which bears its episode's id: <n>.json."""
+    """Labels in an older folder, which is named after its episode: <n>.json."""
     for name in names_in(folder):
         number, dot, ending = name.rpartition(".")
         if dot + ending in (JSON, DAMAGED) and _is_number(number):

@@ -1,4 +1,4 @@
-"""Where everything lies in a store's folder."""
+"""Where everything is in a store's folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from opc_ros.errors import StoreError
 
 MCAP = ".mcap"
 JSON = ".json"
-FLAT = "flat"  # where labels and shards are of episodes directly below their robot, as older stores have them
+FLAT = "flat"  # for labels and shards of episodes directly below their robot, as in older stores
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Home:
-    """The folder that some of a robot's episodes lie in: those of one day, or, in older stores, all."""
+    """A folder of a robot's episodes: those of one day or, in older stores, all of them."""
 
     robot: str
     day: str = ""  # 2026-11-18, UTC; empty: directly below the robot's folder
@@ -29,7 +29,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where one episode's files lie."""
+    """Where one episode's files are."""
 
     home: Home
     episode_id: str
@@ -40,7 +40,7 @@ class Place:
 
 
 def day_of(stamp_ns: int) -> str:
-    """The UTC day that folders and snapshots sort an episode into, by its beginning."""
+    """The UTC day on which an episode began, by which folders and snapshots group it."""
     return f"{datetime.fromtimestamp(stamp_ns // 1_000_000_000, tz=UTC):%Y-%m-%d}"
 
 
@@ -49,11 +49,11 @@ class StoreLayout:
     """Paths below one store's root."""
 
     root: Path
-    has_files: bool = True  # False: a mirror of a bucket, where the episode files are
+    has_files: bool = True  # False: the mirror of a bucket, which has the episode files
 
     @property
     def marker(self) -> Path:
-        """What makes a folder a store."""
+        """The file that makes a folder a store."""
         return self.root / "store.json"
 
     @property
@@ -86,12 +86,12 @@ class StoreLayout:
 
     @property
     def catalogue(self) -> Path:
-        """May be deleted at any time; it will be rebuilt from the files."""
+        """May be deleted at any time; it is rebuilt from the files."""
         return self.root / "catalogue"
 
     @property
     def copies(self) -> Path:
-        """Single episodes taken out of shards; may be deleted at any time as well."""
+        """Single episodes copied out of shards; may be deleted at any time as well."""
         return self.catalogue / "copies"
 
     @property
@@ -120,7 +120,7 @@ class StoreLayout:
         return self.home_folder(place.home) / f"{place.episode_id}{JSON}{PART}"
 
     def key_of(self, path: Path) -> str:
-        """What a path below the root is called wherever the store lies, in a folder or in a bucket."""
+        """The key of a path below the root, which is the same in a folder and in a bucket."""
         return path.relative_to(self.root).as_posix()
 
     def robots(self) -> list[str]:
@@ -137,7 +137,7 @@ class StoreLayout:
             raise StoreError(f"{self.episodes / robot}: {error.strerror or error}") from error
 
     def homes(self) -> Iterator[Home]:
-        """Every folder that episodes may lie in, in order."""
+        """Every folder that may contain episodes, in order."""
         for robot in self.robots():
             yield Home(robot)
             yield from (Home(robot, day) for day in self.days(robot))
@@ -148,7 +148,7 @@ def is_day(name: str) -> bool:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Sorted names in a folder, without hidden ones; none where there is no such folder."""
+    """Sorted names in a folder, without hidden ones; empty if there is no such folder."""
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Reading of LeRobot dataset folders of versions 2.1 and 3.0: rows, episodes and images."""
+"""Reading LeRobot dataset folders of versions 2.1 and 3.0: rows, episodes and images."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DatasetEpisode:
     index: int
     meta: dict[str, Any]
     rows: list[dict[str, Any]]
-    embedded: dict[str, list[Any]]  # images by feature, where they lie in the table
+    embedded: dict[str, list[Any]]  # images by feature, if they are embedded in the table
 
 
 def is_dataset(folder: Path) -> bool:
@@ -36,7 +36,7 @@ def is_dataset(folder: Path) -> bool:
 
 
 class LerobotDataset:
-    """A dataset's folder; files are read as they are asked for, one at a time."""
+    """A dataset's folder; files are read on demand, one at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class LerobotDataset:
         self.written_ns = path.stat().st_mtime_ns
 
     def camera(self, wanted: str) -> str:
-        """The feature that holds images: the one named, or the only one there is."""
+        """The feature that holds images: the named one, or the only one."""
         cameras = [name for name, kind in self._kinds.items() if kind in ("image", "video")]
         if wanted in cameras or (not wanted and len(cameras) == 1):
             return wanted or cameras[0]

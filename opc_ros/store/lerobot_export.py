@@ -38,10 +38,10 @@ class Export:
 def export_lerobot(
     store: Store, snapshot: Snapshot, folder: Path, *, fps: int | None = None, report: Report = ignore_progress
 ) -> Export:
-    """Write a snapshot as one dataset folder, whole or not at all.
+    """Write a snapshot as one dataset folder, completely or not at all.
 
-    LeRobot counts time in frames at a fixed rate: `timestamp` is the frame's number over `fps`, and the time by the
-    camera's stamps is `observation.elapsed_s`. Without `fps`, the median rate of the first episodes is taken.
+    LeRobot counts time in frames at a fixed rate: `timestamp` is the frame's number divided by `fps`, and the time by
+    the camera's timestamps is `observation.elapsed_s`. Without `fps`, the median rate of the first episodes is used.
     """
     if folder.exists():
         raise StoreError(f"{folder}: exists, expected a new folder to export to")
@@ -64,7 +64,7 @@ def export_lerobot(
 
 
 class _DatasetWriter:
-    """Episodes one after the other into files of limited size, one row group for each episode."""
+    """Writes episodes one after the other to files of limited size, with one row group for each episode."""
 
     def __init__(self, root: Path, fps: int) -> None:
         self.fps = fps

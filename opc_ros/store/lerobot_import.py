@@ -1,4 +1,4 @@
-"""Import of LeRobot datasets, v2.1 and v3: those this store exported come back whole, others by a mapping."""
+"""Import of LeRobot datasets, v2.1 and v3: our own exports are restored completely, others need a mapping."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class LerobotMapping:
     tool: ToolFields
     camera: str = ""  # a feature of images or video; without it, the only one there is
     aperture_m: str = ""  # without it, the gripper counts as open, `open_aperture_m` wide
-    action: ActionFields | None = None  # without it, an action is the tool's motion to the next step
+    action: ActionFields | None = None  # without it, an action is the tool's motion up to the next step
     label: str = ""  # a column whose last row is above one half for a success, or: success, failure
     object_set: str = ""
-    recorded: str = ""  # when the first episode began, e.g. 2026-11-16T08:00; without it, when the dataset was written
+    recorded: str = ""  # when the first episode began, such as 2026-11-16T08:00; default: when the dataset was written
     open_aperture_m: float = 0.08
     gripper_change_m: float = 0.01
 
@@ -41,9 +41,9 @@ class LerobotMapping:
 def import_lerobot(
     store: Store | None, folder: Path, mapping: LerobotMapping | None = None, *, report: Report = ignore_progress
 ) -> Imported:
-    """Append every episode of a dataset; those that cannot be taken are skipped, with the reason.
+    """Append every episode of a dataset; those that cannot be imported are skipped, with the reason.
 
-    Without a store nothing is written: the result says what would be.
+    Without a store nothing is written, and the result says what would be.
     """
     dataset = LerobotDataset(folder)
     began_ns = _beginning(dataset, mapping)
@@ -117,7 +117,7 @@ def _label(rows: Sequence[Any], mapping: LerobotMapping) -> Label:
 
 
 def _nest(row: dict[str, Any]) -> SimpleNamespace:
-    """`observation.state` as an attribute of an attribute, so that paths read it."""
+    """Nest a name such as `observation.state` into attributes, so that paths can be read from it."""
     root = SimpleNamespace()
     for name, value in row.items():
         place = root

@@ -47,7 +47,7 @@ def features(shape: tuple[int, int, int], task: Task) -> dict[str, dict[str, Any
 
 
 def data_schema(task: Task) -> pa.Schema:
-    """Columns of data/, with the note by which Hugging Face's `datasets` knows images from bytes."""
+    """Columns of data/, with the metadata from which Hugging Face's `datasets` recognises images."""
     columns: list[tuple[str, pa.DataType]] = [
         (CAMERA, pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
         *((name, pa.list_(pa.float32(), len(names))) for name, names in _vectors(task).items()),
@@ -63,7 +63,7 @@ def data_schema(task: Task) -> pa.Schema:
 
 
 def locate(file_number: int) -> dict[str, int]:
-    """Which chunk and which file of it."""
+    """The chunk and the file within it."""
     return {"chunk_index": file_number // CHUNK_FILES, "file_index": file_number % CHUNK_FILES}
 
 
@@ -99,7 +99,7 @@ def write_info(
 
 
 def write_tasks(root: Path, tasks: dict[str, int]) -> None:
-    """Readers take this file for a pandas table whose index is the task's text."""
+    """Write the tasks; readers expect a pandas table whose index is the task's text."""
     note = {
         "index_columns": ["task"],
         "column_indexes": [],
@@ -127,7 +127,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def _vectors(task: Task) -> dict[str, list[str]]:
-    """Columns of several numbers, and their names; a task that knows nothing beside the image has no state."""
+    """Columns with several numbers, and the numbers' names; a task with nothing beside the image has no state."""
     state = {STATE: [_with_unit(quantity) for quantity in task.state]} if task.state else {}
     return {**state, ACTION: list(task.action_names)}
 

@@ -1,4 +1,4 @@
-"""What a LeRobot dataset's own columns cannot hold of an episode, so that it comes back as it was recorded."""
+"""What a LeRobot dataset's own columns cannot hold of an episode, so that it can be restored exactly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECORD = "opc/record"  # a column of meta/episodes
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step without its image's bytes; its numbers are the message of an episode file, in full precision."""
+    """A step without its image's bytes; its numbers are kept as an episode file's message, in full precision."""
 
     stamp_ns: int
     encoding: str
@@ -75,7 +75,7 @@ def read_record(text: str, *, where: str) -> EpisodeRecord:
 
 
 def embed_image(frame: Frame) -> bytes:
-    """Camera bytes as they are; raw images as PNG, which loses nothing."""
+    """Camera bytes unchanged; raw images as PNG, which is lossless."""
     if frame.encoding in ("jpeg", "png"):
         return frame.data
     _, data = cv2.imencode(".png", cv2.cvtColor(frame.decode(), cv2.COLOR_RGB2BGR))
@@ -97,7 +97,7 @@ def _to_frame(step: StepRecord, image: bytes) -> Frame:
     if step.encoding not in ("jpeg", "png"):
         pixels = cv2.imdecode(np.frombuffer(image, dtype=np.uint8), cv2.IMREAD_COLOR)
         if pixels is None:
-            raise StoreError(f"frame at {step.stamp_ns} ns: {len(image)} bytes are no image")
+            raise StoreError(f"frame at {step.stamp_ns} ns: {len(image)} bytes are not an image")
         ordered = {"bgr8": pixels, "rgb8": pixels[:, :, ::-1], "mono8": pixels[:, :, :1]}.get(step.encoding)
         if ordered is None:
             raise StoreError(f"frame at {step.stamp_ns} ns: encoding {step.encoding!r}, expected rgb8, bgr8 or mono8")

@@ -1,4 +1,4 @@
-"""Statistics of a LeRobot dataset's features: for each episode, and merged over all of them."""
+"""Statistics of a LeRobot dataset's features: for each episode, and merged over all episodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import cv2
 import numpy as np
 
 QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
-IMAGE_SIDE = 150  # images are shrunk to about this before they are counted
+IMAGE_SIDE = 150  # images are shrunk to about this size first
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureStats:
-    """One feature's numbers; each array has the feature's shape, for images (3, 1, 1)."""
+    """Statistics of one feature; each array has the feature's shape, (3, 1, 1) for images."""
 
     min: np.ndarray
     max: np.ndarray
@@ -32,19 +32,19 @@ class FeatureStats:
 
 
 def vector_stats(values: np.ndarray) -> FeatureStats:
-    """Over the rows of (N, D) numbers."""
+    """Statistics over the rows of (N, D) numbers."""
     numbers = values.astype(np.float64)
     return _stats(numbers, count=len(numbers), shape=(numbers.shape[1],))
 
 
 def image_stats(images: list[np.ndarray]) -> FeatureStats:
-    """Over all pixels of (H, W, 3) images, by channel, with 255 as one."""
+    """Statistics over all pixels of (H, W, 3) images by channel, scaled to 1."""
     small = [_shrink(image).reshape(-1, 3) for image in images]
     return _stats(np.concatenate(small) / 255.0, count=len(images), shape=(3, 1, 1))
 
 
 def merge_stats(parts: list[FeatureStats]) -> FeatureStats:
-    """Of several episodes as of one; quantiles are averaged by weight, as LeRobot does."""
+    """Merge the statistics of several episodes; quantiles are averaged by weight, as LeRobot does."""
     counts = np.array([part.count[0] for part in parts], dtype=np.float64)
     weights = counts / counts.sum()
     means = np.stack([part.mean for part in parts])

@@ -1,4 +1,4 @@
-"""Where stores lie: in a folder, or below a name in a bucket (`s3://bucket/lab`)."""
+"""Where stores can be: in a folder, or below a name in a bucket (`s3://bucket/lab`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from opc_ros.store.store_sync import MARKER
 
 
 def absolute_location(location: Path | str) -> str:
-    """The same place for whoever works in another folder."""
+    """The same location in a form that is valid from any working directory."""
     return open_bucket(location).name if is_bucket(location) else str(Path(location).expanduser().resolve())
 
 
 def find_blobs(location: Path | str, *, is_target: bool = False) -> Blobs:
-    """The bytes of a store, or of a place that becomes one."""
+    """The blobs of a store, or of a location that will become one."""
     if not is_bucket(location):
         return FolderBlobs(Path(location).expanduser().absolute())
     bucket = open_bucket(location)

@@ -1,7 +1,7 @@
-"""MCAP files of uncompressed chunks, byte for byte as the mcap library writes them, without copying what goes in.
+"""Writes MCAP files of uncompressed chunks, byte for byte as the mcap library does, but without copying the input.
 
-A message's bytes pass from whoever has them to the kernel. The library copies each of them four times on the way, which
-for camera images takes longer than writing them.
+A message's bytes pass straight to the kernel. The library copies each of them four times on the way, which for camera
+images takes longer than writing them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAGIC = b"\x89MCAP0\r\n"
 _RECORD = struct.Struct("<BQ")  # opcode, length
 _MESSAGE = struct.Struct("<BQHIQQ")  # opcode, length, channel, sequence, log time, publish time
 _CHUNK = struct.Struct("<BQQQQIIQ")  # opcode, length, first and last time, size, checksum, no compression, size
-_CHUNK_INDEX = struct.Struct("<QQQQI")  # first and last time, start, length, bytes of offsets
+_CHUNK_INDEX = struct.Struct("<QQQQI")  # first and last time, start, length, size of the message index
 _STATISTICS = struct.Struct("<QHIIIIQQI")
 _FOOTER = struct.Struct("<BQQQ")  # opcode, length, start of the summary and of its offsets
 _OFFSET = struct.Struct("<HQ")
@@ -38,7 +38,7 @@ class PieceSink(Protocol):
 
 @dataclass(slots=True)
 class _OpenChunk:
-    """What has come since the last chunk was written."""
+    """What was added since the last chunk was written."""
 
     pieces: list[bytes] = field(default_factory=list)
     size: int = 0
@@ -52,13 +52,13 @@ class _OpenChunk:
 
 
 class McapWriter:
-    """Writes a chunk whenever one is full, and the summary at the end; whoever made the sink syncs and closes it."""
+    """Writes each chunk once it is full, and the summary at the end; the sink's owner syncs and closes it."""
 
     def __init__(self, sink: PieceSink, *, chunk_bytes: int, profile: str, library: str) -> None:
         self._sink = sink
         self._chunk_bytes = chunk_bytes
         self._chunk = _OpenChunk()
-        self._schemas: list[bytes] = []  # their records
+        self._schemas: list[bytes] = []  # serialised records
         self._channels: list[bytes] = []
         self._chunk_indexes: list[bytes] = []
         self._metadata_indexes: list[bytes] = []
@@ -84,7 +84,7 @@ class McapWriter:
     def add_message(
         self, channel_id: int, log_ns: int, data: Sequence[bytes], published_ns: int, sequence: int
     ) -> None:
-        """`data` is the message in pieces, which are kept until they are written."""
+        """Add a message; `data` holds its pieces, which are kept until they are written."""
         chunk = self._chunk
         is_first = not self._counts
         self._first_ns = log_ns if is_first else min(log_ns, self._first_ns)
@@ -97,7 +97,7 @@ class McapWriter:
         self._take(_MESSAGE.pack(Opcode.MESSAGE, length, channel_id, sequence, log_ns, published_ns), *data)
 
     def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
-        """Between chunks: it stands before messages that are not written yet."""
+        """Write metadata between chunks, so ahead of messages that are still waiting."""
         start = self._sink.tell()
         pairs = b"".join(_text(key) + _text(value) for key, value in values.items())
         record = _record(Opcode.METADATA, _text(name) + _sized(pairs))
@@ -107,9 +107,9 @@ class McapWriter:
         self._put(record)
 
     def finish(self) -> None:
-        """The last chunk, and the summary by which readers find their way."""
+        """Write the last chunk, and the summary that readers use as an index."""
         self._end_chunk()
-        self._put(_record(Opcode.DATA_END, bytes(4)))  # no checksum of the whole: each chunk has its own
+        self._put(_record(Opcode.DATA_END, bytes(4)))  # no checksum of the whole file: each chunk has its own
         start = self._sink.tell()
         groups = {
             Opcode.SCHEMA: self._schemas,

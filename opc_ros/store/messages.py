@@ -1,4 +1,4 @@
-"""The ROS 2 messages of an episode file, to and from the product's own types."""
+"""Conversion between the ROS 2 messages of an episode file and our own types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VALUES = (None, False, True)
 
 
 class EventKind(IntEnum):
-    """EpisodeEvent.msg's kinds that reach a file."""
+    """The kinds of EpisodeEvent.msg that are written to files."""
 
     BEGIN = 0
     END = 1
@@ -52,7 +52,7 @@ class EpisodeEvent:
     task: str = GRASPING.name
     seed: int | None = None
     label: Label = UNLABELLED
-    steps: int = 0  # with END: how many the episode had; 0 where unknown
+    steps: int = 0  # with END: number of steps in the episode; 0 if unknown
     reason: str = ""
 
 
@@ -60,7 +60,7 @@ def encode_frame(frame: Frame) -> tuple[bytes, bytes]:
     """CompressedImage for jpeg and png, Image for raw encodings, in two pieces: the second is the camera's bytes."""
     writer = CdrWriter()
     writer.header(frame.stamp_ns, frame.frame_id)
-    data = bytes(frame.data)  # the same object, unless somebody may still change it
+    data = bytes(frame.data)  # the same object, unless it is mutable
     if frame.encoding in COMPRESSED_ENCODINGS:
         writer.string(frame.encoding)
         return writer.finish_with(data)
@@ -147,7 +147,7 @@ def decode_event(data: Bytes) -> EpisodeEvent:
 
 
 def encode_label(label: Label, *, episode_id: str, stamp_ns: int) -> bytes:
-    """The label an episode is committed with; later ones are not in its file."""
+    """The label that an episode is committed with; later labels are not in its file."""
     writer = CdrWriter()
     writer.string(episode_id)
     writer.uint8(_VALUES.index(label.is_success))
@@ -160,7 +160,7 @@ def encode_label(label: Label, *, episode_id: str, stamp_ns: int) -> bytes:
 
 
 def decode_label(data: Bytes) -> tuple[str, Label]:
-    """Which episode, and its label."""
+    """The episode's id, and its label."""
     reader = CdrReader(data)
     episode_id = reader.string()
     label = _read_label_fields(reader)
@@ -171,7 +171,7 @@ def decode_label(data: Bytes) -> tuple[str, Label]:
     return episode_id, label
 
 
-# By message type; steps have a codec of their own.
+# By message type; steps have codecs of their own.
 DECODERS: dict[str, Decoder] = {
     schemas.COMPRESSED_IMAGE: decode_compressed_image,
     schemas.IMAGE: decode_image,

@@ -1,4 +1,4 @@
-"""A store's bytes in S3-compatible object storage, through obstore; credentials come from the environment alone."""
+"""A store's bytes in S3-compatible object storage, through obstore; credentials come only from the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opc_ros.store.blobs import BlobFacts, check_key
 
 MARKS = "marks/"
 
-# A Path swallows one of the two slashes, and stores' places are paths in many a setting.
+# A Path merges the two slashes into one, and many settings hold a store's location as a path.
 _LOCATION = re.compile(r"s3:/{1,2}(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>[^\0]*?))?/*")
 _CONNECT_S, _REQUEST_S, _RETRY_S = 10, 60, 120
 
@@ -26,7 +26,7 @@ def is_bucket(location: Path | str) -> bool:
 
 
 def open_bucket(location: Path | str) -> ObjectBlobs:
-    """The bytes below `s3://bucket/name`; nothing is asked of the server yet."""
+    """The blobs below `s3://bucket/name`; does not contact the server yet."""
     match = _LOCATION.fullmatch(str(location))
     if match is None:
         raise StoreError(
@@ -52,13 +52,13 @@ def open_bucket(location: Path | str) -> ObjectBlobs:
             },
             retry_config={"max_retries": 6, "retry_timeout": timedelta(seconds=_RETRY_S)},
         )
-    except Exception as error:  # obstore raises its own kinds and ValueError for settings
+    except Exception as error:  # obstore raises its own exceptions, and ValueError for settings
         raise StoreError(f"{name}: {_first_line(error)}") from error
     return ObjectBlobs(store, name)
 
 
 class ObjectBlobs:
-    """Objects below one name of a bucket. A put is whole or not there, as S3 promises."""
+    """Objects below one name of a bucket. A put is atomic, as S3 guarantees."""
 
     def __init__(self, store: Any, name: str) -> None:
         self._store = store
@@ -69,7 +69,7 @@ class ObjectBlobs:
         return self._name
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """By `If-None-Match: *`. After a lost answer, False may mean one's own bytes: compare them."""
+        """Put with `If-None-Match: *`. After a lost answer, False may refer to our own bytes: compare them."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
@@ -143,11 +143,11 @@ class ObjectBlobs:
             raise self._problem(key, error) from error
 
     def announce(self, folder: str) -> None:
-        """A bucket's folders have no time of their own: an object that changes stands for it."""
+        """Folders in a bucket have no modification time, so a changing object represents it."""
         self.put(f"{MARKS}{folder}", uuid.uuid4().hex.encode())
 
     def refuse_without_conditions(self) -> None:
-        """A server that ignores conditional puts would let two writers overwrite each other in silence."""
+        """Refuse a server that ignores conditional puts: two writers could silently overwrite each other."""
         key = f"probe/{uuid.uuid4().hex}"
         if not self.put_if_absent(key, b"first"):
             raise StoreError(f"{self._name}: refuses a conditional put of a new object; it cannot hold a store")
@@ -166,6 +166,6 @@ class ObjectBlobs:
 
 
 def _first_line(error: Exception) -> str:
-    """The library appends its whole retry history."""
+    """Only the first line of an error: the library appends its whole retry history."""
     lines = str(error).strip().splitlines()
     return shorten(lines[0], 300) if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Messages whose definitions were others when their file was written: read by the definitions in the file itself."""
+"""Messages whose definitions have changed since their file was written, read by the definitions in the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Converter = Callable[[Any], object]
 
 
 def decoder_for(schema: Schema, header: EpisodeHeader | None) -> Decoder:
-    """From a message's bytes to the same type its own decoder would give; fields added since are left at defaults."""
+    """A function that decodes to the type that today's decoder returns; fields added since have their defaults."""
     is_step = schema.name in STEP_TYPES
     convert = codec_of(schema.name, header).from_fields if is_step else _CONVERTERS.get(schema.name)
     decode = DecoderFactory().decoder_for("cdr", schema)

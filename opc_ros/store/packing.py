@@ -1,8 +1,8 @@
-"""Putting committed episodes into shards, so that many are read at the disk's speed and few files hold them.
+"""Packing committed episodes into shards, so that many can be read at the disk's speed from few files.
 
-A shard is written, waited for, read back and compared with what each episode's sidecar says; its index comes after it
-and commits it. Originals go, if they are to go, once that is on the disk or in the bucket, and sidecars never: so an
-episode is whole in at least one place at any moment, and a run that was broken off is gone on with by the next.
+A shard is written, synced, read back and compared with each episode's sidecar; its index follows and commits it.
+Originals are removed, if they are to be, once that is on disk or in the bucket; sidecars never are. So an episode is
+complete in at least one place at any moment, and the next run continues an interrupted one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from opc_ros.store.store import Store
 from opc_ros.store.store_sync import MARKER
 
 SHARD_BYTES = 100_000_000
-SHARD_EPISODES = 10_000  # an index is read whole
-STORE_VERSION = 2  # of a store whose episodes may lie in shards alone; an older opc_ros refuses it
+SHARD_EPISODES = 10_000  # an index is read as a whole
+STORE_VERSION = 2  # of a store whose episodes may only be in shards; an older opc_ros refuses it
 
 
 @dataclass(slots=True)
@@ -36,17 +36,17 @@ class Packing:
     """What a run did."""
 
     shards: int = 0
-    episodes: int = 0  # packed now
+    episodes: int = 0  # packed by this run
     bytes_packed: int = 0
     already: int = 0  # packed by an earlier run
     dropped: int = 0  # originals removed
     dropped_bytes: int = 0
-    left_today: int = 0  # of a day that is not over
-    damaged: list[str] = field(default_factory=list)  # not packed, or not dropped, and why
+    left_today: int = 0  # of a day that is not over yet
+    damaged: list[str] = field(default_factory=list)  # not packed, or not dropped, with the reason
 
 
 class ShardTarget(Protocol):
-    """Where shards go and originals lie."""
+    """Where shards go, and where the original files are."""
 
     @property
     def at_once(self) -> int:
@@ -54,15 +54,15 @@ class ShardTarget(Protocol):
         ...
 
     def held(self) -> AbstractContextManager[None]:
-        """While a run is at work."""
+        """Hold this target for the duration of a run."""
         ...
 
     def finish_broken_off(self) -> list[str]:
-        """Put right what an earlier run left; one line for each thing that cannot be."""
+        """Repair what an interrupted run left; returns one line for each thing that cannot be repaired."""
         ...
 
     def write(self, home: Home, members: Iterable[tuple[LooseEpisode, bytes]]) -> ShardIndex | None:
-        """One shard of these, read back and committed; None where there are none."""
+        """Write one shard of these, read it back and commit it; returns None if there are none."""
         ...
 
     def originals(self, home: Home) -> set[str]:
@@ -70,7 +70,7 @@ class ShardTarget(Protocol):
         ...
 
     def before_dropping(self, home: Home) -> None:
-        """So that no reader takes an episode for lost whose file goes."""
+        """Called before files are removed, so that no reader takes their episodes for lost."""
         ...
 
     def drop(self, home: Home, episode_ids: Iterable[str]) -> None: ...
@@ -80,7 +80,7 @@ class ShardTarget(Protocol):
     def replace_marker(self, data: bytes) -> None: ...
 
     def look_again(self) -> None:
-        """See the shards just written."""
+        """Find the shards just written."""
         ...
 
 
@@ -93,7 +93,7 @@ def pack(
     shard_bytes: int = SHARD_BYTES,
     report: Report = ignore_progress,
 ) -> Packing:
-    """Pack whatever no shard holds yet, folder by folder; with `is_dropping` remove files that a shard holds."""
+    """Pack whatever no shard contains yet, folder by folder; with `is_dropping`, remove files that a shard contains."""
     if shard_bytes < 1:
         raise StoreError(f"shards of {shard_bytes} bytes, expected at least 1")
     target = _find_target(store)
@@ -124,7 +124,7 @@ class _Packer:
         self._report = report
         self._done = Packing()
         self._looked_at = self._total = 0
-        self._checked: set[str] = set()  # digests of files that a shard was read back to hold
+        self._checked: set[str] = set()  # digests of files that this run has read back from a shard
 
     def run(self, robots: Sequence[str], is_today_packed: bool) -> Packing:
         self._done.damaged += self._target.finish_broken_off()
@@ -185,7 +185,7 @@ class _Packer:
             yield batch
 
     def _read_each(self, home: Home, batch: Sequence[LooseEpisode]) -> Iterator[tuple[LooseEpisode, bytes]]:
-        """Those that are as committed; the others are noted and stay where they are."""
+        """Read the episodes that match their sidecars; others are reported and left where they are."""
         step = self._target.at_once
         with ThreadPoolExecutor(step) as pool:
             for first in range(0, len(batch), step):
@@ -221,7 +221,7 @@ class _Packer:
         self._done.dropped_bytes += sum(one.file_bytes for one in gone)
 
     def _check_held(self, key: str, members: Collection[tuple[LooseEpisode, Slice]]) -> Iterator[LooseEpisode]:
-        """Those whose committed bytes a shard really has: it is read whole unless this run has read it back already."""
+        """Episodes whose committed bytes a shard really has; reads the shard unless this run already has."""
         if all(one.file_sha256 in self._checked for one, _ in members):
             yield from (one for one, _ in members)
             return
@@ -230,7 +230,7 @@ class _Packer:
             data = memoryview(blobs.get(key))
         except StoreError as error:
             if not (self._store.layout.has_files or isinstance(error, BlobNotFound)):
-                raise  # the network, not the bytes
+                raise  # an error of the network, not damaged bytes
             data = memoryview(b"")
         for one, found in members:
             digest = hashlib.sha256(data[found.offset : found.offset + found.length]).hexdigest()
@@ -243,7 +243,7 @@ class _Packer:
                 )
 
     def _raise_version(self) -> None:
-        """An older opc_ros would take sidecars without files for what a crash left."""
+        """Raise the store's version: an older opc_ros would take sidecars without files for the result of a crash."""
         before = self._target.read_marker()
         data = encode_document("store", decode_document(before, "store", where=MARKER), version=STORE_VERSION)
         if before != data:

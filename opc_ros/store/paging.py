@@ -12,11 +12,11 @@ from opc_ros.store.records import CommittedEpisode
 from opc_ros.store.segment import Segment
 from opc_ros.store.selection import Selection
 
-Key = tuple[int, str, int, int]  # when it began, its id, which segment, which row
+Key = tuple[int, str, int, int]  # beginning, id, index of its segment, row
 
 
 def may_match(facts: FolderFacts, selection: Selection) -> bool:
-    """Whether a folder can hold anything that is selected."""
+    """Whether a folder can contain anything that is selected."""
     return (
         (not selection.robots or facts.robot in selection.robots)
         and (selection.since_ns is None or facts.last_ns >= selection.since_ns)
@@ -27,7 +27,7 @@ def may_match(facts: FolderFacts, selection: Selection) -> bool:
 def read_page(
     catalogue: Catalogue, selection: Selection, *, first: int, count: int, is_newest_first: bool
 ) -> list[CommittedEpisode]:
-    """Folders are opened only until no further one can add to the page."""
+    """Read one page; opens only as many folders as can contribute to it."""
     folders = [facts for facts in catalogue.folders() if facts.episodes and may_match(facts, selection)]
     if is_newest_first:
         folders.sort(key=lambda facts: facts.last_ns, reverse=True)

@@ -1,4 +1,4 @@
-"""Reading pieces of one large file after the other, as fast as the disk gives them."""
+"""Reading consecutive pieces of a large file as fast as the disk allows."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import os
 import threading
 from pathlib import Path
 
-AHEAD_BYTES = 8 * 1024 * 1024  # asked of the disk while the caller works on what it has
-GAP_BYTES = 4096  # pieces lie one behind the other but for what stands between them
+AHEAD_BYTES = 8 * 1024 * 1024  # how much the disk reads ahead while the caller works
+GAP_BYTES = 4096  # largest gap between pieces that counts as reading in order
 
 
 class PieceReader:
-    """Keeps the last file open and, once pieces are read in order, has the next ones fetched; threads may share it."""
+    """Keeps the last file open and, when pieces are read in order, reads ahead; threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._path: Path | None = None
         self._descriptor = -1
         self._end = -1  # of the last piece
-        self._asked = 0  # up to where the disk was asked to fetch
+        self._asked = 0  # end of what the disk was asked to read ahead
 
     def read(self, path: Path, start: int, length: int) -> bytes:
-        """These bytes, or as many of them as there are; OSError where the file is not there any more."""
+        """Read these bytes, or as many as there are; raises OSError if the file no longer exists."""
         with self._lock:
             self._open(path)
             data = os.pread(self._descriptor, length, start)
@@ -30,7 +30,7 @@ class PieceReader:
         return data
 
     def _open(self, path: Path) -> None:
-        """The file that the name stands for now: one that was removed or replaced is not read on."""
+        """Open the file that the path refers to now, in case it was removed or replaced."""
         named = os.stat(path)
         if self._path == path:
             opened = os.fstat(self._descriptor)
@@ -45,7 +45,7 @@ class PieceReader:
         self._end = end
         if is_next and self._asked < end + AHEAD_BYTES // 2:
             self._asked = max(self._asked, end)
-            with contextlib.suppress(OSError):  # a file system that fetches nothing ahead is only slower
+            with contextlib.suppress(OSError):  # a file system without read-ahead is only slower
                 os.posix_fadvise(self._descriptor, self._asked, end + AHEAD_BYTES - self._asked, os.POSIX_FADV_WILLNEED)
             self._asked = end + AHEAD_BYTES
 

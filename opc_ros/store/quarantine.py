@@ -1,4 +1,4 @@
-"""Where incomplete and damaged episodes go, each with its reason; nothing there is ever scored."""
+"""Where incomplete and damaged episodes go, each with its reason; nothing in quarantine is ever scored."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Quarantined:
     episode_id: str
     robot: str
     reason: str
-    steps: int  # that could be read
+    steps: int  # number of readable steps
     health: tuple[str, ...]
-    files: tuple[str, ...]  # names beside this document
+    files: tuple[str, ...]  # names, in the same folder as this document
     quarantined_ns: int
 
 
@@ -37,9 +37,9 @@ def move_to_quarantine(
     health: tuple[str, ...],
     now_ns: int,
 ) -> Path:
-    """Write the reason first, then move the files beside it; a crash in between leaves them where `recover` finds them.
+    """Write the reason first, then move the files beside it; after a crash in between, `recover` still finds the files.
 
-    Returns where the first of the files went, or the reason's document where there was none.
+    Returns where the first of the files went, or the reason's document if there was none.
     """
     folder = layout.quarantine / robot
     make_folder(folder)
@@ -67,7 +67,7 @@ def move_to_quarantine(
 
 
 def list_quarantine(layout: StoreLayout) -> tuple[list[Quarantined], list[StoreError]]:
-    """Everything in quarantine, and the reasons that cannot be read any more."""
+    """Everything in quarantine, and the reason files that are unreadable."""
     entries: list[Quarantined] = []
     errors: list[StoreError] = []
     for robot in names_in(layout.quarantine):
@@ -83,10 +83,10 @@ def list_quarantine(layout: StoreLayout) -> tuple[list[Quarantined], list[StoreE
 
 
 def read_quarantined(path: Path) -> Quarantined:
-    """One reason."""
+    """Read one reason."""
     return parse_config(read_document(path, "quarantine"), Quarantined, where=str(path), error=StoreError)
 
 
 def _suffix(path: Path) -> str:
-    """A sidecar must not take the name of the reason beside it."""
+    """The suffix for a moved file: a sidecar must not overwrite the reason beside it."""
     return f".sidecar{JSON}" if path.name.removesuffix(PART).endswith(JSON) else MCAP

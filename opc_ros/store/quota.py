@@ -1,4 +1,4 @@
-"""How much a store, or one robot's part of it, may hold before people are warned; nothing is ever refused for it."""
+"""How much a store, or one robot's part of it, may hold before people are warned; nothing is ever refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Quota:
 
     total_bytes: int = 0  # 0: no limit
     robots: dict[str, int] = field(default_factory=dict)
-    warn_share: float = 0.8  # of a limit; from here on people are warned
+    warn_share: float = 0.8  # of a limit; above this share people are warned
 
     def __post_init__(self) -> None:
         if self.total_bytes < 0 or any(limit < 1 for limit in self.robots.values()):
@@ -32,12 +32,12 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one limit is about."""
+    """How much of one limit is used."""
 
-    name: str  # of a robot; empty: the whole store
+    name: str  # of the robot; empty: the whole store
     used_bytes: int
     limit_bytes: int
-    is_near: bool  # above the share from which people are warned
+    is_near: bool  # above the share at which people are warned
 
     @property
     def is_over(self) -> bool:
@@ -67,7 +67,7 @@ def write_quota(store: Store, quota: Quota) -> None:
 
 
 def measure_usage(store: Store) -> list[Usage]:
-    """Every limit with what is used of it, by the catalogue's counts."""
+    """Every limit and how much of it is used, by the catalogue's counts."""
     quota = read_quota(store) if store.layout.has_files else Quota()
     if not quota.total_bytes and not quota.robots:
         return []
@@ -80,7 +80,7 @@ def measure_usage(store: Store) -> list[Usage]:
 
 
 def warnings(store: Store) -> list[str]:
-    """One line for each limit that is near or passed."""
+    """One line for each limit that is nearly or fully used."""
     return [
         f"quota: {usage}; `opc store gc` or another disk makes room" for usage in measure_usage(store) if usage.is_near
     ]

@@ -1,4 +1,4 @@
-"""What the store says about an episode once it is committed."""
+"""What the store says about a committed episode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class CommittedEpisode:
-    """One episode of the store, with the newest label it had when it was looked up."""
+    """One episode of the store, with its newest label at the time it was looked up."""
 
     id: str
     robot: str
@@ -22,13 +22,13 @@ class CommittedEpisode:
     object_set: str
     permit_id: str
     began_ns: int
-    duration_ns: int  # from its beginning to its end
+    duration_ns: int  # from beginning to end
     steps: int
     label: Label
     label_revision: int  # 0: the label it was committed with
     file_sha256: str
     file_bytes: int
-    health: tuple[str, ...]  # one line for each thing that was not as it should be
+    health: tuple[str, ...]  # one line for each problem during recording
     committed_ns: int
     task: str = GRASPING.name
     seed: int | None = None

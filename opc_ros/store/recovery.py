@@ -1,4 +1,4 @@
-"""Putting a store right after a crash: complete what is whole, quarantine what is not, lose nothing."""
+"""Repairing a store after a crash: commit what is complete, quarantine what is not, and lose nothing."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from opc_ros.store.survey import Remains, held, stale_parts, survey
 class Recovery:
     """What `recover` did; each line names the episode or file."""
 
-    completed: list[str] = field(default_factory=list)  # whole, only not committed: now they are
+    completed: list[str] = field(default_factory=list)  # complete but uncommitted episodes, now committed
     quarantined: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)  # empty or half-written files without content
+    removed: list[str] = field(default_factory=list)  # files that are empty or contain nothing useful
     set_aside: list[str] = field(default_factory=list)  # unreadable labels and snapshots, renamed to .damaged
-    running: list[str] = field(default_factory=list)  # belong to writers at work: left alone
+    running: list[str] = field(default_factory=list)  # in use by writers, and left alone
 
     @property
     def is_clean(self) -> bool:
@@ -42,16 +42,16 @@ class Recovery:
 def recover(
     store: Store, *, settle_s: float = 60.0, is_quick: bool = False, report: Report = ignore_progress
 ) -> Recovery:
-    """Leave only whole committed episodes and those that writers are working on.
+    """Leave only complete committed episodes, and those that writers are working on.
 
-    `is_quick` trusts committed files of the right size instead of hashing each. `settle_s` is how long a file must
-    stay unchanged before it counts as abandoned, where the file system cannot tell whether its writer lives.
+    `is_quick` trusts committed files of the right size instead of hashing them. `settle_s` is how long a file must stay
+    unchanged before it counts as abandoned, on file systems that cannot tell whether its writer is alive.
     """
     store = store.writable
     done = Recovery()
     refused: OSError | None = None
     try:
-        # First what frees space: on a full disk nothing else may work.
+        # Free space first: on a full disk nothing else may work.
         for path in stale_parts(store.layout, settle_s=settle_s):
             path.unlink(missing_ok=True)
             done.removed.append(str(path.relative_to(store.path)))
@@ -63,7 +63,7 @@ def recover(
                 _recover_episode(store, remains, done, settle_s=settle_s, is_quick=is_quick)
             except OSError as error:
                 if not (isinstance(error, FileNotFoundError) and _is_packed(store, remains)):
-                    refused = refused or error  # others may still be put right
+                    refused = refused or error  # continue with the others
         report(len(found.remains), len(found.remains))
         _set_aside_labels(store, done)
         _set_aside_snapshots(store, done)
@@ -87,7 +87,7 @@ def _recover_episode(store: Store, remains: Remains, done: Recovery, *, settle_s
             if data_file.exists():
                 done.running.append(episode_id)
             return
-        # Its writer may have finished between the survey and now.
+        # Its writer may have finished since the survey.
         if layout.sidecar(place).exists():
             _check_committed(store, remains, data_file, done, is_quick=is_quick)
         else:
@@ -98,7 +98,7 @@ def _recover_episode(store: Store, remains: Remains, done: Recovery, *, settle_s
 
 
 def _recover_second_file(store: Store, remains: Remains, part: Path, done: Recovery, *, settle_s: float) -> None:
-    """A writer that died while asking for an id that was taken leaves an empty file; anything more is kept."""
+    """Handle a second file of an id: a writer that died while checking the id leaves it empty; otherwise keep it."""
     with held(part, settle_s=settle_s) as is_ours:
         if not is_ours:
             return
@@ -121,7 +121,7 @@ def _check_committed(store: Store, remains: Remains, data_file: Path, done: Reco
             return
         found = hashlib.sha256(data_file.read_bytes()).hexdigest()
     except FileNotFoundError:
-        return  # dropped just now, since a shard has it
+        return  # removed a moment ago, because a shard has it
     if found != committed.file_sha256:
         reason = f"its file has sha256 {found}, committed was {committed.file_sha256}"
         is_packed = _find_packed(store, remains, committed.file_sha256) is not None
@@ -134,7 +134,7 @@ def _check_committed(store: Store, remains: Remains, data_file: Path, done: Reco
 
 
 def _rebuild_sidecar(store: Store, remains: Remains, data_file: Path, problem: str, done: Recovery) -> None:
-    """The episode's own file says all that its sidecar says."""
+    """Rebuild a damaged sidecar from the episode's own file, which has the same information."""
     sidecar = store.layout.sidecar(remains.place)
     if _find_problem(data_file, remains) is not None:
         _quarantine(store, remains, (data_file, sidecar), problem, done)
@@ -169,7 +169,7 @@ def _recover_lone_sidecar(store: Store, remains: Remains, done: Recovery, *, is_
 def _check_packed(
     store: Store, remains: Remains, versions: dict[str, Slice], done: Recovery, *, is_quick: bool
 ) -> None:
-    """An episode whose bytes lie in a shard alone; where they are damaged, what there is goes to quarantine."""
+    """Check an episode whose bytes are only in a shard; if they are damaged, what there is goes to quarantine."""
     place, sidecar = remains.place, store.layout.sidecar(remains.place)
     try:
         digest, problem = read_sidecar(store.layout, place).file_sha256, ""
@@ -192,12 +192,12 @@ def _check_packed(
 
 
 def _is_packed(store: Store, remains: Remains) -> bool:
-    """Whether a file may be gone because `opc store pack --drop` is at work."""
+    """Whether a file may be missing because `opc store pack --drop` is running."""
     return store.contents.shards.of(remains.place.home).has_id(remains.episode_id)
 
 
 def _find_packed(store: Store, remains: Remains, file_sha256: str) -> bytes | None:
-    """The bytes from a shard, if one has them whole."""
+    """The bytes from a shard, if one has them intact."""
     packed = store.contents.shards.find(remains.place, file_sha256)
     try:
         return store.contents.read_packed(packed, file_sha256) if packed is not None else None
@@ -273,7 +273,7 @@ def _set_aside_snapshots(store: Store, done: Recovery) -> None:
     for snapshot_id in snapshots.snapshot_ids(store.layout):
         try:
             for _ in snapshots.read_snapshot(store.layout, snapshot_id).entries:
-                pass  # each part is checked as it is read
+                pass  # each part is checked when it is read
         except StoreError:
             _set_aside(store, store.layout.snapshots / f"{snapshot_id}{JSON}", done)
 

@@ -1,4 +1,4 @@
-"""The message definitions an episode file carries, so that any tool can read it without this product."""
+"""The message definitions that an episode file contains, so that any tool can read it without opc_ros."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LABEL = "opc_interfaces/msg/Label"
 CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 JOINT_STATE = "sensor_msgs/msg/JointState"
 TF = "tf2_msgs/msg/TFMessage"
-WIRE_TYPES = (CAMERA_INFO, JOINT_STATE, TF)  # kept beside the steps as they came, and read by others
+WIRE_TYPES = (CAMERA_INFO, JOINT_STATE, TF)  # kept unchanged beside the steps, for other readers
 
 _SEPARATOR = "=" * 80
 _FIELD_TYPE = re.compile(r"^([A-Za-z]\w*(?:/[A-Za-z]\w*)?)(?:\[[^\]]*\])?\s+[a-z]\w*\s*(?:#.*)?$", re.MULTILINE)
@@ -23,13 +23,13 @@ _BUILT_IN = re.compile(r"bool|byte|char|w?string|float(32|64)|u?int(8|16|32|64)"
 
 
 def definition(name: str) -> str:
-    """The text of one message's file, as ROS 2 ships it."""
+    """The text of one message's definition, as ROS 2 ships it."""
     return resources.files(__package__).joinpath("definitions", f"{name}.msg").read_text(encoding="utf-8")
 
 
 @functools.cache
 def schema(name: str) -> bytes:
-    """A definition followed by every definition it needs, as MCAP's `ros2msg` encoding wants it."""
+    """A definition with all definitions that it depends on, in the form of MCAP's `ros2msg` encoding."""
     parts = [definition(name)]
     for needed in _all_needed(name):
         package, _, kind = needed.partition("/msg/")
@@ -39,7 +39,7 @@ def schema(name: str) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def is_current(name: str, data: bytes) -> bool:
-    """Whether a schema found in a file lays out its message as today's does; comments do not count."""
+    """Whether a schema found in a file has the same layout as today's; comments do not count."""
     try:
         return _fields(data) == _fields(schema(name))
     except (FileNotFoundError, UnicodeDecodeError):

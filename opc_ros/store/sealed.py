@@ -12,21 +12,21 @@ from opc_ros.documents import canonical_json, parse_json, read_bytes
 from opc_ros.errors import StoreError
 
 VERSION = 1
-NEWEST_VERSION = 2  # with keys that version 1 does not have
-SIZE_LIMIT = 16 * 1024 * 1024  # a document is a few kilobytes; what is far larger is none
+NEWEST_VERSION = 2  # has keys that version 1 does not have
+SIZE_LIMIT = 16 * 1024 * 1024  # documents take a few kilobytes; a far larger file is not one
 
 _OWN_KEYS = ("format", "version", "seal")
 
 
 def encode_document(kind: str, body: dict[str, Any], *, version: int = VERSION) -> bytes:
-    """Readable by people, and sealed: a changed byte is noticed."""
+    """Encode a document that people can read, with a seal that reveals any changed byte."""
     document = {"format": f"opc_ros.{kind}", "version": version, **body}
     document["seal"] = _seal(document)
     return indent_json(document).encode("utf-8") + b"\n"
 
 
 def indent_json(value: Any, margin: str = "\n") -> str:
-    """As `json.dumps` spells it with an indent of 2 and text as it is, several times faster on small documents."""
+    """Same output as `json.dumps` with an indent of 2 and non-ASCII kept, several times faster on small documents."""
     deeper = f"{margin}  "
     if isinstance(value, str):
         return encode_basestring(value)
@@ -60,7 +60,7 @@ def decode_document(data: bytes, kind: str, *, where: str) -> dict[str, Any]:
 
 
 def version_of(data: bytes, where: str) -> int:
-    """Which version a document says it is of; 0 where it says none."""
+    """The version that a document claims; 0 if it claims none."""
     document = parse_json(data, where=where, error=StoreError)
     version = document.get("version") if isinstance(document, dict) else None
     return version if type(version) is int else 0

@@ -1,4 +1,4 @@
-"""What a catalogue keeps of one folder of episodes: a table of numbers, their words, and a digest over all."""
+"""A catalogue's record of one folder of episodes: a table of numbers, their strings, and a digest of it all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opc_ros.store.selection import Selection
 
 VERSION = 1
 DAY_NS = 86_400_000_000_000
-UNKNOWN = -1  # a label nobody gave, a seed nobody told
+UNKNOWN = -1  # for a missing label or seed
 
 SOURCES = tuple(LabelSource)
 
@@ -31,11 +31,11 @@ ROW = np.dtype(
         ("committed_ns", "<i8"),
         ("seed", "<i8"),
         ("file_bytes", "<i8"),
-        ("sidecar_ns", "<i8"),  # when the sidecar's file was last changed, and which file it is
+        ("sidecar_ns", "<i8"),  # modification time of the sidecar, and its inode
         ("sidecar_node", "<u8"),
         ("id_hash", "<u8"),
         ("steps", "<u4"),
-        ("policy", "<u4"),  # this and the next five: places in `words`
+        ("policy", "<u4"),  # this and the next five: indices into `words`
         ("object_set", "<u4"),
         ("permit", "<u4"),
         ("task", "<u4"),
@@ -56,13 +56,13 @@ _HEALTHY = "[]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """The episodes of one folder, by id; those whose sidecar, file or label cannot be read stand under `damaged`."""
+    """The episodes of one folder, by id; those with an unreadable sidecar, file or label are listed in `damaged`."""
 
     home: Home
     ids: list[str]
     rows: np.ndarray  # (N,) of ROW
     words: list[str]
-    damaged: dict[str, str] = field(default_factory=dict)  # id -> why
+    damaged: dict[str, str] = field(default_factory=dict)  # id -> reason
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -97,12 +97,12 @@ class Segment:
             )
 
     def find(self, episode_id: str) -> int | None:
-        """The place of an id in the table."""
+        """Row number of an id."""
         low = bisect.bisect_left(self.ids, episode_id)
         return low if low < len(self.ids) and self.ids[low] == episode_id else None
 
     def matching(self, selection: Selection) -> np.ndarray:
-        """Which rows a selection takes, (N,) bool."""
+        """Which rows match a selection, (N,) bool."""
         mask = np.ones(len(self.ids), dtype=bool)
         if selection.robots and self.home.robot not in selection.robots:
             mask[:] = False
@@ -135,7 +135,7 @@ class Segment:
         return np.asarray(np.any([each[outcome] for outcome in outcomes], axis=0))
 
     def groups(self, mask: np.ndarray | None = None) -> dict[str, list[list[Any]]]:
-        """Labelled episodes as snapshots list them, by the day they began."""
+        """Labelled episodes as snapshots list them, by the day on which they began."""
         is_listed = self.rows["is_success"] != UNKNOWN
         if mask is not None:
             is_listed &= mask
@@ -161,7 +161,7 @@ class Segment:
 
 
 class SegmentBuilder:
-    """Puts a table together from rows that stay and sidecars that are new."""
+    """Builds a table from rows that stay and sidecars that are new."""
 
     def __init__(self, before: Segment | None, home: Home) -> None:
         self._home = home
@@ -221,9 +221,9 @@ class SegmentBuilder:
 
 
 def relabel(segment: Segment, newest: dict[str, tuple[int, Label]], damaged: dict[str, str]) -> Segment:
-    """The same episodes, each with its newest label: what `newest` has for its id, or the one it was committed with.
+    """The same episodes, each with its newest label: from `newest`, or else the label it was committed with.
 
-    Those whose newest label cannot be read are left out.
+    Episodes whose newest label cannot be read are left out.
     """
     words, places = list(segment.words), {word: index for index, word in enumerate(segment.words)}
     rows = segment.rows.copy()
@@ -246,7 +246,7 @@ def relabel(segment: Segment, newest: dict[str, tuple[int, Label]], damaged: dic
 
 
 def encode_segment(segment: Segment) -> tuple[str, bytes]:
-    """Digest and bytes."""
+    """The digest and the bytes."""
     head = {
         "format": "opc_ros.segment",
         "version": VERSION,
@@ -261,11 +261,11 @@ def encode_segment(segment: Segment) -> tuple[str, bytes]:
 
 
 def decode_segment(data: bytes, digest: str, home: Home) -> Segment:
-    """Refused unless these are exactly the bytes that were written for this folder."""
+    """Decode a segment; anything but exactly the bytes written for this folder is refused."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise StoreError(f"catalogue: segment {digest[:12]} was changed or damaged")
     line, _, table = data.partition(b"\n")
-    head = json.loads(line)  # our own bytes, by their digest
+    head = json.loads(line)  # our own bytes, verified by their digest
     if head["version"] != VERSION or (head["robot"], head["day"]) != (home.robot, home.day):
         raise StoreError(f"catalogue: segment {digest[:12]} is of another version or folder")
     return Segment(home, head["ids"], np.frombuffer(table, dtype=ROW), head["words"], head["damaged"])

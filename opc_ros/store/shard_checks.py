@@ -1,4 +1,4 @@
-"""Whether shards are what their names and indexes promise, in a folder or a bucket; and making an index again."""
+"""Check that shards match their names and indexes, in a folder or a bucket, and rebuild indexes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIX = "shards/"
 
 
 def check_shards(blobs: Blobs) -> Iterator[str]:
-    """One line for each thing amiss; every byte is read."""
+    """One line for each problem; reads every byte."""
     keys = [fact.key for fact in blobs.list(PREFIX) if not fact.key.endswith(".damaged")]
     names = set(keys)
     for key in keys:
@@ -32,7 +32,7 @@ def check_shards(blobs: Blobs) -> Iterator[str]:
 
 
 def read_index(blobs: Blobs, key: str) -> ShardIndex:
-    """The index under a key; StoreError where it is not of that shard and folder."""
+    """Read the index under a key; raises StoreError if it is not of that shard and folder."""
     index = decode_index(blobs.get(key), where=key)
     folder = f"{PREFIX}{index.home.robot}/{index.home.day or FLAT}"
     if key != f"{folder}/{index.sha256}{JSON}":
@@ -41,7 +41,7 @@ def read_index(blobs: Blobs, key: str) -> ShardIndex:
 
 
 def find_wrong(data: bytes, index: ShardIndex) -> list[str]:
-    """Ids of the episodes whose bytes are not as committed."""
+    """Ids of the episodes whose bytes differ from what was committed."""
     view = memoryview(data)
     return [
         one.id
@@ -51,7 +51,7 @@ def find_wrong(data: bytes, index: ShardIndex) -> list[str]:
 
 
 def refuse_unlike(data: bytes, index: ShardIndex, *, where: str) -> None:
-    """Before a new shard counts: it was read back, as any later reader will."""
+    """Check a new shard before it counts, on its bytes as read back."""
     if hashlib.sha256(data).hexdigest() != index.sha256:
         raise StoreError(f"{where}: reads back differently from what was written; nothing was dropped: check the disk")
     wrong = find_wrong(data, index)
@@ -62,7 +62,7 @@ def refuse_unlike(data: bytes, index: ShardIndex, *, where: str) -> None:
 
 
 def scan_index(data: bytes, home: Home, name: str) -> ShardIndex:
-    """What a shard's own bytes say it holds."""
+    """Build an index from the content of a shard."""
     view = memoryview(data)
     episodes = []
     for episode_id, offset, length in scan_shard(view):
@@ -76,9 +76,9 @@ def scan_index(data: bytes, home: Home, name: str) -> ShardIndex:
 
 
 def rebuild_indexes(layout: StoreLayout) -> Iterator[str]:
-    """Make an index for each shard that has none that can be read; the shard itself says what it holds.
+    """Rebuild the index of each shard that has no readable one, from the shard's content.
 
-    One line for each. A shard that holds nothing readable is set aside.
+    Returns a line for each. A shard with no readable content is set aside.
     """
     for robot in names_in(layout.shards):
         for folder_name in names_in(layout.shards / robot):

@@ -1,4 +1,4 @@
-"""Shards of one folder on either side of a copy, and bringing over those that are needed."""
+"""The shards of one folder on both sides of a copy, and copying those that are needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opc_ros.store.shard_format import PackedEpisode, ShardIndex, encode_index
 
 
 class PackedFolder:
-    """What shards hold of `episodes/<robot>[/<day>]`, by indexes that can be read."""
+    """What shards contain of `episodes/<robot>[/<day>]`, by indexes that can be read."""
 
     def __init__(self, blobs: Blobs, folder: str) -> None:
         self._blobs = blobs
@@ -27,7 +27,7 @@ class PackedFolder:
                 try:
                     index = read_index(blobs, key)
                 except StoreError:
-                    continue  # as if it were not there: each episode is looked for by itself
+                    continue  # as if there were no shard: each episode is then looked up by itself
                 if sizes.get(key.removesuffix(JSON) + MCAP) == index.size:
                     self._add(index)
 
@@ -38,7 +38,7 @@ class PackedFolder:
         return episode_id in self._found
 
     def read(self, episode_id: str, file_sha256: str) -> bytes | None:
-        """The bytes of exactly this file, unless no shard has them."""
+        """The bytes of exactly this file, if a shard has them."""
         shard, one = self._found.get(episode_id, {}).get(file_sha256, ("", None))
         if one is None:
             return None
@@ -49,9 +49,9 @@ class PackedFolder:
         return data if hashlib.sha256(data).hexdigest() == file_sha256 else None
 
     def copy_to(self, target: PackedFolder, wanted: Collection[str]) -> tuple[int, int]:
-        """Whole shards that hold anything wanted; gives how many and their bytes.
+        """Copy complete shards that contain anything wanted; returns how many, and their bytes.
 
-        A damaged shard stays behind: what is whole in it is then copied episode by episode.
+        A damaged shard is not copied: its intact episodes are then copied one by one.
         """
         shards = size = 0
         for index in self._indexes:
@@ -70,7 +70,7 @@ class PackedFolder:
         return shards, size
 
     def _put(self, key: str, data: bytes, index: ShardIndex) -> None:
-        """What lies under this name was cut short or is damaged, or it would have been found there: it is replaced."""
+        """Put a shard and its index; whatever else has these names is truncated or damaged, and is replaced."""
         if not self._blobs.put_if_absent(key + MCAP, data) and self._blobs.get(key + MCAP) != data:
             self._blobs.put(key + MCAP, data)
         document = encode_index(index)

@@ -1,7 +1,7 @@
-"""What a shard is: an MCAP file with one attachment for each episode, and a sealed index that commits it.
+"""The format of a shard: an MCAP file with one attachment for each episode, and a sealed index that commits it.
 
-An attachment is an episode's file, byte for byte, so an episode's sha256 is the same wherever it lies, and any MCAP
-tool takes episodes out again. A shard is named by its own sha256; all of its episodes are of one robot and day.
+An attachment is an episode's file, byte for byte, so an episode has the same sha256 wherever it is, and any MCAP tool
+can extract episodes. A shard is named by its own sha256; all of its episodes are of one robot and day.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class LooseEpisode(NamedTuple):
-    """A committed episode that is to be packed."""
+    """A committed episode to be packed."""
 
     episode_id: str
     file_sha256: str
@@ -51,12 +51,12 @@ class PackedEpisode:
 
 @dataclass(frozen=True, slots=True)
 class ShardIndex:
-    """What one shard holds; the document that commits it."""
+    """What one shard contains; the document that commits it."""
 
     home: Home
     sha256: str  # of the shard, which is also its name
     size: int
-    episodes: tuple[PackedEpisode, ...]  # in the order they lie in it
+    episodes: tuple[PackedEpisode, ...]  # in the order of the shard
 
 
 class HashedFile:
@@ -89,7 +89,7 @@ class Sink(Protocol):
 
 
 class ShardWriter:
-    """Episodes into a shard, one behind the other."""
+    """Writes episodes to a shard, one after the other."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -115,7 +115,7 @@ def encode_index(index: ShardIndex) -> bytes:
 
 
 def decode_index(data: bytes, *, where: str) -> ShardIndex:
-    """StoreError where it is not exactly what was written, or makes no sense."""
+    """Decode an index; raises StoreError unless it is exactly what was written and makes sense."""
     body = decode_document(data, KIND, where=where)
     kinds = {"robot": str, "day": str, "shard": str, "size": int, "episodes": list}
     if body.keys() != kinds.keys() or any(type(body[name]) is not kind for name, kind in kinds.items()):
@@ -127,7 +127,7 @@ def decode_index(data: bytes, *, where: str) -> ShardIndex:
 
 
 def scan_shard(data: memoryview) -> list[tuple[str, int, int]]:
-    """Name, offset and length of every attachment up to the first damage: how a lost index is made again."""
+    """Name, offset and length of every attachment before the first damage, for rebuilding a lost index."""
     found: list[tuple[str, int, int]] = []
     if data[: len(MAGIC)] != MAGIC:
         return found
@@ -141,7 +141,7 @@ def scan_shard(data: memoryview) -> list[tuple[str, int, int]]:
             if opcode in (Opcode.DATA_END, Opcode.FOOTER):
                 break
             offset = end
-    except Exception:  # mcap raises whatever its parsing trips over; what came before is whole
+    except Exception:  # mcap raises whatever error its parser hits; everything before it is intact
         return found
     return found
 
@@ -155,5 +155,5 @@ def _check_row(row: Any, size: int, where: str) -> PackedEpisode:
     except EpisodeError as error:
         raise StoreError(f"{where}: {error}") from error
     if _SHA256.fullmatch(one.file_sha256) is None or one.length < 1 or not 0 < one.offset <= size - one.length:
-        raise StoreError(f"{where}: episode {one.id} has a senseless sha256, offset or length")
+        raise StoreError(f"{where}: episode {one.id} has an invalid sha256, offset or length")
     return one

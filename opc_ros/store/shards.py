@@ -1,4 +1,4 @@
-"""Which episodes of a store lie in shards, found by the shards' indexes."""
+"""Finds the episodes that are in shards, from the shards' indexes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOMES_KEPT = 8  # episodes are read folder by folder
 
 
 class Slice(NamedTuple):
-    """Where an episode's bytes lie in a shard."""
+    """Where an episode's bytes are in a shard."""
 
     key: str  # of the shard
     offset: int
@@ -25,15 +25,15 @@ class Slice(NamedTuple):
 
 
 class PackedHome:
-    """The packed episodes of one folder, as the indexes of its shards list them."""
+    """The packed episodes of one folder, as listed by the indexes of its shards."""
 
     def __init__(self) -> None:
         self.indexes: dict[str, ShardIndex] = {}  # by the shard's sha256
-        self.problems: dict[str, str] = {}  # name of what cannot be used -> why
+        self.problems: dict[str, str] = {}  # name of an unusable index -> reason
         self._slices: dict[str, dict[str, Slice]] = {}  # episode id -> sha256 of its file -> where
 
     def add(self, index: ShardIndex, key: str, size: int) -> None:
-        """What lies beyond the size that a shard really has is lost."""
+        """Add an index; episodes beyond the shard's real size are lost and left out."""
         self.indexes[index.sha256] = index
         for one in index.episodes:
             if one.offset + one.length > size:
@@ -47,12 +47,12 @@ class PackedHome:
         return episode_id in self._slices
 
     def versions(self, episode_id: str) -> dict[str, Slice]:
-        """Every file that was ever packed under an id, by its sha256; nearly always one or none."""
+        """Every file ever packed under an id, by its sha256; nearly always one or none."""
         return self._slices.get(episode_id, {})
 
 
 class Shards:
-    """Looks into folders of shards as they are asked for; several threads may."""
+    """Reads folders of shards on demand; several threads may use it."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self._layout = layout
@@ -60,7 +60,7 @@ class Shards:
         self._homes: OrderedDict[Home, tuple[list[str], PackedHome]] = OrderedDict()
 
     def of(self, home: Home, *, is_fresh: bool = True) -> PackedHome:
-        """What lies in a folder's shards; without `is_fresh` as far as is known."""
+        """The packed episodes of a folder; without `is_fresh`, as far as is known."""
         with self._lock:
             known = self._homes.get(home)
             if known is not None and not is_fresh:
@@ -76,7 +76,7 @@ class Shards:
             return known[1]
 
     def find(self, place: Place, file_sha256: str, *, is_fresh: bool = True) -> Slice | None:
-        """Where exactly these bytes of an episode lie, if a shard has them."""
+        """Where exactly these bytes of an episode are, if a shard has them."""
         return self.of(place.home, is_fresh=is_fresh).find(place.episode_id, file_sha256)
 
     def _read(self, home: Home, names: list[str]) -> PackedHome:
@@ -99,7 +99,7 @@ class Shards:
         return index
 
     def _measure(self, shard: Path, index: ShardIndex, found: PackedHome) -> int:
-        """How long a shard is: a cheap look that keeps broken episodes out of snapshots."""
+        """The real size of a shard: a cheap check that keeps truncated episodes out of snapshots."""
         if not self._layout.has_files:
             return index.size
         try:

@@ -1,4 +1,4 @@
-"""Taking a sidecar apart as it is spelled, for reading very many: no parser, and the seal proves every value."""
+"""Parsing a sidecar by its exact spelling, for reading very many: no JSON parser, and the seal proves every value."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SOURCES = {source.value: source for source in LabelSource}
 
 
 def take_apart(data: bytes) -> Sidecar | None:
-    """A healthy episode's sidecar spelled as `encode_document` spells it; None for any other, whole or not.
+    """Parse a healthy episode's sidecar as spelled by `encode_document`; None for any other, valid or not.
 
-    The canonical text that the seal covers is put together from the pieces found. Only what was sealed has its seal, so
-    no piece is anything but the value that was written.
+    The canonical text that the seal covers is assembled from the pieces found. Only what was sealed matches its seal,
+    so every piece is exactly the value that was written.
     """
     match = _SPELLING.fullmatch(data.decode())
     if match is None:

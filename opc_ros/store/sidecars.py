@@ -1,4 +1,4 @@
-"""Reading the documents that commit episodes: one strictly, or very many at a go."""
+"""Reading the documents that commit episodes: one strictly, or very many at once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_sidecar(layout: StoreLayout, place: Place) -> Sidecar:
 
 
 def read_committed(layout: StoreLayout, place: Place, shards: Shards) -> Sidecar:
-    """Also see that its bytes are there in their full length: cheap, and it keeps broken episodes out of snapshots."""
+    """Also check that the file exists with its full size: cheap, and it keeps truncated episodes out of snapshots."""
     sidecar = read_sidecar(layout, place)
     if not layout.has_files:
         return sidecar
@@ -74,7 +74,7 @@ def read_committed(layout: StoreLayout, place: Place, shards: Shards) -> Sidecar
 
 
 def read_listed(layout: StoreLayout, place: Place, folder: str, shards: Shards) -> Sidecar:
-    """The same for one of very many in a folder: a path is put together without looking at its parts again."""
+    """Like `read_committed`, for one of very many in a folder: builds paths as strings and checks no parts."""
     try:
         sidecar = _read_quickly(f"{folder}/{place.episode_id}{JSON}")
         is_own = sidecar is not None and (sidecar.robot, sidecar.id) == (place.robot, place.episode_id)
@@ -96,9 +96,10 @@ def _read_strictly(layout: StoreLayout, place: Place) -> Sidecar:
 
 
 def _read_quickly(path: str) -> Sidecar | None:
-    """What the strict reader would give, several times faster; None where only that one can tell.
+    """The result of the strict reader, several times faster; None if only that one can decide.
 
-    The seal covers every value, and canonical JSON knows no number that is not finite, so what has it was sealed so.
+    The seal covers every value, and canonical JSON has only finite numbers, so whatever matches the seal was written
+    so.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

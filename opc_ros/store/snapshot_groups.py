@@ -1,4 +1,4 @@
-"""Episodes of one robot and one day as snapshots list them: the pieces that snapshots share."""
+"""Episodes of one robot and one day as snapshots list them: the parts that snapshots share."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class SnapshotEntry(NamedTuple):
 
 
 class SnapshotGroup(NamedTuple):
-    """One piece of a snapshot, named by the sha256 of its canonical list."""
+    """One part of a snapshot, named by the sha256 of its canonical list."""
 
     robot: str
-    day: str  # of the episodes' beginning, UTC
+    day: str  # UTC, on which the episodes began
     digest: str
     episodes: int
     successes: int
 
 
 def encode_group(robot: str, day: str, rows: Sequence[Sequence[Any]]) -> tuple[SnapshotGroup, bytes]:
-    """Rows are (id, sha256 of the file, label revision, success), sorted by id."""
+    """Encode rows of (id, sha256 of the file, label revision, success), sorted by id."""
     document = {"format": FORMAT, "version": VERSION, "robot": robot, "day": day, "entries": rows}
     data = canonical_json(document).encode()
     successes = sum(1 for row in rows if row[3])
@@ -58,12 +58,12 @@ def decode_group(data: bytes, group: SnapshotGroup, *, where: str) -> list[Snaps
 
 
 def check_entries(rows: Sequence[Sequence[Any]], *, where: str) -> list[SnapshotEntry]:
-    """Typed entries; anything else than what a snapshot lists is refused."""
+    """Check and type the entries of a snapshot."""
     entries = []
     for row in rows:
         if [type(value) for value in row] != [str, str, str, int, bool]:
             raise StoreError(f"{where}: entry {list(row)!r:.200}, expected id, robot, sha256, revision, success")
         if len(row[2]) != 64 or not _HEX.issuperset(row[2]) or row[3] < 0:
-            raise StoreError(f"{where}: entry of {row[0]!r:.200} has a senseless sha256 or revision")
+            raise StoreError(f"{where}: entry of {row[0]!r:.200} has an invalid sha256 or revision")
         entries.append(SnapshotEntry(*row))
     return entries

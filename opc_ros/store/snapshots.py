@@ -1,8 +1,8 @@
-"""Content-addressed lists of labelled episodes: what a score names, and can be computed from again.
+"""Content-addressed lists of labelled episodes, which scores name and can be recomputed from.
 
-A snapshot is a short list of parts, one for each robot and day, each part a file named by its own digest. Snapshots
-that share episodes share parts, so one with a little more writes a little more. Version 1 was one long list; those
-that exist stay as they are and keep their ids.
+A snapshot is a short list of parts, one for each robot and day; each part is a file named by its digest. Snapshots that
+share episodes share parts, so a snapshot with a few more episodes writes only a little more. Version 1 was one long
+list; existing ones stay as they are and keep their ids.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ VERSION = 2
 
 _DIGEST_LENGTH = 64
 _HEX = frozenset("0123456789abcdef")
-_FEW = 16  # files that are worth a wait for the disk each
+_FEW = 16  # up to this many files, syncing each is fast enough
 _MOST_TRIES = 20
 
 
 class GroupedEntries(Sequence[SnapshotEntry]):
-    """The entries of a snapshot, read part by part as they are asked for; a million do not fit a laptop well."""
+    """The entries of a snapshot, read part by part on demand: a million may not fit into memory."""
 
     def __init__(self, layout: StoreLayout, snapshot_id: str, groups: Sequence[SnapshotGroup]) -> None:
         self._layout = layout
@@ -104,7 +104,7 @@ class ComposedSnapshot:
     id: str
     document: bytes
     groups: tuple[SnapshotGroup, ...]
-    parts: dict[str, bytes]  # by digest; those of whole folders are made when they turn out to be missing
+    parts: dict[str, bytes]  # by digest; parts of whole folders are made only when they turn out to be missing
     folders: tuple[FolderFacts, ...]  # that it was made from
 
 
@@ -151,11 +151,11 @@ def compose_snapshot(catalogue: Catalogue, selection: Selection) -> ComposedSnap
 
 
 def take_snapshot(layout: StoreLayout, catalogue: Catalogue, selection: Selection) -> Snapshot:
-    """Compose and write; episodes that come meanwhile may change a folder before its part is written: again then."""
+    """Compose and write a snapshot; if new episodes change a folder before its part is written, start again."""
     for _ in range(_MOST_TRIES):
         composed = compose_snapshot(catalogue, selection)
         missing = [group for group in composed.groups if not _has_part(layout, group)]
-        # The newest day is the one that goes on changing, so its part is made first.
+        # The newest day is the one that keeps changing, so its part comes first.
         missing.sort(key=lambda group: group.day, reverse=True)
         if _write_parts(layout, catalogue, composed, missing):
             break
@@ -170,7 +170,7 @@ def take_snapshot(layout: StoreLayout, catalogue: Catalogue, selection: Selectio
 def _write_parts(
     layout: StoreLayout, catalogue: Catalogue, composed: ComposedSnapshot, missing: Sequence[SnapshotGroup]
 ) -> bool:
-    """False where a folder has changed since the snapshot was composed."""
+    """Write the parts; returns False if a folder has changed since the snapshot was composed."""
     make_folder(layout.snapshot_groups)
     for group in missing:
         data = composed.parts.get(group.digest) or _part_of(catalogue, composed.folders, group)
@@ -210,7 +210,7 @@ def read_tag(layout: StoreLayout, tag: str) -> str:
 
 
 def read_snapshot(layout: StoreLayout, snapshot_id: str) -> Snapshot:
-    """Read one snapshot by its whole digest, and check that its bytes still have it."""
+    """Read one snapshot by its full digest, and check that its bytes still match."""
     path = snapshot_path(layout, snapshot_id)
     try:
         data = path.read_bytes()
@@ -225,7 +225,7 @@ def read_snapshot(layout: StoreLayout, snapshot_id: str) -> Snapshot:
 
 
 def part_digests(layout: StoreLayout, snapshot_id: str) -> set[str]:
-    """Which parts a snapshot lists."""
+    """The digests of the parts that a snapshot lists."""
     entries = read_snapshot(layout, snapshot_id).entries
     return entries.part_digests if isinstance(entries, GroupedEntries) else set()
 
@@ -273,7 +273,7 @@ def _merge(
     day: str,
     pieces: Sequence[SnapshotGroup | list[list[Any]]],
 ) -> list[list[Any]]:
-    """Episodes of one robot and day from several folders, by id."""
+    """Merge episodes of one robot and day from several folders, by id."""
     rows: list[list[Any]] = [row for piece in pieces if not isinstance(piece, SnapshotGroup) for row in piece]
     if any(isinstance(piece, SnapshotGroup) for piece in pieces):
         for facts in folders:
@@ -283,13 +283,13 @@ def _merge(
 
 
 def _part_of(catalogue: Catalogue, folders: Sequence[FolderFacts], group: SnapshotGroup) -> bytes | None:
-    """A part that the catalogue knows by its digest; None where its folder has changed since."""
+    """The part with this digest, from the catalogue; None if its folder has changed since."""
     made, data = encode_group(group.robot, group.day, _merge(catalogue, folders, group.robot, group.day, [group]))
     return data if made == group else None
 
 
 def _has_part(layout: StoreLayout, group: SnapshotGroup) -> bool:
-    """Whether it exists; its length reveals most damage, and its digest all of it on reading."""
+    """Whether a part exists; its size reveals most damage, and its digest all of it when it is read."""
     try:
         return group_path(layout, group.digest).stat().st_size > 0
     except OSError:
@@ -297,7 +297,7 @@ def _has_part(layout: StoreLayout, group: SnapshotGroup) -> bool:
 
 
 def _sync_file_system(folder: Path) -> None:
-    """One wait for many new files."""
+    """Sync the whole file system once, instead of many new files one by one."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:

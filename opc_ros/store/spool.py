@@ -1,4 +1,4 @@
-"""Episodes on their way to a bucket: committed on this machine's disk first, so that a lost network loses nothing."""
+"""Episodes on their way to a bucket: committed to this machine's disk first, in case the network is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
 
 
 class SpooledWriter(EpisodeWriter):
-    """Commits to the spool, and lets the sender know."""
+    """Commits to the spool, and notifies the sender."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class SpooledWriter(EpisodeWriter):
 
 
 class Sender:
-    """Sends what lies in a spool, in the background or when asked; what arrived leaves the spool."""
+    """Sends the episodes in a spool, in the background or on demand; what has arrived leaves the spool."""
 
     def __init__(self, spool: Store, blobs: Blobs) -> None:
         self._spool = spool
@@ -52,7 +52,7 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """What an earlier process left is sent as well."""
+        """Start sending, including what an earlier process left."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="opc-send", daemon=True)
             self._thread.start()
@@ -66,13 +66,13 @@ class Sender:
         return [fact.key for fact in self._here.list("episodes/") if fact.key.endswith(JSON)]
 
     def send(self) -> None:
-        """Everything that waits; StoreError where the bucket cannot be reached."""
+        """Send everything that is waiting; raises StoreError if the bucket cannot be reached."""
         with self._sending:
             for key in self.waiting():
                 self._send_one(key)
 
     def close(self) -> None:
-        """One more attempt, then say what is left."""
+        """Try once more, then report what is left."""
         self._is_over.set()
         self._news.set()
         if self._thread is not None:
@@ -87,7 +87,7 @@ class Sender:
             ) from error
 
     def _send_one(self, key: str) -> None:
-        """File, sidecar, announcement, and only then out of the spool: killed anywhere, the next run goes on."""
+        """File, sidecar, announcement, then removal from the spool: killed at any point, the next run continues."""
         try:
             has_file = self._here.head(key_of_file(key)) is not None
             if has_file:
@@ -128,7 +128,7 @@ class Sender:
                 self.send()
                 wait_s = FIRST_RETRY_S
             except (StoreError, OSError):
-                # Nothing is lost: it waits on this disk, and is tried again.
+                # Nothing is lost: it stays on this disk, and is tried again.
                 self._is_over.wait(wait_s)
                 wait_s = min(2 * wait_s, LAST_RETRY_S)
                 self._news.set()

@@ -1,4 +1,4 @@
-"""How many episodes a store holds, how many succeeded, by robot and by behaviour policy."""
+"""How many episodes a store has and how many succeeded, by robot and by behaviour policy."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class LabelCounts:
 
     @property
     def success_rate(self) -> float | None:
-        """Among labelled episodes; None where there are none."""
+        """Among labelled episodes; None if there are none."""
         labelled = self.successes + self.failures
         return self.successes / labelled if labelled else None
 
     @property
     def balance(self) -> float | None:
-        """Share of the rarer outcome among labelled episodes: 0.5 is balanced, 0 means one outcome only."""
+        """Share of the rarer outcome among labelled episodes: 0.5 is balanced, 0 means only one outcome."""
         labelled = self.successes + self.failures
         return min(self.successes, self.failures) / labelled if labelled else None
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """A store's tallies, groups sorted by name."""
+    """Statistics of a store, with groups sorted by name."""
 
     total: LabelCounts
     by_robot: dict[str, LabelCounts]
@@ -51,7 +51,7 @@ class Statistics:
 
 
 def tally_catalogue(catalogue: Catalogue, selection: Selection) -> Statistics:
-    """Folders that are selected whole are counted without being opened."""
+    """Count the selected episodes; folders that are selected completely are counted without being opened."""
     counts: list[tuple[str, Count]] = []
     for facts in catalogue.folders():
         if not facts.episodes or not may_match(facts, selection):

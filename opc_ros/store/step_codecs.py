@@ -1,4 +1,4 @@
-"""How the steps of each task are kept in an episode file: a message of the task's own, or plain numbers."""
+"""How the steps of each task are stored in an episode file: as a message of the task's own, or as plain numbers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class StepMessage(Protocol):
 
 
 class StepCodec(Protocol):
-    """Both directions of one message type, for one episode."""
+    """Encodes and decodes one message type, for one episode."""
 
     @property
     def message_type(self) -> str: ...
 
     @property
     def topic(self) -> str:
-        """Below the robot's namespace."""
+        """The topic below the robot's namespace."""
         ...
 
     def encode(self, step: Step, index: int) -> bytes: ...
@@ -46,11 +46,11 @@ class StepCodec(Protocol):
     def decode(self, data: Bytes) -> StepMessage: ...
 
     def from_fields(self, message: Any) -> StepMessage:
-        """From a message that was read by the definition in its own file."""
+        """Build a step from a message that was read by the definition in its own file."""
         ...
 
 
-# Tasks whose steps have a message of their own; all others are kept as plain numbers.
+# Tasks whose steps have their own message; all others are stored as plain numbers.
 _BY_TASK = {GRASPING.name: GraspStepCodec}
 _BY_TYPE: dict[str, type[TaskStepCodec | GraspStepCodec]] = {
     TaskStepCodec.message_type: TaskStepCodec,
@@ -61,13 +61,13 @@ STEP_TOPICS = {message_type: codec.topic for message_type, codec in _BY_TYPE.ite
 
 
 def codec_for(header: EpisodeHeader, step: Step) -> StepCodec:
-    """Which message a step of this episode is written as."""
+    """The codec for writing a step of this episode."""
     own = _BY_TASK.get(header.task)
     return own(header) if own is not None and own.can_encode(step) else TaskStepCodec(header)
 
 
 def codec_of(message_type: str, header: EpisodeHeader | None) -> StepCodec:
-    """What reads the steps that were found in this episode's file."""
+    """The codec for reading the steps found in this episode's file."""
     if header is None:
         raise EpisodeDamaged("has a step before its BEGIN event")
     kind = _BY_TYPE[message_type]

@@ -39,7 +39,7 @@ READ_AHEAD = 2  # episodes
 
 
 def open_store(path: Path | str, *, create: bool = False, now: Callable[[], int] = time.time_ns) -> Store:
-    """Open a store's folder, or `s3://bucket/name`; with `create`, make one where there is none yet."""
+    """Open a store's folder, or `s3://bucket/name`; with `create`, create a store if there is none."""
     if is_bucket(path):
         from opc_ros.store.bucket_store import open_bucket_store
 
@@ -76,7 +76,7 @@ class Store:
         """Nothing is held open between calls."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process makes a catalogue of its own."""
+        """Another process builds its own catalogue."""
         return Store, (self._layout, self._now)
 
     @property
@@ -88,7 +88,7 @@ class Store:
         return self._layout
 
     @property
-    def writable(self) -> Store:  # where writers of this machine leave their files
+    def writable(self) -> Store:  # where writers on this machine leave their files
         return self
 
     @property
@@ -101,15 +101,15 @@ class Store:
 
     @property
     def contents(self) -> EpisodeBytes:
-        """The bytes of episodes, for those who need no more."""
+        """The bytes of episodes, for callers that need nothing else."""
         return self._contents
 
     def begin(self, header: EpisodeHeader, topics: Mapping[str, str] | None = None) -> EpisodeWriter:
-        """Start recording an episode; its id must be new to the store. `topics` are the wire's, by message type."""
+        """Start recording an episode; its id must be new to the store. `topics` are its topic names by message type."""
         return EpisodeWriter(self._layout, header, self._now, self._find_committed, topics)
 
     def append(self, episode: Episode, *, health: tuple[str, ...] = ()) -> CommittedEpisode:
-        """Write and commit an episode that is already whole."""
+        """Write and commit an episode that is already complete."""
         writer = self.begin(episode.header)
         try:
             for step in episode.steps:
@@ -125,9 +125,10 @@ class Store:
         *,
         on_damage: Callable[[EpisodeDamaged], None] | None = None,
     ) -> Iterator[CommittedEpisode]:
-        """Every committed episode that is selected, with its newest label, by robot, day and id.
+        """Every selected committed episode with its newest label, by robot, day and id.
 
-        One whose sidecar, file or label cannot be read raises EpisodeDamaged, or goes to `on_damage` and is left out.
+        An episode with an unreadable sidecar, file or label raises EpisodeDamaged, or is passed to `on_damage` and left
+        out.
         """
         for facts in self._catalogue.folders():
             if facts.damaged:
@@ -137,12 +138,12 @@ class Store:
                 yield from segment.episodes(np.nonzero(segment.matching(selection))[0].tolist())
 
     def episode_ids(self) -> Iterator[str]:
-        """Of every committed episode that can be read."""
+        """Ids of every committed episode that can be read."""
         for segment in self._catalogue.segments():
             yield from segment.ids
 
     def beginnings(self) -> Iterator[tuple[str, int]]:
-        """Id and beginning of every committed episode that can be read: what needs no more costs no more."""
+        """Id and beginning of every committed episode that can be read; cheaper than reading more."""
         for segment in self._catalogue.segments():
             yield from zip(segment.ids, segment.rows["began_ns"].tolist(), strict=True)
 
@@ -165,15 +166,15 @@ class Store:
         return found
 
     def find(self, episode_id: str) -> CommittedEpisode:
-        """One committed episode with its newest label, from its own files."""
+        """One committed episode with its newest label, read from its own files."""
         return self.read_committed(self.locate(episode_id))
 
     def read(self, episode_id: str) -> Episode:
-        """An episode with its newest label, its bytes checked against what was committed."""
+        """An episode with its newest label; its bytes are checked against what was committed."""
         return self.read_place(self.locate(episode_id))
 
     def file_of(self, episode_id: str) -> Path:
-        """An MCAP file of an episode, for those who read it themselves; of a packed one a copy."""
+        """An episode's MCAP file, for callers that read it themselves; a copy, if the episode is packed."""
         place = self.locate(episode_id)
         path = self._layout.file(place)
         if path.exists():
@@ -181,9 +182,9 @@ class Store:
         return self._contents.copy_out(place, self.read_committed(place).file_sha256, self._layout.copies)
 
     def label(self, episode_id: str, label: Label, *, note: str = "", signature: str = "") -> int:
-        """Give an episode a newer label; returns its revision. An unlabelled Label withdraws the one before.
+        """Give an episode a newer label; returns its revision. A Label without outcome withdraws the previous one.
 
-        `signature` is what its labeller signed, where a lab's people have keys.
+        `signature` is what the labeller signed, in labs whose people have keys.
         """
         place = self.locate(episode_id)
         if self.read_committed(place).label.is_excluded:
@@ -191,7 +192,7 @@ class Store:
         return self.add_label(place, label, note=note, signature=signature)
 
     def add_label(self, place: Place, label: Label, *, note: str, signature: str = "") -> int:
-        """The next revision, whatever the one before says."""
+        """Append the next label revision, even if the episode is excluded."""
         episode_id = place.episode_id
         check_text(f"episode {episode_id}", note + label.labeller)
         try:
@@ -200,7 +201,7 @@ class Store:
             raise store_error(f"episode {episode_id}: cannot label", error) from error
 
     def take_snapshot(self, selection: Selection = EVERYTHING, *, tag: str = "") -> Snapshot:
-        """Fix which labelled episodes match now; the same set always has the same id."""
+        """Pin the labelled episodes that match now; the same set always has the same id."""
         try:
             snapshot = snapshots.take_snapshot(self._layout, self._catalogue, selection)
             if tag:
@@ -210,11 +211,11 @@ class Store:
         return snapshot
 
     def snapshot_id_now(self, selection: Selection = EVERYTHING) -> str:
-        """The id that `take_snapshot` would give, without writing anything: what pollers ask."""
+        """The id that `take_snapshot` would return, without writing anything; used for polling."""
         return snapshots.compose_snapshot(self._catalogue, selection).id
 
     def snapshot(self, ref: str) -> Snapshot:
-        """By digest, unique beginning of a digest, or tag."""
+        """Find a snapshot by digest, unique beginning of a digest, or tag."""
         return snapshots.read_snapshot(self._layout, snapshots.resolve(self._layout, ref))
 
     def snapshots(self) -> list[str]:
@@ -231,7 +232,7 @@ class Store:
         if place is None or place.robot != entry.robot:
             raise EpisodeNotFound(f"episode {entry.episode_id} of robot {entry.robot}: not in {self.path}")
         whole = self._read_file(place, entry.file_sha256)
-        # The label it was committed with is in its own bytes too: one file less to read for each of very many.
+        # The label an episode was committed with is in its own bytes too, which saves reading one more file for each.
         revision = entry.label_revision
         label = labels.read_revision(self._layout, place, revision).label if revision > 0 else whole.label
         if label.is_success is not entry.is_success:
@@ -242,14 +243,14 @@ class Store:
         return _to_episode(whole, label)
 
     def read_snapshot(self, snapshot: Snapshot) -> Iterator[Episode]:
-        """All in canonical order; the first that cannot be read raises."""
+        """All episodes in canonical order; the first that cannot be read raises."""
         for _, episode in self.read_each(snapshot.entries):
             if isinstance(episode, StoreError):
                 raise episode
             yield episode
 
     def read_each(self, entries: Iterable[SnapshotEntry]) -> Iterator[tuple[SnapshotEntry, Episode | StoreError]]:
-        """Each entry with its episode, or with why it cannot be read; the next are read while the caller works."""
+        """Each entry with its episode, or with the reason why it cannot be read; reads ahead while the caller works."""
         ahead: deque[tuple[SnapshotEntry, Future[Episode | StoreError]]] = deque()
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="episodes") as reader:
             for entry in entries:
@@ -265,7 +266,7 @@ class Store:
         return list_quarantine(self._layout)
 
     def read_committed(self, place: Place) -> CommittedEpisode:
-        """What the files at a place say, whatever the catalogue does."""
+        """What the files at a place say, independent of the catalogue."""
         committed = read_committed(self._layout, place, self._contents.shards).to_committed()
         numbers = labels.revisions(self._layout, place)
         if not numbers:
@@ -288,14 +289,14 @@ class Store:
         return _to_episode(whole, committed.label)
 
     def locate(self, episode_id: str) -> Place:
-        """Where an episode's files lie."""
+        """Where an episode's files are."""
         place = self._catalogue.locate(episode_id, is_fresh=False) or self._catalogue.locate(episode_id)
         if place is None:
             raise EpisodeNotFound(f"episode {episode_id}: not in {self.path}")
         return place
 
     def look_at_everything(self) -> list[str]:
-        """Before a verification: forget what earlier looks found; one line for each thing amiss."""
+        """Forget what earlier checks found, before a verification; returns one line for each problem."""
         return []
 
     def _find_committed(self, episode_id: str) -> Place | None:
@@ -322,7 +323,7 @@ class Store:
 
 
 def _create(layout: StoreLayout) -> None:
-    """The marker comes first, so that two processes creating at once do not take each other for a stranger."""
+    """Write the marker first, so that two processes creating the store at once do not refuse each other's files."""
     own = {layout.marker.name, layout.catalogue.name, layout.shards.name, *(folder.name for folder in layout.folders)}
     if layout.root.is_dir():
         foreign = [entry.name for entry in layout.root.iterdir() if entry.name not in own]

@@ -1,8 +1,8 @@
 """Copying what one store has and another lacks: robot to lab, lab to bucket, store to backup and back.
 
-Every copied byte is checked against its digest or seal on the way. An episode's file goes before the sidecar that
-commits it, and whatever names other things after them, so a copy that is broken off at any moment is a whole store of
-what came so far, and the next run goes on from there. Nothing is overwritten but tags.
+Every copied byte is checked against its digest or seal on the way. An episode's file is copied before the sidecar that
+commits it, and documents that refer to others after those. So a copy interrupted at any moment is a valid store of what
+has arrived so far, and the next run continues from there. Nothing but tags is overwritten.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opc_ros.store.sealed import decode_document, encode_document, version_of
 from opc_ros.store.shard_copies import PackedFolder
 
 MARKER = "store.json"
-AT_ONCE = 8  # copies under way
+AT_ONCE = 8  # concurrent copies
 
 _FOLDER_OF_GROUPS = "snapshots/groups/"
 
@@ -30,12 +30,12 @@ _FOLDER_OF_GROUPS = "snapshots/groups/"
 class SyncResult:
     """What a run did; each complaint is one line."""
 
-    episodes: int = 0  # copied now
+    episodes: int = 0  # copied by this run
     others: int = 0  # labels, snapshots, parts, tags, quarantine, shards
     bytes_copied: int = 0
-    kept: int = 0  # episodes that were there already
-    conflicts: list[str] = field(default_factory=list)  # both have it, with other content: the target's stays
-    damaged: list[str] = field(default_factory=list)  # of the source, so not copied
+    kept: int = 0  # episodes that the target already had
+    conflicts: list[str] = field(default_factory=list)  # both stores have it with different content; the target's stays
+    damaged: list[str] = field(default_factory=list)  # damaged in the source, so not copied
 
     @property
     def is_complete(self) -> bool:
@@ -43,7 +43,7 @@ class SyncResult:
 
 
 def sync_blobs(source: Blobs, target: Blobs, *, report: Report = ignore_progress) -> SyncResult:
-    """Bring everything committed that the target lacks over from the source."""
+    """Copy everything committed that the target lacks from the source."""
     return _Sync(source, target, report).run()
 
 
@@ -69,14 +69,14 @@ class _Sync:
         return self._done
 
     def _copy_episodes(self) -> None:
-        """Folder by folder, so that no listing is held whole."""
+        """Copy folder by folder, so as never to hold a listing of everything."""
         for folder, blobs in _in_folders(self._source.list("episodes/")):
             their = self._target.list(f"{folder}/")
             there = {blob.key: blob for blob in their if blob.key.rpartition("/")[0] == folder}
             self._copy_folder(folder, blobs, there)
 
     def _copy_folder(self, folder: str, blobs: dict[str, BlobFacts], there: dict[str, BlobFacts]) -> None:
-        """Shards before the sidecars of what lies in them, as files before theirs."""
+        """Copy shards before the sidecars of their episodes, and files before their sidecars."""
         ours, theirs = PackedFolder(self._source, folder), PackedFolder(self._target, folder)
         commits = sorted(key for key in blobs if key.endswith(JSON))
         missing = [
@@ -99,13 +99,13 @@ class _Sync:
             self._target.announce(folder)
 
     def _copy_version(self, marker: bytes) -> None:
-        """A store that gets shards must not be opened by those who know none."""
+        """Raise the target's version before it gets shards, so that no program that does not know them opens it."""
         where = MARKER
         if version_of(marker, where) > version_of(self._target.get(MARKER), where):
             self._target.put(MARKER, marker)
 
     def _compare(self, blobs: dict[str, BlobFacts], there: dict[str, BlobFacts], key: str) -> None:
-        """Lengths tell most; digests are compared where lengths differ."""
+        """Compare two versions; different lengths settle most cases, digests the rest."""
         file = key_of_file(key)
         same = key in there and blobs[key].size == there[key].size
         if same and (file not in blobs or file not in there or blobs[file].size == there[file].size):
@@ -115,14 +115,14 @@ class _Sync:
             self._done.conflicts.append(f"{key}: another episode has this id in {self._target.name}")
 
     def _try_episode(self, key: str, ours: PackedFolder, theirs: PackedFolder) -> int | str:
-        """Bytes copied, or a complaint."""
+        """Copy an episode; returns the bytes copied, or reports a complaint."""
         try:
             return copy_episode(self._source, self._target, key, ours, theirs)
         except (EpisodeDamaged, BlobNotFound) as error:
             return str(error)
 
     def _copy_named(self, prefix: str, *, but: str = "") -> None:
-        """What is small, sealed or named by its digest; an index goes after what it lists, by its ending."""
+        """Copy files that are small, sealed or named by their digest; an index goes after what it lists."""
         there = {blob.key: blob for blob in self._target.list(prefix)}
         blobs = [blob for blob in self._source.list(prefix) if not but or not blob.key.startswith(but)]
         missing = [blob for blob in blobs if blob.key not in there and not blob.key.endswith((".part", ".damaged"))]
@@ -171,10 +171,10 @@ class _Sync:
 def copy_episode(
     source: Blobs, target: Blobs, key: str, ours: PackedFolder | None = None, theirs: PackedFolder | None = None
 ) -> int:
-    """Copy an episode's file and then the sidecar of this key, which commits it; gives the bytes.
+    """Copy an episode's file, then the sidecar with this key, which commits it; returns the number of bytes.
 
-    Either may be there from a run that was broken off, and the bytes may lie in a shard on either side. EpisodeDamaged
-    where the source's is not what was committed, or the target has another of this id.
+    Either may already be there from an interrupted run, and the bytes may be in a shard on either side. Raises
+    EpisodeDamaged if the source's differs from what was committed, or the target has another episode with this id.
     """
     sidecar = source.get(key)
     digest = committed_digest(sidecar, key)
@@ -212,7 +212,7 @@ def name_of(sidecar_key: str) -> str:
 
 
 def find_damage(key: str, data: bytes) -> str:
-    """Why bytes are not what their key promises; empty where they are, or where nothing can be told."""
+    """Why bytes differ from what their key promises; empty if they do not, or if that cannot be told."""
     folder, _, name = key.rpartition("/")
     try:
         if folder.startswith("snapshots"):
@@ -238,6 +238,6 @@ def committed_digest(sidecar: bytes, key: str) -> str:
 
 
 def _in_folders(blobs: Iterator[BlobFacts]) -> Iterator[tuple[str, dict[str, BlobFacts]]]:
-    """A flat store has a robot's own files before or after those of its days; a folder may so come twice."""
+    """A flat store's listing may have a robot's own files before or after those of its days, so a folder may recur."""
     for folder, found in groupby(blobs, key=lambda blob: blob.key.rpartition("/")[0]):
         yield folder, {blob.key: blob for blob in found if blob.key.endswith((JSON, MCAP))}

@@ -1,4 +1,4 @@
-"""Which files a store really holds, committed or not."""
+"""Which files a store really has, committed or not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Remains:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Everything below episodes/, sorted by robot and id, and what does not belong there."""
+    """Everything below episodes/, sorted by robot and id, and files that do not belong there."""
 
     remains: tuple[Remains, ...]
     strays: tuple[Path, ...]
@@ -60,7 +60,7 @@ def survey(layout: StoreLayout) -> Survey:
 
 
 def stale_parts(layout: StoreLayout, *, settle_s: float) -> Iterator[Path]:
-    """Half-written documents that nobody has touched for a while; their writers take milliseconds."""
+    """Half-written documents that have not changed for a while; writing one takes milliseconds."""
     for path in sorted(layout.root.rglob(f".*{PART}")):
         try:
             is_stale = age_s(path) >= settle_s
@@ -72,7 +72,7 @@ def stale_parts(layout: StoreLayout, *, settle_s: float) -> Iterator[Path]:
 
 @contextmanager
 def held(path: Path, *, settle_s: float) -> Iterator[bool]:
-    """True while this process holds a file that no writer is using; False where one is, or it is gone."""
+    """Yields whether this process holds the file; False if a writer is using it, or it is gone."""
     try:
         descriptor = _open_for_lock(path)
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def held(path: Path, *, settle_s: float) -> Iterator[bool]:
     try:
         locked = try_lock(descriptor)
         if locked is None or (locked and is_shared(descriptor)):
-            # Locks may not reach from machine to machine here: go by when the file last grew as well.
+            # File locks may not work between machines here, so also check when the file last grew.
             locked = age_s(descriptor) >= settle_s
         yield locked and is_same_file(path, descriptor)
     finally:
@@ -89,7 +89,7 @@ def held(path: Path, *, settle_s: float) -> Iterator[bool]:
 
 
 def is_shared(file: Path | int) -> bool:
-    """Whether other machines may write to this file system too, as far as this one knows."""
+    """Whether other machines may write to this file system as well, as far as this machine knows."""
     try:
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:
@@ -101,7 +101,7 @@ def is_shared(file: Path | int) -> bool:
 
 
 def _open_for_lock(path: Path) -> int:
-    """Some network file systems lock only files that are open for writing."""
+    """Open a file so that it can be locked: some network file systems only lock files open for writing."""
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:

@@ -29,7 +29,7 @@ class TaskStepMessage:
 
 
 class TaskStepCodec:
-    """Numbers are checked against the task both ways: what does not fit is neither written nor read."""
+    """Checks numbers against the task when writing and reading; what does not fit is refused."""
 
     message_type = schemas.TASK_STEP
     topic = "task/step"
@@ -71,7 +71,7 @@ class TaskStepCodec:
         return TaskStepMessage(stamp_ns, robot, episode_id, index, state, action, sent if is_clamped else None, is_last)
 
     def from_fields(self, message: Any) -> TaskStepMessage:
-        """From a message that was read by the definition in its own file."""
+        """Build a step from a message that was read by the definition in its own file."""
         return TaskStepMessage(
             stamp_ns=int(message.header.stamp.sec) * 1_000_000_000 + int(message.header.stamp.nanosec),
             robot=message.robot,

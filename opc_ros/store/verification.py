@@ -1,4 +1,4 @@
-"""Whether a store still holds exactly what was committed to it."""
+"""Check whether a store still contains exactly what was committed to it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from opc_ros.store.survey import Remains, held, survey
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was looked at, and one line for each thing that is wrong."""
+    """What was checked, and one line for each problem."""
 
     episodes: int
     bytes_read: int
     frames_decoded: int
-    running: int  # episodes that writers are working on
+    running: int  # episodes that are still being written
     problems: tuple[str, ...]
 
 
@@ -63,7 +63,7 @@ def verify(store: Store, *, is_decoding: bool = False, report: Report = ignore_p
 
 
 def _is_elsewhere(store: Store, remains: Remains) -> bool:
-    """Whether the bytes need not lie beside the sidecar: they are in a bucket or a shard."""
+    """Whether the bytes need not be beside the sidecar, because they are in a bucket or a shard."""
     if JSON not in remains.suffixes:
         return False
     return not store.layout.has_files or (
@@ -72,7 +72,7 @@ def _is_elsewhere(store: Store, remains: Remains) -> bool:
 
 
 def _check_second_copy(store: Store, remains: Remains, file_sha256: str) -> list[str]:
-    """An episode that is packed and still has its file was read from its shard."""
+    """Check the file of a packed episode, which was itself read from its shard."""
     if not (remains.is_committed and store.layout.has_files):
         return []
     if store.contents.shards.find(remains.place, file_sha256, is_fresh=False) is None:
@@ -81,14 +81,14 @@ def _check_second_copy(store: Store, remains: Remains, file_sha256: str) -> list
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
-        return []  # dropped just now
+        return []  # removed a moment ago
     if found == file_sha256:
         return []
     return [f"episode {remains.episode_id}: {path} has sha256 {found}, committed was {file_sha256}; a shard has it too"]
 
 
 def _check_catalogue(store: Store, read: dict[Place, CommittedEpisode]) -> list[str]:
-    """What the files say is right; the catalogue only has to say the same."""
+    """Check the catalogue against the files, which are right."""
     return [
         f"catalogue: episode {episode.id} does not match its files: remove {store.layout.catalogue}, it will be rebuilt"
         for segment in store.catalogue.segments()

@@ -1,4 +1,4 @@
-"""Recording one episode and committing it: whole, checked and on the disk, or not in the store at all."""
+"""Recording one episode and committing it: complete, checked and on disk, or not in the store at all."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from opc_ros.store.records import CommittedEpisode
 
 
 class EpisodeWriter:
-    """An episode on its way into the store; one thread at a time.
+    """An episode being recorded; use it from one thread at a time.
 
-    After commit, quarantine or discard it is done. A writer that is simply dropped, or whose process dies, leaves
-    a `.part` file that `recover` puts into quarantine.
+    Commit, quarantine or discard finishes it. A writer that is simply dropped, or whose process dies, leaves a `.part`
+    file that `recover` puts into quarantine.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class EpisodeWriter:
             self._file = EpisodeFileWriter(self._sink, header, topics)
             self._sink.flush()
         except OSError as error:
-            # Nothing was recorded, so nothing may keep the id from the next attempt.
+            # Nothing was recorded, so the id must stay free for the next attempt.
             self._part.unlink(missing_ok=True)
             self._sink.close()
             raise store_error(f"episode {header.id}: cannot begin", error) from error
@@ -59,7 +59,7 @@ class EpisodeWriter:
         return self._file.steps
 
     def add_step(self, step: Step) -> None:
-        """Append one frame and its step; a step that is not valid is refused and leaves the episode as it was."""
+        """Append one frame and its step; an invalid step is refused and leaves the episode as it was."""
         self._refuse_if_over()
         try:
             self._file.add_step(step)
@@ -67,7 +67,7 @@ class EpisodeWriter:
             raise self._break("cannot write a step", error) from error
 
     def add_wire_message(self, message: WireMessage) -> None:
-        """Keep what came beside the steps: camera info, joint states, frames that stand still."""
+        """Keep a message beside the steps: camera info, joint states, static frames."""
         self._refuse_if_over()
         try:
             self._file.add_wire_message(message)
@@ -75,9 +75,9 @@ class EpisodeWriter:
             raise self._break("cannot write a message", error) from error
 
     def commit(self, label: Label, *, health: tuple[str, ...] = (), ended_ns: int | None = None) -> CommittedEpisode:
-        """Put the episode into the store; when this returns, it is on the disk, re-opened and checked.
+        """Put the episode into the store; on return, it is on disk, re-opened and checked.
 
-        `ended_ns` is when the episode ended, by the clock of its beginning; without it, the stamp of its last frame.
+        `ended_ns` is when the episode ended, by the clock of its beginning; the default is its last frame's timestamp.
         """
         self._refuse_if_over()
         if self.steps == 0:
@@ -109,7 +109,7 @@ class EpisodeWriter:
         return committed
 
     def quarantine(self, reason: str, *, health: tuple[str, ...] = ()) -> Path:
-        """Keep what there is, out of the way of scoring; returns where its file is now."""
+        """Keep what there is, away from scoring; returns where its file is now."""
         self._refuse_if_done()
         for text in (*health, reason):
             check_text(f"episode {self._header.id}", text)
@@ -137,7 +137,7 @@ class EpisodeWriter:
         return kept
 
     def discard(self) -> None:
-        """Throw the episode away."""
+        """Delete the episode."""
         self._refuse_if_done()
         try:
             self._part.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""How machines of one lab that share no disk hand each other candidates and episodes."""
+"""How machines of one lab that share no disk pass candidates and episodes to each other."""

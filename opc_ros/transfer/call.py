@@ -1,4 +1,4 @@
-"""What a robot's machine asks of the lab's, signed with the robot's key."""
+"""Requests from a robot's machine to the lab's, signed with the robot's key."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from opc_ros.deployment.robot_results import ROBOT
 from opc_ros.errors import DeploymentError
 
 KIND = "robot-call"
-HEADER = "X-Opc-Call"  # carries the envelope
+HEADER = "X-Opc-Call"  # carries the signed envelope
 LARGEST_BODY = 4 << 20
 CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request; it may be heard and said again, so what it asks for must be the same the second time."""
+    """One request; somebody may overhear and replay it, so doing it twice must change nothing."""
 
     robot: str
     method: str
@@ -52,5 +52,5 @@ def open_call(envelope: str, method: str, path: str, body: bytes, people: People
         raise DeploymentError("the request is not signed by a robot that is known here: `opc people add`")
     call: Call = open_document(signed, person.public_keys(), KIND, _CallPayload).content
     if call != describe_call(owner, method, path, body):
-        raise DeploymentError(f"robot {owner}: signed another request than this one")
+        raise DeploymentError(f"robot {owner}: signed a different request")
     return owner

@@ -1,4 +1,4 @@
-"""The robot's end of the channel to the lab's depot: one signed request, one answer, or a reason why not."""
+"""The robot's end of the channel to the lab's depot: one signed request, and one answer or a reason why not."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SAID_NO = range(400, 500)
 
 
 class Asking(Protocol):
-    """How the lab is asked for something."""
+    """The interface for asking the lab's depot."""
 
     def ask(self, method: str, path: str, body: bytes = b"") -> bytes: ...
 
 
 class DepotChannel:
-    """Keeps its connection open between requests; after a cut the next request makes a new one."""
+    """Keeps its connection open between requests; after a lost connection the next request opens a new one."""
 
     def __init__(self, address: str, robot: str, signer: TextSigner, *, timeout_s: float = TIMEOUT_S) -> None:
-        """`address` is http://host:port; whatever is silent for `timeout_s` is taken for gone."""
+        """`address` is http://host:port; a depot that is silent for `timeout_s` counts as gone."""
         parts = urllib.parse.urlsplit(address)
         if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
             raise ConfigError(f"depot {address!r}: expected http://HOST:PORT")
@@ -41,7 +41,7 @@ class DepotChannel:
             self._hang_up()
 
     def ask(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """The answer's body; LabUnreachable where nobody answers, TransferError where the answer is no."""
+        """The answer's body; raises LabUnreachable if nobody answers, and TransferError if the answer is an error."""
         envelope = sign_call(describe_call(self._robot, method, path, body), self._signer)
         with self._lock:
             try:

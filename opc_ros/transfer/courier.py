@@ -1,4 +1,4 @@
-"""Carry committed episodes and labels from a robot's disk to the lab's store; what is not acknowledged is kept."""
+"""Carries committed episodes and labels from a robot's disk to the lab's store; keeps what is not acknowledged."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from opc_ros.store.layout import Place
 from opc_ros.transfer.call import CHUNK_BYTES
 from opc_ros.transfer.channel import Asking, ask_json
 
-_MOST_ROUNDS = 8  # an episode whose bytes keep coming out wrong is left for the next look
+_MOST_ROUNDS = 8  # an episode whose bytes keep arriving wrong waits for the next look
 _DAY_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class CourierView:
-    """How it stands."""
+    """The state of a courier."""
 
     carried: int = 0  # episodes and labels since it started
     waiting: int = 0
-    reason: str = ""  # why what waits is not carried
-    is_refused: bool = False  # the lab said no, rather than nothing: a person has to look
+    reason: str = ""  # why it does not carry what is waiting
+    is_refused: bool = False  # the lab refused it, rather than being unreachable: a person has to look
 
 
 class Courier:
-    """One robot's; the lab's acknowledgements are in one file, so that what was carried is not asked about again."""
+    """One robot's courier; the lab's acknowledgements are kept in a file, so that each item is sent only once."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Courier:
         keep_days: float = 7.0,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        """`store` is on the robot's disk, perhaps with other robots' episodes.
+        """`store` is on the robot's disk, and may contain other robots' episodes.
 
         Acknowledged episodes are deleted there `keep_days` after they were recorded.
         """
@@ -55,7 +55,7 @@ class Courier:
         self.view = CourierView()
 
     def carry(self, *, is_stopping: Callable[[], bool] = lambda: False) -> CourierView:
-        """Carry what waits, oldest first; a refused one does not keep the others."""
+        """Carry what is waiting, oldest first; if one is refused, the others are still sent."""
         reason, is_refused, left = "", False, 0
         carried = self.view.carried
         for key, act in list(self._waiting()):
@@ -74,13 +74,13 @@ class Courier:
         return self.view
 
     def forget(self) -> int:
-        """Delete old episodes that the lab has acknowledged; gives how many."""
+        """Delete old episodes that the lab has acknowledged; returns how many."""
         oldest_ns = int((self._now_s() - self._keep_s) * 1e9)
         removed = 0
         for episode in self._store.episodes(Selection(robots=(self._robot,)), on_damage=lambda error: None):
             if episode.began_ns < oldest_ns and _key(episode) in self._done:
                 place = self._store.locate(episode.id)
-                # The sidecar first: without it there is no episode any more, whatever happens now.
+                # The sidecar first: without it the episode no longer exists, whatever happens next.
                 self._store.layout.sidecar(place).unlink(missing_ok=True)
                 self._store.layout.file(place).unlink(missing_ok=True)
                 removed += 1
@@ -117,7 +117,7 @@ class Courier:
         raise TransferError(f"episode {episode.id}: the lab does not keep it, however often it is sent")
 
     def _bytes_of(self, place: Place, episode: CommittedEpisode) -> bytes:
-        """As they lie there: the lab looks at them before it takes them in. Packed ones are checked here already."""
+        """The file's bytes as they are, since the lab checks them; bytes of packed episodes are checked here."""
         file = self._store.layout.file(place)
         return file.read_bytes() if file.exists() else self._store.contents.read(place, episode.file_sha256)
 
@@ -143,7 +143,7 @@ def _key(episode: CommittedEpisode) -> str:
 
 
 def _read_lines(path: Path) -> Iterator[str]:
-    """What a power cut left half-written is asked about again."""
+    """Read the acknowledgements; a half-written line after a power cut is asked about again."""
     for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
         try:
             key = json.loads(line)

@@ -1,4 +1,4 @@
-"""What the lab's machine keeps open to its robots: candidates by digest go out, committed episodes come in."""
+"""What the lab's machine offers its robots: candidates by digest go out, committed episodes come in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opc_ros.store.records import Sidecar
 from opc_ros.transfer.call import CHUNK_BYTES, LARGEST_BODY, open_call
 
 LARGEST_EPISODE = 1 << 30  # bytes
-STALE_S = 7 * 24 * 3600.0  # what nobody has gone on sending for so long is thrown away
+STALE_S = 7 * 24 * 3600.0  # unfinished uploads are deleted after this long without progress
 _ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -39,17 +39,18 @@ class Answer:
 
 
 class Depot:
-    """Answers signed requests; each may be asked again, and changes nothing the second time.
+    """Answers signed requests; a repeated request changes nothing.
 
-    POST /episodes/ID with a sidecar says how many of the episode's bytes are here, and that it is kept once they all
-    are; PUT /episodes/ID?from=N appends some. POST /labels/ID takes a label document. GET /candidates/ID says how large
-    its parts are, GET /candidates/ID/PART?from=N gives up to a megabyte of one. GET /clock tells the time.
+    POST /episodes/ID with a sidecar returns how many of the episode's bytes are here, and whether it is stored once
+    they all are; PUT /episodes/ID?from=N appends some. POST /labels/ID takes a label document. GET /candidates/ID
+    returns the sizes of its parts, and GET /candidates/ID/PART?from=N up to a megabyte of one. GET /clock returns the
+    time.
     """
 
     def __init__(
         self, store: Path | str, candidates: Path, keys: Path, incoming: Path, *, now: Callable[[], int] = time.time_ns
     ) -> None:
-        """A lab whose store is a bucket takes in nothing here: its recorders write there themselves."""
+        """If the lab's store is a bucket, this accepts no episodes: recorders write to the bucket themselves."""
         self._store = open_store(store)
         self._is_bucket = is_bucket(store)
         self._registry = CandidateRegistry(candidates)
@@ -62,7 +63,7 @@ class Depot:
 
     def answer(self, method: str, target: str, envelope: str, body: bytes) -> Answer:
         try:
-            if (method, target) == ("GET", "/clock"):  # no secret, and wanted by whoever's clock is wrong
+            if (method, target) == ("GET", "/clock"):  # not secret, and needed even by a robot whose clock is wrong
                 return _say(now_ns=self._now())
             if len(body) > LARGEST_BODY:
                 raise TransferError(f"{len(body)} bytes at once, expected at most {LARGEST_BODY}")
@@ -73,7 +74,7 @@ class Depot:
         except (TransferError, CandidateError, EpisodeDamaged) as error:
             return _refuse(400, error)
         except StoreError as error:
-            return _refuse(507, error)  # the disk, for instance: the robot keeps what it has and tries again
+            return _refuse(507, error)  # a full disk, for example: the robot keeps what it has and tries again
         except OpcError as error:
             return _refuse(400, error)
 
@@ -92,7 +93,7 @@ class Depot:
                 return self._take_bytes(robot, words[1], start, body)
             if words[0] == "labels" and len(words) == 2 and method == "POST":
                 return self._take_label(robot, words[1], body)
-        raise TransferError(f"{method} {parts.path}: the depot knows no such request")
+        raise TransferError(f"{method} {parts.path}: no such request")
 
     def _give_candidate(self, candidate_id: str, part: str, start: int) -> Answer:
         candidate = self._find(candidate_id)
@@ -105,7 +106,7 @@ class Depot:
         return Answer(200, content[part][start : start + CHUNK_BYTES])
 
     def _find(self, candidate_id: str) -> Candidate:
-        """Only what is registered leaves this machine; the folder's name has the beginning of the id, as a rule."""
+        """Find a registered candidate, by an id that usually begins like the folder's name; nothing else is served."""
         if not _ID.fullmatch(candidate_id):
             raise TransferError(f"candidate {candidate_id[:80]!r}: expected an id of 64 hex digits")
         last = self._last
@@ -117,7 +118,7 @@ class Depot:
             try:
                 found = read_candidate(folder)
             except OpcError:
-                continue  # another one, or damaged: then its id is not this
+                continue  # another candidate, or a damaged one with a different id
             if found.id == candidate_id:
                 self._last = found
                 return found
@@ -141,7 +142,7 @@ class Depot:
         return _say(is_kept=True, have=sidecar.file_bytes)
 
     def _admit(self, sidecar: Sidecar, part: Path) -> bool:
-        """False where the bytes that came are not the episode's: then all of them are wanted again."""
+        """Take in a complete upload; returns False if its bytes are wrong, and all of them are wanted again."""
         try:
             admit_episode(self._store, sidecar, part.read_bytes())
         except EpisodeDamaged:
@@ -156,7 +157,7 @@ class Depot:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 have = os.fstat(descriptor).st_size
-                if start <= have <= LARGEST_EPISODE:  # what came twice is written over with the same
+                if start <= have <= LARGEST_EPISODE:  # bytes sent twice are overwritten by the same bytes
                     os.pwrite(descriptor, body, start)
                     have = max(have, start + len(body))
             finally:

@@ -1,4 +1,4 @@
-"""Fetch a candidate by its digest, from where the last attempt ended, and check it before it gets its name."""
+"""Fetch a candidate by its digest, resuming an interrupted attempt, and check it before it gets its name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PART = ".part"
 def fetch_candidate(
     channel: Asking, candidate_id: str, folder: Path, *, why_to_stop: Callable[[], str | None] = lambda: None
 ) -> Candidate:
-    """The candidate of this id, from `folder` where it was fetched before, else from the lab's depot."""
+    """The candidate with this id, from `folder` if it was fetched before, otherwise from the lab's depot."""
     kept = folder / candidate_id
     if kept.is_dir():
         try:
@@ -26,7 +26,7 @@ def fetch_candidate(
             if candidate.id == candidate_id:
                 return candidate
         except CandidateError:
-            pass  # damaged since: what is right is fetched anew
+            pass  # damaged since then: fetch it again
     try:
         return _fetch(channel, candidate_id, folder, why_to_stop)
     except OSError as error:
@@ -48,7 +48,7 @@ def _fetch(channel: Asking, candidate_id: str, folder: Path, why_to_stop: Callab
     found = read_candidate(part)
     if found.id != candidate_id:
         _throw_away(part)
-        raise TransferError(f"candidate {candidate_id[:12]}: what came has id {found.id[:12]}, so it is thrown away")
+        raise TransferError(f"candidate {candidate_id[:12]}: what arrived has id {found.id[:12]}, so it is discarded")
     kept = folder / candidate_id
     _throw_away(kept)
     part.rename(kept)
@@ -65,7 +65,7 @@ def _fetch_part(channel: Asking, path: str, file: Path, size: int, why_to_stop: 
             raise EpisodeStopped(reason)
         piece = channel.ask("GET", f"{path}?from={len(data)}")
         if not 0 < len(piece) <= size - len(data):
-            raise TransferError(f"{path}: {len(piece)} bytes from {len(data)} on, expected up to {size - len(data)}")
+            raise TransferError(f"{path}: {len(piece)} bytes after {len(data)}, expected up to {size - len(data)}")
         with file.open("ab" if data else "wb") as kept:
             kept.write(piece)
         data += piece

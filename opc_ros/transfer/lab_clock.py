@@ -1,4 +1,4 @@
-"""How far this machine's clock is from the lab's: permits, leases and days of episodes go by both."""
+"""How far this machine's clock differs from the lab's: permits, leases and days of episodes depend on both."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The lab's clock minus this machine's, and how far off that may be: half of the way there and back."""
+    """The lab's clock minus this machine's, and the possible error: half of the round-trip time."""
 
     apart_s: float
     doubt_s: float
 
 
 def read_lab_clock(channel: Asking, now: Callable[[], int] = time.time_ns) -> ClockReading:
-    """The surest of a few readings."""
+    """The most accurate of a few readings."""
     readings = []
     for _ in range(TRIES):
         began_ns, began_s = now(), time.monotonic()
@@ -37,7 +37,7 @@ def read_lab_clock(channel: Asking, now: Callable[[], int] = time.time_ns) -> Cl
 
 
 def why_apart(reading: ClockReading | None, allowed_s: float) -> str | None:
-    """Why nothing may begin with clocks like these; nothing where it may."""
+    """Why nothing may begin with clocks like these, or nothing if it may."""
     if reading is None:
         return "the lab's clock has not been read yet: its depot does not answer"
     if abs(reading.apart_s) - reading.doubt_s <= allowed_s:
@@ -49,7 +49,7 @@ def why_apart(reading: ClockReading | None, allowed_s: float) -> str | None:
 
 
 class LabClock:
-    """Reads the lab's clock again and again in a thread; while nobody answers, the last reading counts."""
+    """Reads the lab's clock regularly in a thread; if nobody answers, the last reading counts."""
 
     def __init__(self, channel: Asking, *, look_s: float = LOOK_S, now: Callable[[], int] = time.time_ns) -> None:
         self._channel, self._look_s, self._now = channel, look_s, now

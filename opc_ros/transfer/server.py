@@ -1,4 +1,4 @@
-"""The depot's web server, in a thread of its own."""
+"""The depot's web server, in its own thread."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from opc_ros.transfer.call import HEADER, LARGEST_BODY
 from opc_ros.transfer.depot import Depot
 
 START_S = 10.0
-MOST_AT_ONCE = 64  # requests; the next ones are told to come again
+MOST_AT_ONCE = 64  # further requests are told to try again
 
 
 class DepotServer:
-    """Serves until it is closed; the socket is taken when it is made, so a taken port is known at once."""
+    """Serves until it is closed; it binds the socket on creation, so that a port in use is noticed at once."""
 
     def __init__(self, depot: Depot, host: str = "0.0.0.0", port: int = 0) -> None:
         app = Starlette(routes=[Route("/{path:path}", _endpoint(depot), methods=["GET", "POST", "PUT"])])

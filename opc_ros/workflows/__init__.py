@@ -1,1 +1,1 @@
-"""What the command line, the nodes and the demo all call: one function for each job of the product."""
+"""One function for each job, called by the command line, the nodes and the demo."""

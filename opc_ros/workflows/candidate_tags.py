@@ -1,4 +1,4 @@
-"""Words that people put on candidates, kept beside the registry and never part of an id."""
+"""Tags that people put on candidates, kept beside the registry and never part of an id."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class _TagFile:
 
 
 class CandidateTags:
-    """The tags of a registry's candidates, by id: a candidate that is removed and added again has them still."""
+    """The tags of a registry's candidates, by id: a candidate that is removed and added again keeps them."""
 
     def __init__(self, registry: Path) -> None:
         self._path = registry / FILE_NAME
 
     def read(self) -> Mapping[str, tuple[str, ...]]:
-        """Every tagged candidate's tags in alphabetical order."""
+        """The tags of every tagged candidate, in alphabetical order."""
         if not self._path.exists():
             return {}
         document = parse_json(read_bytes(self._path, error=CandidateError), where=str(self._path), error=CandidateError)
@@ -43,7 +43,7 @@ class CandidateTags:
         return found.tags
 
     def add(self, candidate_id: str, tags: Sequence[str]) -> tuple[str, ...]:
-        """All tags the candidate has now; one it has already changes nothing."""
+        """Add tags, and return all tags that the candidate now has; adding one twice changes nothing."""
         for tag in tags:
             check_tag(tag)
         with self._changing() as kept:
@@ -55,7 +55,7 @@ class CandidateTags:
         return now
 
     def remove(self, candidate_id: str, tags: Sequence[str]) -> tuple[str, ...]:
-        """The tags it has left; one it does not have is an error, and then none is removed."""
+        """Remove tags, and return those that are left; if one of them is not there, nothing is removed."""
         with self._changing() as kept:
             before = kept.pop(candidate_id, ())
             for tag in tags:
@@ -69,7 +69,7 @@ class CandidateTags:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, tuple[str, ...]]]:
-        """Read, change, write: one process after the other, so that two people who tag at once both count."""
+        """Lock while reading, changing and writing, so that two people who tag at once both succeed."""
         if not self._path.parent.is_dir():
             raise CandidateError(f"{self._path.parent}: no such folder; `opc candidate add` makes it")
         try:
@@ -90,7 +90,7 @@ class CandidateTags:
 
 
 def check_tag(tag: str) -> str:
-    """One word, so that it can be typed, filtered by and shown in a table."""
+    """Accept only a single word, so that it can be typed, filtered by and shown in a table."""
     if not _TAG.fullmatch(tag):
         raise CandidateError(f"tag {tag!r}: expected up to 40 letters, digits, dots, dashes, underscores or pluses")
     return tag

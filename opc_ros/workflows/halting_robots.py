@@ -1,4 +1,4 @@
-"""Halt robots for a person: tell them first, write it down, and say who has confirmed."""
+"""Halt robots for a person: tell them first, record it, and report who has confirmed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from opc_ros.deployment.permit import Revocations, sign_revocations
 from opc_ros.deployment.revoking import list_revoked
 from opc_ros.errors import QueueBusy
 
-PATIENCE_S = 1.0  # with a program that holds the queue
+PATIENCE_S = 1.0  # how long to wait for a program that holds the queue
 PULSE_S = 0.05
 
 
 class RobotCall(Protocol):
-    """A way to the robots beside the scheduler."""
+    """A direct connection to the robots, without the scheduler."""
 
     def __enter__(self) -> RobotCall: ...
 
@@ -36,13 +36,13 @@ class RobotCall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HaltResult:
-    """Which robots are halted, and what is known of each."""
+    """Which robots are halted, and what is known about each."""
 
     halted: tuple[str, ...]
     confirmed: tuple[str, ...]
-    unconfirmed: tuple[str, ...]  # hold robot time, or may, and have not said that they stopped
-    idle: tuple[str, ...]  # had none
-    is_written: bool  # in the queue; otherwise in a file beside it, since another program holds the queue
+    unconfirmed: tuple[str, ...]  # may be moving, and have not confirmed that they stopped
+    idle: tuple[str, ...]  # had no lease
+    is_written: bool  # to the queue; otherwise to a file beside it, because another program holds the queue
 
 
 def halt_robots(
@@ -53,7 +53,7 @@ def halt_robots(
     timeout_s: float,
     call_robots: Callable[[tuple[str, ...]], RobotCall | None],
 ) -> HaltResult:
-    """Whatever the scheduler does: robots are told from here, before anything waits for the queue."""
+    """Halt, whatever the scheduler is doing: robots are told directly, before anything waits for the queue."""
     folder = DeploymentFolder(state)
     signer = folder.signer()
     with ExitStack() as held:
@@ -81,7 +81,7 @@ def _wait(
     given_back: Callable[[], Iterable[str]],
     timeout_s: float,
 ) -> frozenset[str]:
-    """By what the robots say themselves; where this machine has no ROS, by what the scheduler writes down."""
+    """Wait for the robots' own confirmations or, without ROS on this machine, for the scheduler's records."""
     if call is not None:
         return call.wait(revocations.serial, frozenset(revocations.permit_ids), given_back, timeout_s)
     deadline_s = time.monotonic() + timeout_s

@@ -1,4 +1,4 @@
-"""Brings the folders of an earlier version's lab to this one: what must change is copied first, nothing is lost."""
+"""Upgrades the folders of an earlier version's lab; what has to change is copied first, so that nothing is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUEUE_KEPT = "queue.before-migration.db"
 
 @dataclass(frozen=True, slots=True)
 class MigrationLine:
-    """What was found in one folder, and what was or has to be done about it."""
+    """What was found in one folder, and what was or has to be done."""
 
     what: str
     state: Literal["as it is", "migrated", "to migrate", "to do", "failed"]
@@ -34,7 +34,7 @@ class MigrationLine:
 
 
 def migrate_lab(folders: LabFolders, *, is_trial: bool = False) -> list[MigrationLine]:
-    """One line or more for each folder; a trial only says what would be done. What fails does not keep the others."""
+    """Check or upgrade each folder; a trial only says what would be done. One failure does not stop the others."""
     lines: list[MigrationLine] = []
     renamed: dict[str, str] = {}
     parts: tuple[tuple[str, Path, Callable[[], list[MigrationLine]]], ...] = (
@@ -110,7 +110,7 @@ def _migrate_queue(folder: DeploymentFolder, is_trial: bool) -> list[MigrationLi
     else:
         _copy_database(path, kept)
         with folder.open():
-            pass  # opening brings it up to date
+            pass  # opening it upgrades it
         line = MigrationLine("queue", "migrated", f"upgraded; the original: {kept}")
     return [line, *(MigrationLine("queue", "to do", text) for text in unsigned)]
 
@@ -121,7 +121,7 @@ def _has_statements(database: sqlite3.Connection) -> bool:
 
 
 def _find_unsigned(database: sqlite3.Connection) -> list[str]:
-    """Requests that are still open and that nobody signed."""
+    """Open requests that nobody signed."""
     signed = set()
     if _has_statements(database):
         signed = {request_id for (request_id,) in database.execute("SELECT request_id FROM statements")}
@@ -135,12 +135,12 @@ def _find_unsigned(database: sqlite3.Connection) -> list[str]:
 
 
 def _free_name(path: Path) -> Path:
-    """The name itself, or one with a number: what an earlier migration kept is not written over."""
+    """A name that is not taken, so that copies kept by an earlier migration are not overwritten."""
     numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
     return next(each for each in itertools.chain([path], numbered) if not os.path.lexists(each))
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Through SQLite, so that what still lies in its write-ahead log comes along."""
+    """Copy through SQLite, to include what is still in its write-ahead log."""
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)

@@ -1,4 +1,4 @@
-"""From a ranking and everything that has run in a lab to what its report says people may expect."""
+"""From a ranking and everything that has run in a lab to the expectations shown in its report."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from opc_ros.reporting.outlook import CandidateOutlook, CheckedPrediction, Glimp
 from opc_ros.scoring.scorer import ScoredSet
 from opc_ros.workflows.ranking_archive import RankingArchive
 
-TOLERANCE = 0.1  # where no gate says another
-MOST_CHECKED = 16  # each takes a fit of its own
+TOLERANCE = 0.1  # if no gate gives another
+MOST_CHECKED = 16  # each needs a fit of its own
 GLIMPSES = 4  # of each kind
 THUMBNAIL = 160  # pixels
 WORDS = {Verdict.PASS: "pass", Verdict.INCONCLUSIVE: "open", Verdict.FAIL: "refused"}
@@ -36,14 +36,14 @@ WORDS = {Verdict.PASS: "pass", Verdict.INCONCLUSIVE: "open", Verdict.FAIL: "refu
 
 @dataclass(frozen=True, slots=True)
 class LabResults:
-    """What has run, and who is champion."""
+    """What has run, and which candidate is the champion."""
 
     results: dict[str, RealResult]  # by candidate id
     champion_id: str = ""
 
 
 def read_lab_results(deployment: Path | None) -> LabResults:
-    """From history and queue; a lab that has neither has no results."""
+    """Read from history and queue; a lab without either has no results."""
     if deployment is None or not deployment.is_dir():
         return LabResults({})
     history = read_history(deployment / FILE_NAME)
@@ -52,7 +52,7 @@ def read_lab_results(deployment: Path | None) -> LabResults:
             champion = queue.champion()
             return LabResults(add_results(history, queue.real_results()), champion[0] if champion else "")
     except OpcError:
-        return LabResults(dict(history))  # nobody has asked for a robot yet
+        return LabResults(dict(history))  # nobody has requested a robot yet
 
 
 def look_ahead(
@@ -64,7 +64,7 @@ def look_ahead(
     facts: Callable[[], SnapshotFacts] | None = None,
     now_ns: int = 0,
 ) -> Outlook:
-    """Predicted success of everyone; with a gate's rules also its word, as if each were asked about now."""
+    """Predicted success of every candidate; given a gate's rules, also its verdict as of now."""
     rules = load_config(gate, GateRules) if gate is not None else None
     tolerance = rules.within.tolerance if rules is not None else TOLERANCE
     forecast = predict_field(ranking, lab.results)
@@ -107,7 +107,7 @@ def look_ahead(
         champion_id=lab.champion_id,
         before_id=before[0].ranking_id if before else "",
         before_made_at=before[1] if before else "",
-        # A fit for each family is too much for a scorer that ranks again and again.
+        # Fitting each family is too slow for a scorer that ranks again and again.
         checked=_check_predictions(ranking, lab.results) if known is not None else (),
     )
 
@@ -129,7 +129,7 @@ def _read_before(ranking: Ranking, archive: RankingArchive) -> tuple[Ranking, st
 
 
 def _check_predictions(ranking: Ranking, results: Mapping[str, RealResult]) -> tuple[CheckedPrediction, ...]:
-    """Each family that has results, predicted from those of all others; those with most episodes first."""
+    """Predict each candidate with results from the results of all other families; those with most episodes first."""
     families = {each.candidate_id: each.family or each.candidate_id for each in ranking.candidates}
     tried = [each for each in ranking.candidates if results.get(each.candidate_id, RealResult(0, 0)).trials]
     tried.sort(key=lambda each: -results[each.candidate_id].trials)
@@ -167,9 +167,9 @@ def _check_predictions(ranking: Ranking, results: Mapping[str, RealResult]) -> t
 def take_glimpses(
     scored: ScoredSet, ranking: Ranking, read: Callable[[int], Episode], link: Callable[[str], str]
 ) -> tuple[Glimpse, ...]:
-    """Failures that the candidate in front rates best, and successes that it rates best; `read` is by index.
+    """The failures and the successes that the leading candidate rates highest; `read` takes an index.
 
-    The first are what it is most wrong about, the second what it knows how to do.
+    These failures show where it is most wrong, and these successes what it can do.
     """
     row = next(index for index, each in enumerate(scored.candidates) if each.id == ranking.candidates[0].candidate_id)
     starts = np.concatenate([[0], np.cumsum(scored.lengths)[:-1]])
@@ -186,7 +186,7 @@ def take_glimpses(
 
 
 def _thumbnail(read: Callable[[int], Episode], index: int) -> str:
-    """The last frame, small; nothing where it cannot be read."""
+    """The last frame, scaled down; nothing if it cannot be read."""
     try:
         image = read(index).steps[-1].frame.decode()
     except OpcError:
@@ -199,7 +199,7 @@ def _thumbnail(read: Callable[[int], Episode], index: int) -> str:
 
 
 def link_from(folder: Path, file_of: Callable[[str], Path]) -> Callable[[str], str]:
-    """Where an episode's file lies, as seen from a page in this folder; nothing where it is not found."""
+    """A link to an episode's file from a page in this folder; empty if the file is not found."""
 
     def link(episode_id: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""Where a lab stands: store, published ranking, registry, requests and robots, and what waits for a person."""
+"""The state of a lab: store, published ranking, registry, requests and robots, and what waits for a person."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opc_ros.workflows.ranking_archive import PUBLISHED, RankingArchive
 
 @dataclass(frozen=True, slots=True)
 class LabFolders:
-    """Where a lab keeps its things."""
+    """Where a lab keeps its files."""
 
     store: Path
     candidates: Path
@@ -28,12 +28,12 @@ class LabFolders:
 class LabStatus:
     """One line for each part of the lab, and one for each thing that a person has to do."""
 
-    lines: tuple[tuple[str, str], ...]  # what, how it stands
+    lines: tuple[tuple[str, str], ...]  # part, state
     waiting: tuple[str, ...]
 
 
 def describe_lab(folders: LabFolders, now_ns: int) -> LabStatus:
-    """Whatever cannot be read is said in its line; the others are still told."""
+    """Describe every part; if one cannot be read, its line says so, and the others still appear."""
     waiting: list[str] = []
     parts: tuple[tuple[str, Callable[[], list[str]]], ...] = (
         ("store", lambda: _describe_store(folders.store, waiting)),

@@ -20,19 +20,19 @@ class Dispute:
 
 
 def read_label_history(store: Store, episode_id: str) -> list[LabelRevision]:
-    """Every relabelling of an episode that can be read, oldest first."""
+    """Every readable relabelling of an episode, oldest first."""
     place = store.locate(episode_id)
     found = []
     for number in revisions(store.layout, place):
         try:
             found.append(read_revision(store.layout, place, number))
         except EpisodeDamaged:
-            continue  # `opc store verify` names it
+            continue  # `opc store verify` reports it
     return found
 
 
 def find_disputes(store: Store, most: int = 200) -> list[Dispute]:
-    """Episodes on which people disagree; a person who changes their mind disagrees with nobody."""
+    """Episodes on which people disagree; only each person's newest label counts."""
     files = defaultdict(list)
     for file in all_label_files(store.layout):
         if not file.is_damaged:

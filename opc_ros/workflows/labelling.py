@@ -1,4 +1,4 @@
-"""Labels that a labeller signed, for recorders whose lab has people with keys."""
+"""Labels signed by labellers, for recorders of labs whose people have keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOW_TO_LABEL = "use `opc store label` or the console, which sign for you"
 
 @dataclass(frozen=True, slots=True)
 class SaidLabel:
-    """What a labeller says of one stored episode."""
+    """What a labeller says about a stored episode."""
 
     episode_id: str
     label: Label
@@ -24,7 +24,7 @@ class SaidLabel:
 
 
 class SignedLabels:
-    """Checks labels against the people of a keys folder, which is read for each one."""
+    """Checks labels against the people of a keys folder, which is read again for each one."""
 
     def __init__(self, keys: Path, now: Callable[[], int]) -> None:
         self._keys = keys
@@ -46,9 +46,9 @@ def to_label(body: LabelBody, person: str) -> Label:
 
 
 def unsigned_persons_label(label: Label) -> str:
-    """Why a label that came with an episode's end does not count where people have keys; empty where it does.
+    """Why a person's unsigned label at the end of an episode does not count where people have keys; empty if it does.
 
-    What an arm or a rule tells by itself is no person's word.
+    A label from the arm or a rule is not a person's statement.
     """
     if label.is_success is None or label.source is not LabelSource.PERSON:
         return ""

@@ -1,4 +1,4 @@
-"""Scores into MLflow, for labs that already look there."""
+"""Logs scores to MLflow, for labs that use it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHAMPION = "champion"
 
 
 def check_mlflow(tracking_uri: str) -> None:
-    """Refuse a server that cannot be reached now, before hours of scoring."""
+    """Refuse an unreachable server now, rather than after hours of scoring."""
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
@@ -28,9 +28,9 @@ def check_mlflow(tracking_uri: str) -> None:
 
 
 def log_to_mlflow(run: ScoringRun, tracking_uri: str) -> None:
-    """One MLflow run for each ranked candidate, the report with the best one, and the champion alias on it.
+    """Log one MLflow run for each ranked candidate, the report in the best one's, and a champion alias for it.
 
-    Each candidate is one version of the registered model `opc-policy`, known again by its id.
+    Each candidate is one version of the registered model `opc-policy`, recognised by its id.
     """
     try:
         from mlflow import MlflowClient

@@ -1,4 +1,4 @@
-"""Rankings kept by id: every one that was made, which is newest, and which one the gate reads."""
+"""All rankings by id: which is the newest, and which one the gate reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUBLISHED = "published"
 RANKING = "ranking.json"
 REPORT = "report.json"
 PAGE = "report.html"
-PAGES_KEPT = 50  # of published rankings; of older ones the ranking itself stays
+PAGES_KEPT = 50  # of published rankings; older rankings are kept without their pages
 _SUMMARY = "summary.json"
 _LOG = "published.jsonl"
 _ID_SHOWN = 16  # hexadecimal digits in a folder's name
@@ -29,7 +29,7 @@ _ID_SHOWN = 16  # hexadecimal digits in a folder's name
 
 @dataclass(frozen=True, slots=True)
 class RankingSummary:
-    """What a list of rankings shows; the ranking itself may be megabytes."""
+    """What a list of rankings shows; the ranking itself may take megabytes."""
 
     ranking_id: str
     made_at: str  # ISO 8601, UTC
@@ -46,14 +46,14 @@ class RankingSummary:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """From when on the gate read which ranking."""
+    """Since when the gate has read which ranking."""
 
     ranking_id: str
     published_at: str  # ISO 8601, UTC
 
 
 class RankingArchive:
-    """One folder for each ranking, named by the beginning of its id; two links say which is newest and published."""
+    """One folder for each ranking, named by the beginning of its id, and links to the newest and the published one."""
 
     def __init__(self, folder: Path | str) -> None:
         self._folder = Path(folder)
@@ -66,7 +66,7 @@ class RankingArchive:
         return self._folder / ranking_id[:_ID_SHOWN]
 
     def keep(self, ranking: Ranking, *, report: str, page: str, made_at: str) -> Path:
-        """Write a ranking and its report; the same ranking again renews the report."""
+        """Write a ranking and its report; writing the same ranking again renews the report."""
         folder = self.folder_of(ranking.ranking_id)
         summary = summarise_ranking(ranking, made_at)
         files = {
@@ -85,9 +85,9 @@ class RankingArchive:
         return folder
 
     def publish(self, ref: str, *, now: str, sign: Callable[[Ranking], str] | None = None) -> Ranking:
-        """Let the gate read this ranking from now on; one of a few candidates is refused.
+        """Let the gate read this ranking from now on; a ranking of selected candidates is refused.
 
-        `sign` gives the scorer's envelope, which lies beside the ranking; the gate goes by no ranking without.
+        `sign` returns the scorer's envelope, which is kept beside the ranking; the gate accepts no ranking without it.
         """
         ranking = self.read(ref)
         if ranking.scope != "registry":
@@ -110,7 +110,7 @@ class RankingArchive:
         return ranking
 
     def read(self, ref: str) -> Ranking:
-        """By the beginning of an id, or `newest` or `published`; one that is not what its name says is refused."""
+        """Read by the beginning of an id, `newest` or `published`; a ranking that does not match its id is refused."""
         folder = self._find(ref)
         text = read_bytes(folder / RANKING, error=RankingError).decode("utf-8", errors="replace")
         ranking = Ranking.from_json(text)
@@ -134,7 +134,7 @@ class RankingArchive:
         return sorted(found, key=lambda summary: (summary.made_at, summary.ranking_id), reverse=True)
 
     def publications(self) -> list[Publication]:
-        """What the gate has read, oldest first; a line that a crash cut off is passed over."""
+        """What the gate has read, oldest first; a line cut off by a crash is skipped."""
         try:
             lines = (self._folder / _LOG).read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -150,7 +150,7 @@ class RankingArchive:
         return found
 
     def published_id(self) -> str:
-        """Beginning of the id of the ranking that the gate reads; empty where there is none."""
+        """The beginning of the id of the ranking that the gate reads; empty if there is none."""
         link = self._folder / PUBLISHED
         return Path(os.readlink(link)).name if link.is_symlink() else ""
 
@@ -170,7 +170,7 @@ class RankingArchive:
         return found[0]
 
     def _point(self, name: str, folder: Path) -> None:
-        """Swap a link in one step: whoever reads through it sees the old folder or the new one, whole."""
+        """Replace a link atomically: readers see either the old folder or the new one."""
         part = self._folder / f".{name}.{os.getpid()}.part"
         part.unlink(missing_ok=True)
         part.symlink_to(folder.name)
@@ -178,7 +178,7 @@ class RankingArchive:
         sync_folder(self._folder)
 
     def _drop_old_pages(self) -> None:
-        """A scorer that publishes every minute would fill the disk with pages; rankings are the evidence and stay."""
+        """Delete old pages, which would fill the disk of a busy scorer; the rankings are evidence and stay."""
         ids = list(dict.fromkeys(entry.ranking_id for entry in reversed(self.publications())))
         for ranking_id in ids[PAGES_KEPT : 2 * PAGES_KEPT]:
             for name in (PAGE, REPORT):

@@ -1,4 +1,4 @@
-"""Look for recordings in validation stores, beside whoever must not wait."""
+"""Look for recordings in validation stores in the background, for callers that must not wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK_EVERY_S = 1.0
 
 
 class RecordingLook:
-    """Answers from its last look, and looks again at most once a second; a store that cannot be read has nothing."""
+    """Answers from its last look, and looks again at most once a second; an unreadable store counts as empty."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class RecordingLook:
         every_s: float = LOOK_EVERY_S,
         steady_s: Callable[[], float] | None = None,
     ) -> None:
-        """`store_of` gives the store that a robot's recorder writes to."""
+        """`store_of` returns the store that a robot's recorder writes to."""
         self._store_of = store_of
         self._every_s = every_s
         self._steady_s = steady_s or time.monotonic
@@ -38,7 +38,7 @@ class RecordingLook:
         self._reader.shutdown(wait=False, cancel_futures=True)
 
     def finish(self) -> None:
-        """Wait for the look that is under way."""
+        """Wait for the current look."""
         if self._looking is not None:
             self._looking.result()
 

@@ -1,4 +1,4 @@
-"""How a stored report is served: it may run its own script, which sorts and filters, and do nothing else."""
+"""How a stored report is served: it may run its own script, which sorts and filters, and nothing else."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class ScoringRun:
 
     @property
     def envelope(self) -> str:
-        """The scorer's signature on the ranking; empty where it has no key, or did not publish it."""
+        """The scorer's signature on the ranking; empty if it has no key or did not publish it."""
         path = self.folder / ENVELOPE_NAME
         return path.read_text(encoding="utf-8") if self.is_published and path.is_file() else ""
 
@@ -77,7 +77,7 @@ class ScoringRun:
 
     @property
     def is_complete(self) -> bool:
-        """False where a candidate or an episode had to be left out."""
+        """False if a candidate or an episode had to be left out."""
         return not self.report.failed_candidates and not self.report.failed_episodes
 
 
@@ -103,7 +103,7 @@ def score_and_rank(
 ) -> ScoringRun:
     """Score, rank, and keep ranking and report in the archive.
 
-    The secret says which episodes are hidden; `look` adds what the lab expects and shows.
+    The secret determines which episodes are hidden; `look` adds the lab's expectations and example episodes.
     """
     asks = find_asked(find_ranking_metric(options.metric))
     if asks != "q" and has_greedy:
@@ -147,7 +147,7 @@ def score_and_rank(
 
 
 def read_known_success(path: Path, candidates: Sequence[Candidate]) -> dict[str, KnownSuccess]:
-    """True success from a CSV file: columns candidate (name or id), success (0 to 1) and, if known, episodes."""
+    """True success from a CSV file with columns candidate (name or id), success (0 to 1) and, if known, episodes."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))

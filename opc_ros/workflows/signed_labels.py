@@ -1,4 +1,4 @@
-"""Which labels a lab with keys believes: those that a labeller signed, and those from before anybody had a key."""
+"""Which labels a lab with keys accepts: those signed by a labeller, and those from before there were keys."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from opc_ros.errors import OpcError, ScoreError
 from opc_ros.store import SnapshotEntry, Store
 from opc_ros.store.labels import LabelRevision, read_revision, revisions
 
-BEFORE_NAME = "labels-before.json"  # in the keys folder: who can write there is trusted with everything
+BEFORE_NAME = "labels-before.json"  # in the keys folder, whose writers are trusted with everything anyway
 _SAID = {"success": "success", "failure": "failure", "unlabelled": "none", "excluded": "excluded"}
 
 
 def find_unsigned_labels(store: Store, entries: Iterable[SnapshotEntry], keys: Path) -> list[str]:
-    """Episodes of a snapshot whose newest label no labeller signed; labels from before there were keys are not named.
+    """Episodes of a snapshot whose newest label is unsigned, except for labels from before there were keys.
 
-    The first look writes down, beside the keys, which unsigned labels there were: they stay valid, and no other does.
+    The first call records, beside the keys, which unsigned labels there were: those stay valid, and no others do.
     """
     people = load_people(keys)
     if not any("labeller" in person.roles for person in people.people.values()):
@@ -37,7 +37,7 @@ def find_unsigned_labels(store: Store, entries: Iterable[SnapshotEntry], keys: P
 
 
 def is_signed(revision: LabelRevision, people: People) -> bool:
-    """Whether a labeller signed exactly this about exactly this episode."""
+    """Whether a labeller signed exactly this label for exactly this episode."""
     if not revision.signature:
         return False
     try:
@@ -51,7 +51,7 @@ def is_signed(revision: LabelRevision, people: People) -> bool:
 
 
 def _repeats_older_word(store: Store, revision: LabelRevision, people: People) -> bool:
-    """Whether this was said before what stands below it: a word that its labeller has taken back, put on top again."""
+    """Whether an older signed label, which its labeller has since replaced, was put back on top."""
     place = store.locate(revision.episode_id)
     said_ns = read_statement(revision.signature, people).issued_ns
     for number in revisions(store.layout, place):

@@ -1,4 +1,4 @@
-"""Act on what a person signed: request robot time, decide on a request, resume, relabel, accept a clock."""
+"""Act on signed statements: request robot time, decide on a request, resume, relabel, accept a clock."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from opc_ros.store import open_store
 from opc_ros.workflows.labelling import to_label
 
 KINDS: tuple[Kind, ...] = ("request", "approve", "reject", "override", "resume", "accept_clock", "relabel")
-MOST_REFUSALS_A_MINUTE = 20  # that are written down one by one: a stranger must not fill the disk
+MOST_REFUSALS_A_MINUTE = 20  # logged individually: a stranger must not fill the disk
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a statement; of a request, with what the gate said."""
+    """The outcome of a statement; for a request, with the gate's decision."""
 
     message: str
     request: Request | None = None
@@ -51,7 +51,7 @@ class Outcome:
 
 
 class StatementHandler:
-    """The one place where signed words become changes of the queue; the node and `opc deploy` both come here."""
+    """The only place where signed statements change the queue, used by both the node and `opc deploy`."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class StatementHandler:
         store: Path,
         now: Callable[[], int],
     ) -> None:
-        """`keys` is the folder with people.yaml, read for every statement: who is removed is out at once."""
+        """`keys` is the folder with people.yaml, read for every statement, so that removing a person works at once."""
         self._queue = queue
         self._keys = keys
         self._rules = rules
@@ -75,8 +75,8 @@ class StatementHandler:
         self._counted: dict[Counted, int] | None = None
 
     def note_evidence(self) -> None:
-        """Remember for ever by which ranking and history the gate has gone: older ones put back do not count."""
-        if self._counted is None:  # not at once: rows that somebody edited are put back before the first tick
+        """Remember permanently which ranking and history the gate has used, to reject older ones put back."""
+        if self._counted is None:  # not earlier: edited rows are put back before the first tick
             self._counted = {kind: newest_counted_ns(self._queue, kind) for kind in get_args(Counted)}
             self._gatekeeper.require_since(self._counted["ranking_counts"], self._counted["history_counts"])
         seal, history_ns = self._gatekeeper.newest_seal(), self._gatekeeper.newest_history_ns()
@@ -93,7 +93,7 @@ class StatementHandler:
         self._counted[kind] = signed_ns
 
     def act_on(self, envelope: str) -> Outcome:
-        """Check and do; what is refused becomes a line of the audit log."""
+        """Check a statement and act on it; a refusal becomes a line in the audit log."""
         self._queue.check_rows(self._now())
         self.note_evidence()
         try:
@@ -105,7 +105,7 @@ class StatementHandler:
         return self._do(statement)
 
     def explain(self, request_id: str) -> Decision:
-        """What the gate finds about a request, for whoever is about to decide on it."""
+        """What the gate finds about a request, for somebody about to decide on it."""
         self._queue.check_rows(self._now())
         self.note_evidence()
         return self.decide(self._queue.request(request_id))
@@ -126,7 +126,7 @@ class StatementHandler:
         return dataclasses.replace(found, findings=(*found.findings, *said))
 
     def note_refusal(self, reason: str, kind: str = "statement_refused") -> None:
-        """A line of the audit log for what was refused, as long as there are not too many."""
+        """Record a refusal in the audit log, up to a limit per minute."""
         if not self._refusals.allows():
             return
         with self._queue.change("statement refused", self._now()) as tell:
@@ -144,7 +144,7 @@ class StatementHandler:
             return Outcome(f"resumed: {', '.join(robots) or 'no robot is known'}", robots=robots)
         if statement.kind == "accept_clock":
             accept_clock(self._queue, statement.person, body.reason, now_ns, statement)
-            self._counted = None  # what was signed by that clock holds no later one up
+            self._counted = None  # what was signed by the wrong clock must not block newer evidence
             return Outcome("the clock counts from now; permits from before are void")
         if statement.kind == "relabel":
             return self._relabel(statement, now_ns)
@@ -205,7 +205,7 @@ class StatementHandler:
 
 
 def _check_seen(statement: Statement) -> None:
-    """Who approves says what the gate had found about this very request."""
+    """Check that an approval contains what the gate had found about this very request."""
     if statement.kind != "approve":
         return
     seen, asked = statement.body.seen, statement.body.request_id

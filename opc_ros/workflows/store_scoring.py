@@ -1,4 +1,4 @@
-"""One scoring run over a validation store and a registry of candidates: what `opc score` and the scorer node do."""
+"""One scoring run over a validation store and a registry, as used by `opc score` and the scorer node."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from opc_ros.workflows.signed_labels import find_unsigned_labels
 
 @dataclass(frozen=True, slots=True)
 class StoreScoring:
-    """What to score, on what, and where to keep what comes of it."""
+    """What to score, on what, and where to keep the results."""
 
     store: Path
     registry: Path
     scores: Path  # folder of all rankings
-    candidates: tuple[str, ...] = ()  # names, folders or ids; none: all
+    candidates: tuple[str, ...] = ()  # names, folders or ids; empty: all
     snapshot: str = ""  # digest or tag; empty: take one now
     q_cache: Path | None = None  # None: q.sqlite among the rankings
-    keys: Path | None = None  # folder with the scorer's own key: it seals Q values and signs what is published
-    is_published: bool = False  # let the gate read it, if it ranks the whole registry as the published one does
+    keys: Path | None = None  # folder with the scorer's own key, which seals Q values and signs what is published
+    is_published: bool = False  # let the gate read it, if it ranks the whole registry like the published one
     has_baselines: bool = False
     known_success: Path | None = None
-    deployment: Path | None = None  # folder with what has run; it lets the report say what to expect
-    gate: Path | None = None  # rules whose word the report tells
+    deployment: Path | None = None  # folder with what has run, which lets the report show expectations
+    gate: Path | None = None  # rules for the verdicts in the report
     options: RankingOptions = field(default_factory=RankingOptions)
 
 
@@ -64,9 +64,9 @@ def score_store(
 ) -> ScoringRun:
     """Score and rank; a registered candidate that cannot be read is reported and left out.
 
-    A ranking of some candidates, or by another metric or prior than the gate reads now, is kept and never published.
-    With `exact`, `engine` computes less exactly: refused where that changes the order on a part of the set, and never
-    published either, because arms think in float32.
+    A ranking of selected candidates, or by another metric or prior than the gate reads now, is kept but never
+    published. With an `exact` engine given, `engine` may be less exact: it is refused if that changes the order on a
+    part of the set, and its ranking is never published, because arms compute in float32.
     """
     archive = RankingArchive(request.scores)
     found, unreadable = CandidateRegistry(request.registry).find_each(request.candidates)
@@ -139,7 +139,7 @@ def _look(
     scored: ScoredSet,
     ranking: Ranking,
 ) -> tuple[Outlook | None, Sequence[Glimpse]]:
-    """What the lab expects of everyone, where it is known what has run, and a few episodes to look at."""
+    """What the lab expects of every candidate, if it is known what has run, and a few episodes to look at."""
     link = link_from(archive.folder_of(ranking.ranking_id), store.file_of)
     glimpses = take_glimpses(scored, ranking, lambda index: source.read(scored.refs[index]), link)
     if request.deployment is None:
@@ -156,7 +156,7 @@ def _look(
 
 
 def _find_training_episodes(store: Store, candidates: Sequence[Candidate]) -> dict[str, frozenset[str]]:
-    """By candidate id, the episodes it was trained on, where its provenance names a snapshot of this store."""
+    """By candidate id, the episodes it was trained on, if its provenance names a snapshot of this store."""
     snapshots: dict[str, frozenset[str]] = {}
     for ref in {candidate.manifest.provenance.data_snapshot for candidate in candidates} - {""}:
         try:
@@ -168,12 +168,12 @@ def _find_training_episodes(store: Store, candidates: Sequence[Candidate]) -> di
 
 
 def q_seal_key(keys: Path | None) -> bytes:
-    """What seals the rows of a scorer's Q cache: only who has its key can write values that it believes later."""
+    """The secret that seals rows of a scorer's Q cache: only the owner of its key can write values it trusts."""
     return _derive(keys, b"opc_ros q cache\n")
 
 
 def _derive(keys: Path | None, purpose: bytes) -> bytes:
-    """A secret of the scorer's for one purpose; empty where it has no key."""
+    """A secret of the scorer for one purpose; empty if it has no key."""
     signer = load_machine_key(keys, SCORER) if keys is not None else None
     return hashlib.sha256(purpose + signer.private_key.private_bytes_raw()).digest() if signer is not None else b""
 
@@ -184,7 +184,7 @@ def publish_run(
     now: Callable[[], datetime.datetime],
     sign: Callable[[Ranking], str] | None = None,
 ) -> ScoringRun:
-    """Let the gate read this ranking unless it is an exploration."""
+    """Let the gate read this ranking unless it is only an exploration."""
     why_not = _find_exploration(run.ranking, archive)
     if not why_not:
         archive.publish(
@@ -194,12 +194,12 @@ def publish_run(
 
 
 def _find_exploration(ranking: Ranking, archive: RankingArchive) -> str:
-    """Why nobody can have meant this ranking for the gate; empty where nothing speaks against it."""
+    """Why this ranking cannot be meant for the gate; empty if it can."""
     if ranking.scope != "registry":
         return "it ranks only the candidates asked for"
     try:
         before = archive.read(PUBLISHED)
-    except RankingError:  # none yet, or one that nobody can read any more
+    except RankingError:  # none yet, or an unreadable one
         return ""
     for name in ("metric", "prior"):
         if getattr(before, name) != getattr(ranking, name):

@@ -1,5 +1,5 @@
-# What Python nodes need of an interface package, compiled together: for machines whose ROS 2 is wheels, where these
-# packages are not to be had.
+# Builds what Python nodes need of an interface package, compiled together, on machines whose ROS 2 comes from wheels and
+# lacks the package.
 find_package(ament_cmake REQUIRED)
 find_package(rosidl_default_generators REQUIRED)
 foreach(package ${DEPENDENCIES})

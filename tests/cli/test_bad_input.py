@@ -62,7 +62,7 @@ CASES = [
     ("candidate diff whole_image-0 nobody", 1, "candidate 'nobody'"),
     ("deploy status", 1, "deployment: no such folder; begin one with `opc keys create deployment/keys`"),
     ("deploy status --state file", 1, "file: no such folder"),
-    ("deploy status x --state store", 1, "request 'x': there is none"),
+    ("deploy status x --state store", 1, "request 'x': no such request"),
     ("ranking list", 1, "scores: no such folder; `opc score` makes it"),
     ("ranking publish abc", 1, "expected one: give four or more characters of an id"),
     ("completion powershell", 2, "argument shell: invalid choice: 'powershell'"),

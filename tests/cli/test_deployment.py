@@ -300,7 +300,7 @@ def test_keys_are_listed_and_exported_without_the_private_part(lab: Path, capsys
     assert [name.partition(".")[2] for name in names] == ["public.pem", "yaml"]
     code, _, err = run(capsys, "keys", "create", "deployment/keys")
     assert code == 1
-    assert "there is a key already" in err
+    assert "already holds a key" in err
 
 
 def test_simulation_prints_robot_time_against_equal_testing(

@@ -72,7 +72,7 @@ def test_what_is_wrong_about_kinds_and_samples_is_one_line(folder: Path, capsys:
     assert "returned shape (3, 8) for 3 states, expected (3, 4, 8)" in capsys.readouterr().err
     sampled = ["candidate", "export", "reaching.py:build_samples", "--name", "x", "--image-size", "16"]
     assert main([*sampled, "--samples", "3"]) == 1
-    assert "only a policy answers actions: add --kind policy" in capsys.readouterr().err
+    assert "only a policy returns actions: add --kind policy" in capsys.readouterr().err
     assert main([*sampled, "--kind", "policy", "--arguments", "image,tool,action"]) == 1
     assert "expected image, tool if used, once each, for a policy" in capsys.readouterr().err
     assert main([*sampled, "--kind", "policy", "--samples", "3"]) == 0

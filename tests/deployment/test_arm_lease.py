@@ -127,8 +127,8 @@ def test_revocations_that_a_stranger_signed_revoke_nothing(lab: Lab, tmp_path: P
     ("changes", "reason"),
     [
         ({"robot": "arm2"}, "is for robot arm2, this is arm1"),
-        ({"challenge": "d" * 32}, "answers another challenge"),
-        ({"challenge": ""}, "answers another challenge"),
+        ({"challenge": "d" * 32}, "answers a different challenge"),
+        ({"challenge": ""}, "answers a different challenge"),
         ({"candidate_id": "b" * 64}, "is for candidate aaaaaaaaaaaa, the files have digest bbbbbbbbbbbb"),
         ({"rung": "full"}, "is for rung reduced, asked for full"),
         ({"rung": "turbo"}, "rung 'turbo' is not known"),
@@ -165,7 +165,7 @@ def test_a_permit_begins_so_many_episodes_and_no_more(lab: Lab) -> None:
         lab.desk.open(lab.write(), CHALLENGE)
     lab.desk.close()
     lab.open_desk()  # a restart gives none back
-    with pytest.raises(PermitRefused, match="was begun 9 times"):
+    with pytest.raises(PermitRefused, match="9 episodes have begun"):
         lab.desk.open(lab.write(), CHALLENGE)
 
 

@@ -130,7 +130,7 @@ def test_a_hash_moved_from_beside_the_body_into_it_is_found(lines: list[bytes], 
     moved = line.replace(beside, b"").replace(inner, inner + beside)
     told = LineChecker(trusted).check(moved, 4, document["prev"])
     assert told == check_plainly(moved, 4, document["prev"], trusted)
-    assert told[0] == ["entry 4: is no audit log line"]
+    assert told[0] == ["entry 4: is not an audit log line"]
 
 
 def test_a_line_whose_signature_was_made_by_another_key_is_found(lines: list[bytes], keys: Path) -> None:
@@ -203,6 +203,6 @@ def test_a_log_that_is_read_in_many_pieces_on_every_core_is_judged_as_in_one(
         "entry 21: was changed after it was written",
         "entry 41: does not follow the entry before it: lines were removed, added or moved",
         "entry 42: does not follow the entry before it: lines were removed, added or moved",
-        "witness 1 remembers entry 31 otherwise: the audit log was rewritten",
+        "witness 1 remembers a different entry 31: the audit log was rewritten",
     )
     assert whole.notes == ("after entry 60 there is a torn line: still being written, or left by a crash",)

@@ -163,7 +163,7 @@ def test_keys_are_private_and_never_overwritten(tmp_path: Path) -> None:
     create_keys(tmp_path / "keys")
     private = tmp_path / "keys" / PRIVATE_NAME
     assert private.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(DeploymentError, match="there is a key already"):
+    with pytest.raises(DeploymentError, match="already holds a key"):
         create_keys(tmp_path / "keys")
     private.chmod(0o644)
     with pytest.raises(DeploymentError, match="others can read the private key"):

@@ -90,7 +90,7 @@ def test_a_restart_does_not_give_episodes_back(ada, people, tmp_path):
         budget = EpisodeBudget(tmp_path, permit)
         assert budget.left == left
         budget.spend()
-    with pytest.raises(PermitRefused, match="all 3 episodes were played"):
+    with pytest.raises(PermitRefused, match="all 3 episodes have been used"):
         EpisodeBudget(tmp_path, permit).spend()
 
 

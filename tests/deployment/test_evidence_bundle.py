@@ -139,11 +139,11 @@ def test_another_requests_evidence_a_part_of_it_and_documents_by_the_wrong_signe
 
     passes_off(lambda b: b.update(request_id="f" * 8), "contents: are about request")
     passes_off(lambda b: b.update(candidate_id="f" * 64), "contents: are about request")
-    passes_off(lambda b: b["envelopes"].pop(0), "envelopes: are not those that were exported")
-    passes_off(lambda b: b["entries"].pop(), "entries: are not those that were exported")
-    passes_off(lambda b: b["envelopes"].append(b["envelopes"][0]), "envelopes: are not those that were exported")
-    passes_off(lambda b: b["envelopes"][0].update(what="approve"), "envelopes: are not those that were exported")
-    passes_off(lambda b: b.update(envelopes=[], entries=[], ranking=None), "are not those that were exported")
+    passes_off(lambda b: b["envelopes"].pop(0), "envelopes: differ from what was exported")
+    passes_off(lambda b: b["entries"].pop(), "entries: differ from what was exported")
+    passes_off(lambda b: b["envelopes"].append(b["envelopes"][0]), "envelopes: differ from what was exported")
+    passes_off(lambda b: b["envelopes"][0].update(what="approve"), "envelopes: differ from what was exported")
+    passes_off(lambda b: b.update(envelopes=[], entries=[], ranking=None), "differ from what was exported")
     passes_off(lambda b: b.update(contents=b["envelopes"][-2]["envelope"]), "contents: are of type")
     permit = sign_as_robot(exported.parent, "{}", payload_type("permit"))
     passes_off(
@@ -195,7 +195,7 @@ def test_a_line_that_the_scheduler_never_signed_is_no_evidence_even_below_its_si
 
 def test_an_unknown_request_is_one_line(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evidence", "export", "nobody"]) == 1
-    assert "request 'nobody': there is none" in capsys.readouterr().err
+    assert "request 'nobody': no such request" in capsys.readouterr().err
 
 
 def test_every_line_of_a_growing_log_has_a_proof(tmp_path: Path) -> None:
@@ -246,4 +246,4 @@ def test_a_log_rewritten_by_who_has_the_schedulers_key_contradicts_what_a_robot_
             assert "robot arm1 has cosigned its head 1 times" in capsys.readouterr().out
         else:
             assert status == 1
-            assert problems == ["entry 2: robot arm1 has signed that entry 1 is another: rewritten"]
+            assert problems == ["entry 2: robot arm1 signed another entry 1: the log was rewritten"]

@@ -145,7 +145,7 @@ def test_an_aborted_policy_under_another_name_is_refused_in_one_line(fleet: Flee
     ):
         filed = queue.request(file(fleet, name, identity))
         assert filed.state == "refused"
-        told = "acts as candidate aaaaaaaaaaaa (a), which was aborted: 7 safety events on rung reduced, allowed 0"
+        told = "acts like candidate aaaaaaaaaaaa (a), which was aborted: 7 safety events on rung reduced, allowed 0"
         assert filed.reason == told
     assert queue.request(file(fleet, "e", Identity("b4", answers_of(1, noise=0.05)))).state == "queued"
     assert queue.request(file(fleet, "f", Identity("b5", answers_of(2)))).state == "queued"
@@ -160,4 +160,4 @@ def test_a_rejected_policy_under_another_name_goes_to_a_person(fleet: Fleet) -> 
     decide_request(fleet.queue, "q-a", "reject", "grace", "hits the bin", fleet.clock())
     again = fleet.queue.request(file(fleet, "b", Identity("b2", answers_of(1))))
     assert again.state == "waiting"
-    assert again.reason == "acts as candidate aaaaaaaaaaaa (a), which was rejected: rejected by grace: hits the bin"
+    assert again.reason == "acts like candidate aaaaaaaaaaaa (a), which was rejected: rejected by grace: hits the bin"

@@ -101,7 +101,7 @@ def test_a_history_from_before_the_newest_and_one_taken_away_do_not_count(tmp_pa
         assert "is older than one that counted here" in reasons
     for path, _ in newest:
         path.unlink()
-    assert "counted here and is gone" in ask_another(tmp_path)[1]
+    assert "counted here before and is gone" in ask_another(tmp_path)[1]
     for path, data in newest:
         path.write_bytes(data)
     assert ask_another(tmp_path)[0] != "refused"

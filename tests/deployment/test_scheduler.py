@@ -150,7 +150,7 @@ def test_a_request_for_one_episode_makes_no_champion(fleet: Fleet) -> None:
     assert fleet.queue is not None
     assert fleet.queue.champion() is None
     told = next(e for e in read_audit_log(fleet.folder / "state" / "audit.jsonl") if e.kind == "no_champion")
-    assert told.body["why"] == "nobody has run the 4 episodes at full speed that a champion needs"
+    assert told.body["why"] == "no candidate has run the 4 episodes at full speed that a champion needs"
 
 
 def test_a_policy_that_never_succeeds_does_not_climb(folder: Path) -> None:

@@ -160,7 +160,7 @@ def test_an_approval_from_before_the_upgrade_goes_back_to_its_person(
     desk.approve(asked, None)
     assert desk.lend() == 0
     reason = desk.queue.request(asked.id).reason
-    assert "ada approved in a version that did not say what the gate had found: approve again" in reason
+    assert "ada approved with a version that did not show what the gate had found: approve again" in reason
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def outcome(**changes: object) -> Outcome:
         "kind": "stop",
         "rest_ms": 80.0,
         "event_ms": 5.0,
-        "event": "stop: told on the topic stop",
+        "event": "stop: stopped by the topic stop",
         "travel_mm": 1.0,
         "commands": 2,
         "beyond_limits": 0,

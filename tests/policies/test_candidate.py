@@ -184,5 +184,5 @@ def test_a_pipe_in_the_manifests_place_keeps_nobody_waiting(tmp_path: Path) -> N
     make_candidate(tmp_path)
     (tmp_path / "candidate.yaml").unlink()
     os.mkfifo(tmp_path / "candidate.yaml")
-    with pytest.raises(CandidateError, match="no regular file"):
+    with pytest.raises(CandidateError, match="not a regular file"):
         read_candidate(tmp_path)

@@ -54,7 +54,7 @@ def test_silence_is_told_once_while_it_lasts_and_again_the_next_time() -> None:
 def test_a_rate_that_sinks_is_told_once_and_a_pause_between_episodes_does_not_count() -> None:
     watch = watch_frames()
     told = [text for n in range(1, 11) for text in see(watch, 250 * n)]
-    assert told == ["4.0 frames a second, expected 5.0"]
+    assert told == ["4.0 frames per second, expected 5.0"]
     watch.restart(60_000 * MS)
     assert [see(watch, 60_000 + 100 * n) for n in range(1, 11)] == [[]] * 10
 

@@ -54,14 +54,14 @@ def test_a_single_point_at_rest_nearby_or_what_goes_nowhere_asks_to_stay() -> No
 
 
 def test_a_start_elsewhere_is_refused() -> None:
-    with pytest.raises(OutOfReach, match="begins elsewhere"):
+    with pytest.raises(OutOfReach, match="does not start where the arm is"):
         refuse_beyond(line((0.0, 0.11), (60.0, 0.12)), HERE, LIMITS, SLOW)
 
 
 def test_near_starts_one_after_the_other_add_up_and_are_forgiven_at_the_leases_speed() -> None:
     slack, speed = StartSlack(7), np.full(7, 0.01)
     slack.spend(0.06 * ONE, speed, 100.0)
-    with pytest.raises(OutOfReach, match="one after the other"):
+    with pytest.raises(OutOfReach, match="repeated trajectories"):
         slack.spend(0.06 * ONE, speed, 100.1)
     # 0.06 + 0.06 - 0.1 = 0.02 rad too much, which 0.01 rad/s give back in two seconds.
     slack.spend(0.06 * ONE, speed, 102.01)

@@ -64,7 +64,7 @@ def test_a_request_runs_up_the_ladder_is_recorded_and_survives_a_killed_schedule
 
     for kind, body, complaint in (
         ("request", ask, "is queued already"),
-        ("approve", DecisionBody("none", seen=Seen("none", {})), "there is none"),
+        ("approve", DecisionBody("none", seen=Seen("none", {})), "no such request"),
     ):
         answer = probe.call(SubmitStatement, "/deployment/statement", statement=say(tmp_path, kind, body))
         assert (answer.success, complaint in answer.message) == (False, True)

@@ -95,7 +95,7 @@ def test_an_empty_store_is_filled_with_labelled_blind_grasps_under_a_permit(lab:
     assert len([each for each in episodes if not each.is_labelled]) == len(asked)
     # Its three episodes are played: nothing moves under it any more.
     _, lines = bring_up(lab)
-    assert any("all 3 episodes were played" in line for line in lines)
+    assert any("all 3 episodes have been used" in line for line in lines)
     with open_store(lab / "store") as store:
         assert len(list(store.episodes())) == 3
 

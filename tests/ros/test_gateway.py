@@ -186,12 +186,12 @@ def test_a_lease_that_was_overheard_is_worth_nothing(rig: Rig) -> None:
         )
         assert commander.say_lease(text) == ""
         assert commander.command(wire.END) == b""
-        assert "answers another challenge" in commander.say_lease(text)
+        assert "answers a different challenge" in commander.say_lease(text)
     count = len(rig.robots_lines())
     with rig.still(), closing(Commander(rig)) as thief:
-        assert "answers another challenge" in thief.say_lease(text)
+        assert "answers a different challenge" in thief.say_lease(text)
         assert "no lease" in thief.follow(turn(rig))
-    wait_for_line(rig, count, "answers another challenge")
+    wait_for_line(rig, count, "answers a different challenge")
 
 
 def test_only_who_has_the_robots_key_and_the_operators_role_is_heard(rig: Rig) -> None:
@@ -222,7 +222,7 @@ def test_a_stop_told_in_the_labs_domain_holds_the_arm_at_once(rig: Rig) -> None:
         assert commander.follow(turn(rig, by_rad=1.0, speed=0.05)) == ""
         wait_until_it_moves(rig)
         stop.publish(Bool(data=True))
-        rig.watcher.wait_for_event(SafetyEvent.STOP, "told on the topic stop")
+        rig.watcher.wait_for_event(SafetyEvent.STOP, "stopped by the topic stop")
         rig.watcher.wait_for_rest()
         with rig.still():
             commander.follow(turn(rig))

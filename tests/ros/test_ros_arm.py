@@ -210,10 +210,10 @@ def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(
 
     stopper = threading.Thread(target=stop_in_mid_motion)
     stopper.start()
-    with pytest.raises(ArmStopped, match="told on the topic stop"):
+    with pytest.raises(ArmStopped, match="stopped by the topic stop"):
         mover.apply(GraspAction(displacement_m=(0.0, 0.08, 0.0)))
     stopper.join()
-    assert watcher.wait_for_state(RobotStatus.STOPPED).reason == "told on the topic stop"
+    assert watcher.wait_for_state(RobotStatus.STOPPED).reason == "stopped by the topic stop"
     assert 0.0 < mover.observe().tool.y_m < 0.075
     for held in (arm, mover):
         watcher.wait_until(lambda held=held: held._link.switch.reason is not None)

@@ -1,4 +1,4 @@
-"""Write one executable for each node into the folder given, and print their paths as a CMake list."""
+"""Write one executable for each node into the given folder, and print their paths as a CMake list."""
 
 import sys
 from pathlib import Path
@@ -7,8 +7,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from opc_ros.bringup.nodes import PROGRAMS
 
-# Run by the Python that built the workspace, which may be that of a virtual environment. A program may start processes
-# of its own (the twin's camera), which import it again: hence the guard.
+# Run by the Python that built the workspace, which may belong to a virtual environment. A program may start processes
+# (the twin's camera does), which import it again, so it needs the guard.
 PROGRAM = """#!{python}
 import sys
 
