@@ -209,7 +209,7 @@ def test_past_its_deadline_a_thought_is_cut_off_and_told_as_a_safety_event(
     late = write_onnx(tmp_path / "late", loops_for_ever(after_row=10), think_s=0.2)
     robot = Robot(tmp_path, start, probe)
     answer = robot.result(robot.send(late))
-    assert answer.message == "candidate late: thought longer than 0.2 s"
+    assert answer.message == "candidate late: took longer than 0.2 s"
     assert (answer.episodes_run, answer.successes) == (1, 0)
     probe.until(lambda: robot.safety_events, "nobody is told")
     assert robot.safety_events[0].kind == robot.safety_events[0].WATCHDOG

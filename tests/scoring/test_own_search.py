@@ -206,4 +206,4 @@ def test_a_search_that_takes_for_ever_leaves_the_candidate_out(tmp_path: Path, h
         scored = score_candidates(MemorySource(EPISODES), [greedy, honest], q_cache, LocalEngine(load=load, workers=1))
         assert time.monotonic() - began_s < 60
     assert [candidate.id for candidate in scored.candidates] == [honest.id]
-    assert "thought longer than 2 s" in scored.failed_candidates[0].reason
+    assert "took longer than 2 s" in scored.failed_candidates[0].reason
