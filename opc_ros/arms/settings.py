@@ -93,7 +93,9 @@ class GripperSettings:
         if not self.metres_per_unit:
             raise ValueError("metres_per_unit is 0, expected the opening for one unit of the joint")
         if not self.closed_m < self.open_m:
-            raise ValueError(f"gripper closes to {self.closed_m} m and opens to {self.open_m} m, expected more")
+            raise ValueError(
+                f"gripper closes to {self.closed_m} m and opens to {self.open_m} m, expected open_m above closed_m"
+            )
         if not self.held_from_m < self.held_to_m:
             raise ValueError(f"held from {self.held_from_m} to {self.held_to_m} m, expected from less to more")
 
@@ -113,7 +115,10 @@ class CameraSettings:
     # Its projection, if you have calibrated it: candidates that expect another view are refused.
     calibration: CameraSpec | None = None
     largest_offset: float = described(
-        0.05, "share of the image's width that a candidate's camera may be off it, on average", low=0.0, high=1.0
+        0.05,
+        "how far a candidate's camera may be off it on average, as a fraction of the image width",
+        low=0.0,
+        high=1.0,
     )
 
 
@@ -139,7 +144,7 @@ class ArmSettings:
     gripper: GripperSettings = field(default=GripperSettings())
     camera: CameraSettings = field(default=CameraSettings())
     guard_timeout_s: float = described(
-        0.5, "no motion unless the guard reported this recently that it is watching", low=0.05
+        0.5, "no motion unless the guard has reported this recently that it is watching", low=0.05
     )
     stamp_tolerance_s: float = described(1.0, "joint states and images with an older timestamp are ignored")
     measurement_timeout_s: float = described(0.5, "joint states older than this: the arm is lost", low=0.02)

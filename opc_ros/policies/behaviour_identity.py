@@ -49,7 +49,7 @@ def _strip_onnx(data: bytes) -> bytes:
         import onnx
 
         model = onnx.load_model_from_string(data)
-    except Exception:  # onnx is not installed, or this is no ONNX file: then only its bytes can be compared
+    except Exception:  # onnx is not installed, or this is not an ONNX file: then only its bytes can be compared
         return data
     for name in ("producer_name", "producer_version", "domain", "doc_string", "metadata_props", "model_version"):
         model.ClearField(name)

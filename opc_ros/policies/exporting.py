@@ -105,7 +105,7 @@ def _export_onnx(module: torch.nn.Module, example: tuple[torch.Tensor, ...]) -> 
 def _fixed_batch(error: Exception) -> CandidateError:
     reason = " ".join(str(error).split())[:200]
     return CandidateError(
-        "the module cannot be exported for any number of rows: it must not fix the first dimension (write "
+        "the module cannot be exported with a variable number of rows: it must not fix the first dimension (write "
         f"x.flatten(1) or x.reshape(x.shape[0], -1), no loop over rows): {reason}"
     )
 

@@ -138,7 +138,7 @@ def parse_manifest(data: bytes, *, where: str) -> CandidateManifest:
     version = document.get("format_version") if isinstance(document, dict) else None
     if version == 1:
         raise CandidateError(
-            f"{where}: format_version 1 says nothing of action search, normalisation and deadline; "
+            f"{where}: format_version 1 says nothing about action search, normalisation and deadline; "
             "`opc candidate migrate FOLDER` writes them out"
         )
     manifest = parse_config(document, CandidateManifest, where=where, error=CandidateError)

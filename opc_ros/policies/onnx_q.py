@@ -94,7 +94,7 @@ def _refuse_other_files(artifact: bytes, where: str) -> None:
     try:
         model = onnx.load_model_from_string(artifact)
     except Exception as error:  # protobuf's own error type differs between its builds
-        raise CandidateError(f"{where}: is no ONNX file") from error
+        raise CandidateError(f"{where}: is not an ONNX file") from error
     for tensor in _find_tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
             raise CandidateError(

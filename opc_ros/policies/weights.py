@@ -53,7 +53,7 @@ def _put_weights(network: nn.Module, manifest: CandidateManifest, artifact: byte
         state = safetensors.torch.load(artifact)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())
-        raise CandidateError(f"{where}: {manifest.artifact} is no safetensors file: {reason}") from error
+        raise CandidateError(f"{where}: {manifest.artifact} is not a safetensors file: {reason}") from error
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
     for name in sorted(expected.keys() | found.keys()):

@@ -68,7 +68,7 @@ def test_an_onnx_graph_and_a_few_choices_think_there_too(tmp_path: Path, host: W
 def test_what_goes_wrong_in_there_is_told_in_one_line(tmp_path: Path, host: WorkerHost) -> None:
     broken = make_candidate(tmp_path / "c")
     (tmp_path / "c" / "weights.safetensors").write_bytes(b"no weights")
-    with pytest.raises(CandidateError, match="is no safetensors file"):
+    with pytest.raises(CandidateError, match="is not a safetensors file"):
         host.load_policy(read_candidate(broken.folder))
     policy = host.load_policy(write_onnx(tmp_path / "nan", answers_nan(after_row=MANY)))
     with pytest.raises(CandidateError, match="NaN or infinity for 64 of 64"):

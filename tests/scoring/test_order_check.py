@@ -73,7 +73,7 @@ def test_candidates_that_change_places_are_named_in_one_line(tmp_path: Path, can
     with pytest.raises(ScoreError) as refusal:
         check(tmp_path, candidates[:2], engine_of({"c0": 1.0, "c1": 2.0}), engine_of({"c0": 2.0, "c1": 1.9}))
     assert "\n" not in str(refusal.value)
-    assert "on 24 of 24 episodes less exact arithmetic changes the order" in str(refusal.value)
+    assert "on 24 of 24 episodes reduced precision changes the order" in str(refusal.value)
     assert "c0" in str(refusal.value)
     assert "c1" in str(refusal.value)
 

@@ -25,7 +25,7 @@ class AverageParameters:
 
     def __post_init__(self) -> None:
         if self.architecture == "average":
-            raise ValueError("architecture is average, expected what its members are: no average of averages")
+            raise ValueError("architecture is average, expected the members' architecture: no average of averages")
         if not 2 <= self.members <= _MOST_MEMBERS:
             raise ValueError(f"members is {self.members}, expected 2 to {_MOST_MEMBERS}")
 
