@@ -51,7 +51,7 @@ def main() -> None:
     bound = load_config(given.gate, GateRules).agreement.spearman
     rng = np.random.default_rng(given.seed)
     table = published_table()
-    print(f"{'':<44} open  unknown  closed   by those tried alone: closed")
+    print(f"{'':<44} open  unknown  closed   closed, by the tried ones alone")
     for name, is_shuffled in (("published scores", False), ("scores that say nothing", True)):
         for explored in (0, 5):
             said = []
