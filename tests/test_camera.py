@@ -1,4 +1,4 @@
-"""How far apart two cameras see a workspace; expected values by hand."""
+"""How far apart two cameras' views of a workspace are; expected values by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOX = ((0.45, -0.15, 0.02), (0.75, 0.15, 0.34))
 
 
 def from_above(*, size: int = 100, shift_px: float = 0.0) -> CameraSpec:
-    """100 pixels a metre at size 100: y to the right, x up, the middle of the box in the middle of the image."""
+    """100 pixels per metre at size 100: y to the right, x up, the middle of the box in the middle of the image."""
     s = size / 100
     middle = (size - 1) / 2
     return CameraSpec(
@@ -38,7 +38,7 @@ def test_a_camera_that_looks_away_is_out_of_reach() -> None:
     assert find_offset(from_above(), behind, *BOX) == math.inf
 
 
-# Turned by 90 degrees about its axis and 2 m above the base: x to the row, y to the column, z against the depth.
+# Turned by 90 degrees about its axis and 2 m above the base: x maps to the row, y to the column, z against the depth.
 SLANTED = CameraSpec(100, 100, ((0.0, 200.0, -50.0, 100.0), (200.0, 0.0, -50.0, 100.0), (0.0, 0.0, -1.0, 2.0)))
 LENS = np.array([[200.0, 0.0, 49.5], [0.0, 200.0, 49.5], [0.0, 0.0, 1.0]])
 

@@ -1,4 +1,4 @@
-"""Where an arm is told to stay: a hold must never be a motion."""
+"""Where an arm is held: a hold must never be a motion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STILL = np.zeros(7)
 
 
 class Bench:
-    """A clock that the test moves, and an arm that is told to turn all joints at 0.3 rad/s for a second."""
+    """A clock that the test moves, and an arm that is commanded to turn all joints at 0.3 rad/s for a second."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -43,7 +43,8 @@ def test_a_moving_arm_stays_where_it_has_got_to_since_it_was_measured(bench: Ben
 def test_an_arm_that_follows_its_motion_stays_where_that_has_led_it(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 1.02
-    # Seen 0.06 s ago, 0.01 rad behind the 0.288 where its motion was; that ended 0.02 s ago at 0.3 rad.
+    # Seen 0.06 s ago, 0.01 rad behind the 0.288 rad that its motion had reached; the motion ended 0.02 s ago at 0.3
+    # rad.
     np.testing.assert_allclose(bench.goal(HOME + 0.278, SPEED, 0.06), np.full(7, 0.29))
 
 
@@ -67,7 +68,7 @@ def test_an_arm_that_was_not_seen_for_long_is_told_nothing(bench: Bench) -> None
 def test_an_unseen_arm_that_followed_its_motion_stays_where_that_has_got_to(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
-    # Seen 0.3 s ago at 0.06 rad, where its motion had it; by now that is at 0.15 rad.
+    # Seen 0.3 s ago at 0.06 rad, where its motion was then; the motion is at 0.15 rad by now.
     np.testing.assert_allclose(bench.goal(HOME + 0.06, SPEED, 0.3), np.full(7, 0.15))
 
 
@@ -88,7 +89,7 @@ def test_an_arm_that_rests_where_it_was_sent_is_left_alone(bench: Bench) -> None
     bench.hold.note(bench.motion)
     bench.seconds += 1.2
     assert bench.goal(HOME + 0.301, STILL, 0.01) is None
-    # One that was stopped short by something is no longer pressed against it.
+    # An arm that was blocked by something is no longer pressed against it.
     np.testing.assert_array_equal(bench.goal(HOME + 0.29, STILL, 0.01), HOME + 0.29)
 
 
@@ -102,7 +103,7 @@ def test_an_arm_that_brakes_is_not_told_again_to_stay_elsewhere(bench: Bench) ->
     bench.hold.note(plan_hold(HOME))
     bench.seconds += 0.02
     assert bench.goal(HOME + 0.01, SPEED, 0.03) is None
-    # One that still moves after 0.12 s does not obey.
+    # An arm that still moves after 0.12 s does not obey.
     bench.seconds += 0.1
     np.testing.assert_array_equal(bench.goal(HOME + 0.03, STILL, 0.0), HOME + 0.03)
 

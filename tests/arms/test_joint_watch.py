@@ -14,7 +14,7 @@ STILL = np.zeros(7)
 
 
 class Bench:
-    """Readings every 10 ms of a clock that the test moves."""
+    """Readings every 10 ms, by a clock that the test moves."""
 
     def __init__(self) -> None:
         self.seconds = 50.0

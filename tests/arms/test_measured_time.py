@@ -1,4 +1,4 @@
-"""When something was measured, told by stamps of another clock and by when it came."""
+"""When something was measured, from another clock's timestamps and the time of arrival."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ HOUR_S = 3600
 
 def test_what_waited_was_measured_as_much_earlier() -> None:
     times = MeasuredTime()
-    # The other clock is an hour ahead, and 5 ms pass on the way.
+    # The other clock is an hour ahead, and a message takes 5 ms.
     assert times.tell(100.005, (HOUR_S + 100) * SECOND_NS) == pytest.approx(100.005)
-    # Stamped 0.2 s later, and come 0.26 s later: it waited for 0.06 s.
+    # Stamped 0.2 s later, but arrived 0.26 s later: it waited for 0.06 s.
     assert times.tell(100.265, round((HOUR_S + 100.2) * SECOND_NS)) == pytest.approx(100.205, abs=1e-5)
 
 

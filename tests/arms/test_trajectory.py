@@ -105,7 +105,7 @@ def test_a_swing_between_two_points_is_found_where_it_is_furthest_and_fastest():
     swing = Trajectory(np.array([0.0, 4.0]), np.zeros((2, 7)), velocities)
     assert swing.furthest_rad().max() == pytest.approx(16 / 27)
     assert swing.fastest_rad_s() == pytest.approx(np.ones(7))
-    # From rest to rest, 1 rad in 1 s: half as fast again in the middle as on average.
+    # From rest to rest, 1 rad in 1 s: the speed in the middle is 1.5 times the average.
     rest = Trajectory(np.array([0.0, 1.0]), np.stack([np.zeros(7), np.ones(7)]), np.zeros((2, 7)))
     assert rest.fastest_rad_s() == pytest.approx(np.full(7, 1.5))
     assert rest.furthest_rad().max() == pytest.approx(1.0)

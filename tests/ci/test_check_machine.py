@@ -1,4 +1,4 @@
-"""The look at a machine before anything is downloaded: one line says what is missing and what brings it."""
+"""The check of a machine before anything is downloaded: one line says what is missing and what provides it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOOLS = ("sh", "awk", "cat", "chmod", "df", "dirname", "env", "mktemp", "rm", "t
 
 
 class Machine:
-    """A machine of which only the commands in one folder are seen."""
+    """A machine that only has the commands in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.commands = folder
@@ -26,7 +26,7 @@ class Machine:
         self.write("id", "echo 1000")
         for tool in ("cmake", "c++"):
             self.write(tool, "")
-        # A wrapper and not a link: the interpreter finds its own library by where it lies.
+        # A wrapper and not a link: the interpreter finds its library relative to its own path.
         self.write("python3.11", f'exec {sys.executable} "$@"')
 
     def link(self, tool: str) -> None:
@@ -181,6 +181,6 @@ def test_make_checks_before_it_makes_anything(machine: Machine, tmp_path: Path) 
     assert done.returncode == 2
     first, *rest = done.stderr.splitlines()
     assert first.startswith("make: missing cmake")
-    assert all("***" in line for line in rest)  # make's own word that it stops
+    assert all("***" in line for line in rest)  # make's own message that it stops
     assert not (tmp_path / "venv").exists()
     assert not os.path.lexists(tmp_path / "venv")

@@ -89,12 +89,12 @@ def test_both_kinds_rank_in_one_field_and_the_gate_lets_nobody_pass_on_a_judges_
     make_policy(folder / "candidates" / "points")
     make_candidate(folder / "candidates" / "q", image_size=32)
     capsys.readouterr()
-    # By Q the policies are named and left out.
+    # With a score by Q the policies are named and left out.
     assert main(["score", "--no-publish"]) == 1
     printed = capsys.readouterr()
     assert "reaching left out: candidate reaching: is a policy" in printed.err
     assert "score it with --metric critic" in printed.err
-    # By a judge all are ranked, and a second time nothing is computed.
+    # With a judge all are ranked, and the second time nothing is computed.
     assert main(["score", "--metric", "critic", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)
     assert {each["name"] for each in first["ranking"]["candidates"]} == {"reaching", "keypoints-0", "whole_image-0"}
@@ -107,7 +107,7 @@ def test_both_kinds_rank_in_one_field_and_the_gate_lets_nobody_pass_on_a_judges_
     capsys.readouterr()
     assert main(["score", "--metric", "critic", "--baselines"]) == 1
     assert "baselines ask for Q" in capsys.readouterr().err
-    # Rules under which any Q would pass.
+    # Rules under which any score by Q would pass.
     rules = yaml.safe_load(find_config("gate.yaml").read_text())
     rules |= {"metric": "critic", "approval": [], "agreement": {"spearman": -1.0}}
     rules["within"] = {"tolerance": 0.9, "confidence": 0.0, "doubt": 0.0}

@@ -1,4 +1,4 @@
-"""`opc store` as people and scripts call it."""
+"""`opc store` as people and scripts use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console's pages and data, asked for over HTTP."""
+"""The console's pages and data, requested over HTTP."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_a_stop_does_not_wait_for_threads_that_a_silent_scheduler_holds(
     try:
         for each in asking:
             each.start()
-        for _ in range(40):  # as many as there are threads for
+        for _ in range(40):  # as many as there are threads for it
             assert arrived.acquire(timeout=60)
         headers = {"origin": address.rstrip("/"), "x-opc-console": "secret"}
         answer = httpx2.post(f"{address}api/stop", json={"robot": "arm1"}, headers=headers, timeout=30)
@@ -371,7 +371,7 @@ def test_an_episodes_labels_are_listed_and_people_who_disagree_are_named(
             store.label("arm1-001", Label(is_success, LabelSource.PERSON, person), note="looked twice")
 
     say("ada", False)
-    say("ada", True)  # changed her mind, which is no dispute
+    say("ada", True)  # she changed her mind, which is not a dispute
     assert client.get("/api/disputes").json() == {"disputes": []}
     say("bob", False)
     lab[1].now_s += 6.0

@@ -1,4 +1,4 @@
-"""The short way of checking a line says what the long way says, whoever wrote the line."""
+"""The fast check of a line agrees with the strict check, whoever wrote the line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lines(tmp_path: Path, signer: Signer) -> list[bytes]:
 
 def test_the_short_way_agrees_with_every_line_that_was_written(lines: list[bytes], keys: Path) -> None:
     checker, before = LineChecker(load_trusted_keys(keys)), ""
-    checker._keys = {}  # the long way would refuse each: nothing here went that way
+    checker._keys = {}  # the strict check would refuse each: nothing here went that way
     for number, line in enumerate(lines, start=1):
         problems, before = checker.check(line, number, before)
         assert problems == []
@@ -74,7 +74,7 @@ def _scratch(line: bytes, rng: np.random.Generator) -> Iterator[bytes]:
 
 
 def _write(core: str, signer: Signer, end: str = "") -> bytes:
-    """A line around any text at all, as only who has the key could write it; the hash stands where ours does."""
+    """A line with arbitrary content, as only the owner of the key could write it, with its hash in our position."""
     digest = hashlib.sha256(core.encode()).hexdigest()
     signature = signer.sign(SIGNED_PREFIX + digest).hex()
     at = core.rindex(',"key_id"')
@@ -120,7 +120,7 @@ def test_both_ways_say_the_same_of_what_the_key_itself_could_have_signed(
 
 
 def test_a_hash_moved_from_beside_the_body_into_it_is_found(lines: list[bytes], keys: Path) -> None:
-    """The fourth line's body names key and kind, as the line itself does, where a hash could stand."""
+    """The fourth line's body contains key and kind like the line itself, where a hash could be."""
     line, trusted = lines[3], load_trusted_keys(keys)
     document = json.loads(line)
     beside = f',"hash":"{document["hash"]}"'.encode()
@@ -188,7 +188,7 @@ def test_lines_swapped_below_a_checkpoint_after_it_was_read_are_found(
 def test_a_log_that_is_read_in_many_pieces_on_every_core_is_judged_as_in_one(
     tmp_path: Path, signer: Signer, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pieces of 2,000 bytes: lines lie across their ends, some are longer, and two are wrong."""
+    """In chunks of 2,000 bytes: lines cross chunk boundaries, some are longer than a chunk, and two are wrong."""
     trusted, log = load_trusted_keys(keys), AuditLog(tmp_path / "audit.jsonl", signer)
     with log.exclusive() as (_, append):
         append([("note", {"text": "x" * (n * 97 % 3000)}, n) for n in range(60)])

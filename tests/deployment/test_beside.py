@@ -1,4 +1,4 @@
-"""Computing beside a loop that must not wait."""
+"""Computation beside a loop that must not wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue whose file is damaged, or whose disk is full: said in one line, and nothing is lost."""
+"""A queue whose file is damaged, or whose disk is full: reported in one line, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -55,12 +55,12 @@ def test_two_that_are_equally_good_settle_the_race_once_both_are_known() -> None
 
 
 def test_the_leader_meets_whoever_most_threatens_that_it_is_near_the_best() -> None:
-    """Known, hardly known and hopeless: only the second may yet be more than 3 points better than the leader."""
+    """Well known, hardly known and hopeless: only the second may still be more than 3 points better than the leader."""
     predicted = predict_success(Field.of([0.0] * 4, [800, 8, 780, 10], [1000, 11, 1000, 100]))
     duel = find_duel(predicted.weight, predicted.density, RULES.tolerance)
     assert (duel.leader, duel.challenger) == (0, 1)
     assert duel.chance == pytest.approx(predicted.better_than(0, RULES.tolerance)[1])
-    assert duel.leader_share < 0.05  # of the doubt about their difference nearly all is the second's
+    assert duel.leader_share < 0.05  # nearly all uncertainty about their difference is the second's
     within = predicted.within(RULES.tolerance)[0]
     assert within <= 1.0 - duel.chance
     rng = np.random.default_rng(0)
@@ -89,7 +89,7 @@ def test_whoever_is_out_of_the_race_neither_leads_nor_threatens() -> None:
 
 
 def test_a_worse_challenger_hardly_ever_takes_over() -> None:
-    """82 % against a champion of 88 % known by 50 episodes; a mere comparison of rates gives way in a third."""
+    """82 % against a champion of 88 % known from 50 episodes; merely comparing rates replaces it in a third."""
     rng = np.random.default_rng(0)
     taken = 0
     for _ in range(60):

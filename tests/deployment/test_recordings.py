@@ -29,7 +29,7 @@ LADDER = Ladder(RungRules(0, 0.0, 0, 2), RungRules(0, 0.0, 0, 2), RungRules(4, 0
 
 
 class Lab:
-    """One lease of two episodes on a robot that only says what the test tells it to say."""
+    """One lease of two episodes on a robot that says only what the test tells it to."""
 
     def __init__(self, folder: Path, *, required: bool = True) -> None:
         rules = make_rules(ladder=LADDER, recording=RecordingRules(required=required, wait_s=30.0))

@@ -1,4 +1,4 @@
-"""Rules that somebody edits decide from the scheduler's next start on, and the signed audit log says so."""
+"""Edited rules take effect at the scheduler's next start, and the signed audit log says so."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ MANIFEST = CandidateManifest(
 
 
 class CountingArm(ScriptedArm):
-    """A scripted arm that counts what would have moved a real one."""
+    """A scripted arm that counts the motions a real one would have made."""
 
     def __init__(self) -> None:
         super().__init__("arm1", image_size=32)
@@ -224,4 +224,4 @@ def test_a_candidate_changed_between_check_and_load_runs_as_checked(robot: Robot
     robot.verifier.check(issue(candidate_id=made.id), read.id, Rung.REDUCED)
     (tmp_path / "candidate" / made.manifest.artifact).write_bytes(b"something else")
     manifest = canonical_manifest(read.manifest_bytes, where="test")
-    assert candidate_id(manifest, read.artifact_bytes) == made.id  # what is loaded are the bytes that were checked
+    assert candidate_id(manifest, read.artifact_bytes) == made.id  # the checked bytes are the ones loaded

@@ -189,7 +189,7 @@ def test_a_gate_that_closes_later_sends_the_request_to_a_person(fleet: Fleet) ->
         fleet.round()
     assert fleet.queue is not None
     assert fleet.queue.request("q-a").state == "waiting"
-    assert len(fleet.executed()) <= ran + 2  # the batch under way ends
+    assert len(fleet.executed()) <= ran + 2  # the current batch ends
     assert "gate_closed" in kinds(fleet)
 
 
@@ -276,7 +276,7 @@ def test_an_arm_rests_after_its_episodes(folder: Path) -> None:
     fleet.start()
     ask(fleet, "a")
     rounds = run_until_done(fleet)
-    # Six episodes on the arm: it rests once between the third or fourth and the rest, 50 rounds of a second.
+    # Six episodes on the arm: it rests once, after the third or fourth, for 50 rounds of a second.
     assert rounds > 50
     assert len(fleet.robots["arm1"].executed) == 6
 
@@ -422,7 +422,7 @@ def test_an_unknown_robot_in_a_request_is_named(fleet: Fleet) -> None:
 
 
 def test_what_strangers_say_in_a_robots_name_fills_no_audit_log(folder: Path) -> None:
-    """Refusals and the states of robots are told without a signature, by whoever is on the network."""
+    """Refusals and robots' states arrive unsigned, from anybody on the network."""
     fleet = Fleet(folder, make_rules())
     scheduler = fleet.start()
     for number in range(300):

@@ -1,4 +1,4 @@
-"""An approval is for what its person was shown: where the gate finds worse since, the request waits again."""
+"""An approval covers what the person was shown: if the gate finds something worse since, the request waits again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from opc_ros.ranking import Ranking
 from tests.deployment.handling import make_handler
 from tests.deployment.lab import GATE, make_lab, publish_ranking, say
 
-# By luck with probability 0.005: below 0.01 a person decides, below 0.0001 the gate says no.
+# By luck with probability 0.005: below 0.01 a person decides, below 0.0001 the gate refuses.
 DOUBTFUL, HOPELESS, FINE = 0.005, 0.00005, 1.0
 
 
@@ -60,7 +60,7 @@ class Desk:
         return self._handler.act_on(say(self.folder, "approve", DecisionBody(request.id, "", seen))).message
 
     def say_hidden_chance(self, chance: float) -> None:
-        """A new ranking, in which the hidden episodes speak more or less against everybody."""
+        """A new ranking, in which the hidden episodes speak more or less clearly against everybody."""
         ranking = Ranking.from_json((self.folder / "ranking.json").read_text())
         candidates = tuple(dataclasses.replace(each, hidden_chance=chance) for each in ranking.candidates)
         publish_ranking(
@@ -68,7 +68,7 @@ class Desk:
         )
 
     def lend(self) -> int:
-        """How many leases there are once the robot has become free."""
+        """How many leases there are once the robot is free again."""
         self._scheduler.hear("arm1", session="s1")
         self._scheduler.tick()
         return len(self.queue.open_leases())
@@ -118,7 +118,7 @@ def test_who_approves_again_of_what_stands_now_is_believed(desk: Desk) -> None:
     assert desk.lend() == 0
     desk.approve(asked, desk.look(asked))
     assert desk.lend() == 1
-    # The newest word counts, in whatever order they are read.
+    # The newest decision counts, in whatever order they are read.
     words = [json.loads(word)["payload"] for word in desk.queue.envelopes(asked.id)]
     assert len(words) == 3
 
@@ -156,7 +156,7 @@ def test_an_approval_from_before_the_upgrade_goes_back_to_its_person(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = desk.request()
-    monkeypatch.setattr("opc_ros.workflows.statements._check_seen", lambda statement: None)  # as the version before
+    monkeypatch.setattr("opc_ros.workflows.statements._check_seen", lambda statement: None)  # like the previous version
     desk.approve(asked, None)
     assert desk.lend() == 0
     reason = desk.queue.request(asked.id).reason

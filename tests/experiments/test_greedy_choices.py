@@ -33,7 +33,7 @@ def test_what_was_searched_is_kept_and_is_what_the_policy_chooses(
     np.testing.assert_array_equal(found.q[1, 3:], values)
     monkeypatch.setattr(greedy_choices, "_search", lambda *_: pytest.fail("searched again"))
     np.testing.assert_array_equal(find_greedy(candidates, states, tmp_path / "greedy").actions, found.actions)
-    turned = gather_states(episodes[::-1], (32, 32))  # of other choices of episodes, what is known is taken as well
+    turned = gather_states(episodes[::-1], (32, 32))  # answers known from other episodes are reused as well
     again = find_greedy(candidates, turned, tmp_path / "greedy").actions
     np.testing.assert_array_equal(again, np.concatenate([found.actions[:, 3:], found.actions[:, :3]], axis=1))
 

@@ -39,7 +39,7 @@ def test_pong_and_the_tree_count_for_the_first_step_and_two_hundredths_are_forgi
 
 def test_a_challenger_whose_first_place_is_worse_without_many_runs_falls_at_the_second_step() -> None:
     document = world(episode_auc=[4.0, 5.0, 3.0, 2.0, 1.0]) | {"success": [0.9, 0.89, 0.5, 0.3, 0.1]}
-    document["scores"][BASE] = [5.0, 3.0, 4.0, 2.0, 1.0]  # ξ 0.9 as the challenger's, but the best comes first
+    document["scores"][BASE] = [5.0, 3.0, 4.0, 2.0, 1.0]  # ξ 0.9 like the challenger's, but the best comes first
     verdicts, best = apply_rule([KeptWorld.of(document)], {})
     # Without c or d the challenger's first place still costs a point; without b neither's does.
     assert verdicts[0].worse_without_a_run == 0.5

@@ -1,4 +1,4 @@
-"""What is told, what is not, and that a webhook hears of it."""
+"""What is reported, what is not, and that it reaches a webhook."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_webhook_that_never_answers_is_named_without_its_secret_address() -> N
 
 
 def answer_once(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """An address that answers each connection with these bytes, and what came there."""
+    """An address that answers each connection with these bytes, and what arrived there."""
     came: list[bytes] = []
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
 
@@ -117,7 +117,7 @@ def answer_once(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def test_a_webhook_that_sends_us_elsewhere_is_not_followed() -> None:
-    """Its answer could make this machine ask addresses that only it can reach."""
+    """Its answer could make this machine contact addresses that only it can reach."""
     for inner, came in answer_once(b"HTTP/1.0 200 OK\r\n\r\n"):
         moved = f"HTTP/1.0 302 Found\r\nLocation: {inner}\r\n\r\n".encode()
         for outer, _ in answer_once(moved):
@@ -144,7 +144,7 @@ def test_a_webhook_that_speaks_no_http_ends_nobody_and_its_address_stays_secret(
 
 
 class Odd:
-    """A channel that raises what nobody expects."""
+    """A channel that raises something unexpected."""
 
     def send(self, notice: Notice) -> None:
         raise ZeroDivisionError("secret")

@@ -1,4 +1,4 @@
-"""What computes stands back behind what moves an arm."""
+"""Computation has lower priority than what moves an arm."""
 
 from __future__ import annotations
 

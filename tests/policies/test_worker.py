@@ -1,4 +1,4 @@
-"""Candidates think in processes of their own: the same thoughts, and nothing but thoughts."""
+"""Candidates run in processes of their own: with the same results, and able to do nothing else."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_thought_without_end_is_cut_off_at_its_deadline(tmp_path: Path, host: 
 
 def test_whoever_waits_for_a_thought_can_stop_waiting(tmp_path: Path, host: WorkerHost) -> None:
     reasons = iter([None, None, "cancelled"])
-    is_loaded = threading.Event()  # loading may be waited for too, for as long as it takes
+    is_loaded = threading.Event()  # loading may take as long as it needs
     endless = write_onnx(tmp_path / "endless", loops_for_ever(after_row=MANY))
     policy = host.load_policy(endless, why_to_stop=lambda: next(reasons) if is_loaded.is_set() else None)
     is_loaded.set()
@@ -156,7 +156,7 @@ def test_processes_end_with_whoever_started_them(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not describe_confinement()[0], reason=describe_confinement()[1])
 def test_a_confined_process_can_open_nothing_and_start_nothing() -> None:
-    """Tried from inside, with the very filter that candidates live under."""
+    """Tried from inside, under the very filter that candidates run under."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -206,7 +206,7 @@ def _raise(result: int) -> None:
 
 
 def _wait_until_alone(host: WorkerHost) -> None:
-    """A killed process takes a moment to go."""
+    """A killed process takes a moment to disappear."""
     deadline = time.monotonic() + 10
     while _children_of(host._process.pid):
         assert time.monotonic() < deadline, "a candidate's process goes on"

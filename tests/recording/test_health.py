@@ -70,7 +70,7 @@ def test_the_same_image_twice_while_the_arm_moved_is_a_frozen_camera() -> None:
     assert watch.see(frame(b"a"), DOWN) == HealthFinding(
         "frozen camera", "3 identical frames while the arm moved", spoils=True
     )
-    assert watch.see(frame(b"a"), DOWN) is None  # told once
+    assert watch.see(frame(b"a"), DOWN) is None  # reported once
 
 
 def test_the_same_image_of_an_arm_that_stands_still_is_no_frozen_camera() -> None:

@@ -346,7 +346,7 @@ def test_two_frames_of_one_stamp_are_shown_and_the_first_counts(make_bench) -> N
 
 
 class SlowSink(MemorySink):
-    """A disk that does nothing until it is let go."""
+    """A disk that does nothing until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -363,7 +363,8 @@ def test_a_slow_disk_never_blocks_the_caller_and_what_it_cannot_take_is_counted(
     play(bench, steps=6)
     view = bench.recorder.view()
     sink.gate.set()
-    # The opening waits, then there is room for two steps or one, as the disk thread has taken up the opening or not.
+    # The opening waits, then there is room for two steps or one, depending on whether the disk thread has taken the
+    # opening.
     assert view.frames_dropped in (4, 5)
     assert bench.outcome().kind == "quarantined"
     assert "was dropped: 2 steps wait for the disk" in bench.outcome().reason

@@ -1,4 +1,4 @@
-"""What comes beside the frames: kept with the episode that runs, at a bounded rate, never in a step's place."""
+"""Messages beside the frames: kept with the running episode, at a bounded rate, never in place of a step."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def make_report(scored: ScoredSet, known: dict[str, KnownSuccess]) -> ScoringRep
 
 
 class Page(HTMLParser):
-    """Checks that tags close in order; collects ids, links and whatever would load something."""
+    """Checks that tags close in order; collects ids, links and anything that would load something."""
 
     VOID = frozenset({"meta", "path", "circle", "br", "img", "input"})
 

@@ -1,4 +1,4 @@
-"""Twin or commander killed in mid episode: the other holds, says so, and works again with a new partner."""
+"""Twin or commander killed in mid-episode: the other one holds, reports it, and works again with a new partner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def domain() -> Iterator[int]:
 
 
 class TwinKeeper:
-    """Starts a twin when one is needed and none is alive."""
+    """Starts a twin if one is needed and none is alive."""
 
     def __init__(self) -> None:
         self._twin: TwinProcess | None = None

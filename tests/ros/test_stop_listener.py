@@ -1,4 +1,4 @@
-"""What nodes say about the stops they obey, as `opc release` reads it."""
+"""What nodes publish about the stops they obey, as read by `opc release`."""
 
 from __future__ import annotations
 

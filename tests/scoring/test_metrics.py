@@ -99,7 +99,7 @@ def test_opc_is_the_best_over_every_threshold_on_a_larger_set(dtype: type) -> No
 def test_increasing_transforms_leave_opc_as_it_is(data: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     q, lengths, success = data
     expected = opc(q, lengths, success)
-    # Ranks are the purest increasing transform: they keep ties and forget everything else.
+    # Ranks are the simplest increasing transform: they keep ties and drop everything else.
     ranks = np.unique(q, return_inverse=True)[1]
     for transformed in (ranks, 3 * ranks + 5, ranks.astype(float) ** 3, np.exp(ranks / 1e4)):
         assert opc(transformed, lengths, success) == expected

@@ -1,4 +1,4 @@
-"""Less exact arithmetic is accepted where it keeps the order of candidates on the set itself, and refused elsewhere."""
+"""Reduced precision is accepted if it keeps the order of candidates on the set itself, and refused otherwise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def candidates(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
 
 
 def engine_of(weights: Mapping[str, float]) -> LocalEngine:
-    """Q is the height of the tool times a weight: the larger it is, the more a candidate likes the first steps."""
+    """Q is the height of the tool times a weight: the larger it is, the higher a candidate rates the first steps."""
 
     def load(candidate: Candidate) -> Policy:
         q_function = ScriptedQFunction(lambda images, tools, actions: weights[candidate.name] * tools[:, 2])

@@ -1,4 +1,4 @@
-"""Metrics that go by order: numbers worked by hand, ties, transforms, and weights that repeat episodes."""
+"""Metrics that only use order: numbers worked by hand, ties, transforms, and weights that repeat episodes."""
 
 from __future__ import annotations
 

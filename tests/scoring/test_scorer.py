@@ -43,7 +43,7 @@ def candidates(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
 
 
 class CountingSource(MemorySource):
-    """Counts reads, and gives a damaged episode where told to."""
+    """Counts reads, and returns a damaged episode where told to."""
 
     def __init__(self, episodes: list[Episode], damaged: str = "") -> None:
         super().__init__(episodes)
@@ -58,7 +58,7 @@ class CountingSource(MemorySource):
 
 
 class FaultyLoader:
-    """Loads every candidate but one, which behaves as told once it has been probed."""
+    """Loads every candidate, except one that behaves as told once it has been probed."""
 
     def __init__(self, candidate_id: str, fault: str) -> None:
         self._candidate_id = candidate_id
@@ -134,7 +134,7 @@ def test_new_episodes_and_new_candidates_cost_only_what_is_new(q_cache: QCache, 
     source = CountingSource(EPISODES)
     scored = score_candidates(source, candidates[:2], q_cache, LocalEngine())
     assert set(source.reads) >= {episode.id for episode in EPISODES[10:]}
-    assert len(source.reads) == COMPANY  # two that are new and six to hide them among
+    assert len(source.reads) == COMPANY  # two that are new and six to mix them with
     assert (scored.pairs_cached, scored.pairs_evaluated) == (20, 4)
     scored = score_candidates(source, candidates, q_cache, LocalEngine())
     assert (scored.pairs_cached, scored.pairs_evaluated) == (24, 12)
@@ -262,7 +262,7 @@ def test_progress_tells_what_was_decoded_evaluated_and_cached(q_cache: QCache, c
         told.append((done, total, note))
 
     score_candidates(MemorySource(EPISODES[:8]), candidates, q_cache, LocalEngine(), report=report)
-    frames = sum(len(episode.steps) for episode in EPISODES[:8])  # the first four keep the others company
+    frames = sum(len(episode.steps) for episode in EPISODES[:8])  # the first four share batches with the others
     assert told[0] == (12, 24, "0 frames decoded, 0 evaluated, 12 cached")
     assert told[-1] == (24, 24, f"{frames} frames decoded, 12 evaluated, 12 cached")
 

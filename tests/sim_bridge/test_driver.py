@@ -21,7 +21,7 @@ LIMITS = JointLimits(ARM.load_model(), speed_fraction=0.5)
 
 
 class Rig:
-    """A driver of a real world, with a clock that stands still until it is told."""
+    """A driver of a real world, with a clock that only moves when told to."""
 
     def __init__(self, world: World) -> None:
         self.seconds = 0.0

@@ -33,7 +33,7 @@ obstore = pytest.importorskip("obstore")
 
 
 class Network(ObjectBlobs):
-    """Objects in this process' memory, behind a network that can be cut after some requests, and counts them."""
+    """Objects in this process's memory, behind a network that counts requests and can be cut after some of them."""
 
     def __init__(self) -> None:
         super().__init__(obstore.store.MemoryStore(), "s3://memory/lab")
@@ -391,7 +391,7 @@ def test_over_a_bad_network_a_commit_arrives_whole_or_waits(
 ) -> None:
     location = f"s3://{BUCKET}/{fault.replace(' ', '-')}"
     committed = {}
-    with open_store(Path(location), create=True) as store:  # a Path swallows a slash
+    with open_store(Path(location), create=True) as store:  # a Path drops a slash
         for number in range(3):
             if number == 1:
                 proxy.faults += [(method, fault) for method in ("PUT", "PUT", "PUT", "GET", "GET")]

@@ -1,4 +1,4 @@
-"""Episodes of another task than grasping, and what an episode remembers of its camera and seed."""
+"""Episodes of a task other than grasping, and what an episode remembers of its camera and seed."""
 
 from __future__ import annotations
 
