@@ -43,7 +43,7 @@ SLANTED = CameraSpec(100, 100, ((0.0, 200.0, -50.0, 100.0), (200.0, 0.0, -50.0, 
 LENS = np.array([[200.0, 0.0, 49.5], [0.0, 200.0, 49.5], [0.0, 0.0, 1.0]])
 
 
-def test_a_cameras_lens_is_told_from_its_matrix() -> None:
+def test_a_cameras_lens_is_computed_from_its_matrix() -> None:
     np.testing.assert_allclose(SLANTED.find_lens(), [[200, 0, 50], [0, 200, 50], [0, 0, 1]], atol=1e-9)
     model = STANDARD_CAMERA.calibrate(96)
     assert find_lens_difference(camera_spec(model), model.intrinsics, 96, 96) == pytest.approx(0.0, abs=1e-7)
@@ -64,7 +64,7 @@ def test_a_lens_is_compared_at_the_images_size() -> None:
     assert find_lens_difference(from_above(), LENS, 100, 100) == math.inf
 
 
-def test_a_knocked_stand_is_told_from_a_calibrated_one() -> None:
+def test_a_bumped_camera_stand_is_distinguished_from_a_calibrated_one() -> None:
     """A target 5 cm further to the side, about 0.97 m away, turns the camera by 0.04 of the 0.56 rad it sees: 7 %."""
     standard = camera_spec(STANDARD_CAMERA.calibrate(96))
     knocked = camera_spec(STANDARD_CAMERA.moved(CameraShift(target_m=(0.0, 0.05, 0.0))).calibrate(96))

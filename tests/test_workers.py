@@ -92,7 +92,7 @@ def die(status: int) -> None:
     os._exit(status)
 
 
-def test_a_worker_that_dies_is_told_of_in_one_line() -> None:
+def test_a_worker_that_dies_is_reported_in_one_line() -> None:
     with pytest.raises(WorkerLost, match="a worker process died; what was finished is kept"):
         list(work_through([1, 2], die, workers=2, prepare=prepare_nothing))
 

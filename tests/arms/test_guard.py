@@ -76,7 +76,7 @@ def test_a_goodbye_lets_the_arm_come_to_rest_but_not_go_on():
     assert bench.pass_time(1.0, is_moving=True, beats=False) != []
 
 
-def test_a_stop_holds_whoever_is_heard():
+def test_a_stop_holds_the_arm_even_while_its_commander_is_heard():
     bench = Bench()
     bench.pass_time(0.2, is_moving=True, beats=True)
     bench.switch.press("gate opened", 1)

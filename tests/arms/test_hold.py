@@ -35,12 +35,12 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_a_moving_arm_stays_where_it_has_got_to_since_it_was_measured(bench: Bench) -> None:
+def test_a_moving_arm_is_held_where_it_has_got_to_since_it_was_measured(bench: Bench) -> None:
     # 0.05 s at 0.3 rad/s are 0.015 rad.
     np.testing.assert_allclose(bench.goal(HOME, SPEED, 0.05), np.full(7, 0.015))
 
 
-def test_an_arm_that_follows_its_motion_stays_where_that_has_led_it(bench: Bench) -> None:
+def test_an_arm_that_follows_its_motion_is_held_where_that_has_taken_it(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 1.02
     # Seen 0.06 s ago, 0.01 rad behind the 0.288 rad that its motion had reached; the motion ended 0.02 s ago at 0.3
@@ -48,7 +48,7 @@ def test_an_arm_that_follows_its_motion_stays_where_that_has_led_it(bench: Bench
     np.testing.assert_allclose(bench.goal(HOME + 0.278, SPEED, 0.06), np.full(7, 0.29))
 
 
-def test_an_arm_that_stands_though_its_motion_goes_on_stays_where_it_stands(bench: Bench) -> None:
+def test_an_arm_that_stands_still_although_its_motion_continues_is_held_where_it_is(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
     np.testing.assert_array_equal(bench.goal(HOME + 0.12, STILL, 0.09), HOME + 0.12)
@@ -61,25 +61,25 @@ def test_without_velocities_that_joints_can_have_it_stays_where_it_was_measured(
     np.testing.assert_array_equal(bench.goal(HOME, velocities, 0.05), HOME)
 
 
-def test_an_arm_that_was_not_seen_for_long_is_told_nothing(bench: Bench) -> None:
+def test_an_arm_that_was_not_seen_for_long_is_sent_nothing(bench: Bench) -> None:
     assert bench.goal(HOME, SPEED, 0.11) is None
 
 
-def test_an_unseen_arm_that_followed_its_motion_stays_where_that_has_got_to(bench: Bench) -> None:
+def test_an_unseen_arm_that_followed_its_motion_is_held_where_that_has_got_to(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
     # Seen 0.3 s ago at 0.06 rad, where its motion was then; the motion is at 0.15 rad by now.
     np.testing.assert_allclose(bench.goal(HOME + 0.06, SPEED, 0.3), np.full(7, 0.15))
 
 
-def test_an_unseen_arm_that_somebody_else_may_have_held_is_told_nothing(bench: Bench) -> None:
+def test_an_unseen_arm_that_somebody_else_may_have_held_is_sent_nothing(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
     bench.hold.forget()
     assert bench.goal(HOME + 0.06, SPEED, 0.3) is None
 
 
-def test_an_unseen_arm_that_did_not_follow_is_told_nothing(bench: Bench) -> None:
+def test_an_unseen_arm_that_did_not_follow_is_sent_nothing(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
     assert bench.goal(HOME + 0.12, STILL, 0.3) is None
@@ -98,7 +98,7 @@ def test_an_arm_that_is_about_to_move_is_held(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.goal(HOME, STILL, 0.0), HOME)
 
 
-def test_an_arm_that_brakes_is_not_told_again_to_stay_elsewhere(bench: Bench) -> None:
+def test_a_braking_arm_is_not_held_again_elsewhere(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.hold.note(plan_hold(HOME))
     bench.seconds += 0.02

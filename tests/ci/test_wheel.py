@@ -80,7 +80,7 @@ def test_what_pip_installs_brings_a_system_up_far_from_the_repository(
         assert scripted.wait(60) in (0, 130)
 
 
-def test_one_version_stands_in_every_package_file() -> None:
+def test_every_package_file_has_the_same_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools_scm"]["fallback_version"]
     for package in ("opc_interfaces", "opc_ros"):
         assert ElementTree.parse(ROOT / "ros2_ws" / "src" / package / "package.xml").findtext("version") == version

@@ -168,7 +168,7 @@ def test_a_candidate_changed_after_scoring_is_not_the_one_that_was_ranked(
     assert json.loads(out)["body"]["state"] == "refused"
 
 
-def test_a_ranking_from_another_snapshot_is_refused_and_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ranking_from_another_snapshot_is_refused_and_reported(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open_store(lab / "store") as store:
         store.append(shift(make_episode("e9", seed=9), time.time_ns() - DAY_NS))
         store.take_snapshot(tag="validation")

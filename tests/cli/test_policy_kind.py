@@ -50,7 +50,9 @@ def export(*more: str) -> int:
     return main(["candidate", "export", "reaching.py:build", "--kind", "policy", "--image-size", "16", *more])
 
 
-def test_a_policy_is_exported_tried_shown_and_thinks_in_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_is_exported_tried_shown_and_meets_its_deadline(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert export("--name", "reaching") == 0
     kept = CandidateRegistry("candidates").find("reaching")
     assert kept.manifest.input.arguments == ("image", "tool")
@@ -82,7 +84,7 @@ def test_what_is_wrong_about_kinds_and_samples_is_one_line(folder: Path, capsys:
     assert "expected image and action" in capsys.readouterr().err
 
 
-def test_both_kinds_rank_in_one_field_and_the_gate_lets_nobody_pass_on_a_judges_word(
+def test_both_kinds_rank_in_one_field_and_the_gate_passes_nobody_on_a_judges_score(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export("--name", "reaching") == 0

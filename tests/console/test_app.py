@@ -224,7 +224,7 @@ def test_a_taken_port_gives_the_next_and_an_address_that_is_not_ours_is_one_line
         first.stop()
 
 
-def test_how_the_ranking_moved_is_told_from_those_that_were_kept(
+def test_how_the_ranking_moved_is_shown_from_the_stored_rankings(
     client: TestClient, lab: tuple[Console, Clock]
 ) -> None:
     assert client.get("/api/ranking/history").json() == {"rankings": []}
@@ -274,7 +274,7 @@ def test_the_ranking_shows_tags_and_survives_a_damaged_file_of_them(
     assert "tags.json: not JSON" in answer["problem"]
 
 
-def test_a_report_that_replaces_another_is_read_anew(lab: tuple[Console, Clock]) -> None:
+def test_a_report_that_replaces_another_is_read_again(lab: tuple[Console, Clock]) -> None:
     assert lab[0].lab.report() is None
     publish_ranking(lab[0], candidates=2)
     first = lab[0].lab.report()
@@ -331,7 +331,7 @@ def test_a_request_is_explained_rule_by_rule(client: TestClient) -> None:
     assert (finding["rule"], finding["verdict"]) == ("floor", "inconclusive")
 
 
-def test_now_tells_what_each_robot_has_achieved_and_gets_next_and_why(
+def test_the_now_page_shows_what_each_robot_has_achieved_and_gets_next_and_why(
     client: TestClient, lab: tuple[Console, Clock]
 ) -> None:
     asked = {

@@ -72,7 +72,7 @@ def test_an_event_and_a_robot_appear_without_reloading(browser: Any, console: Co
     assert complaints(browser) == []
 
 
-def test_the_red_button_stops_every_arm_from_every_page(
+def test_the_stop_button_stops_every_arm_from_every_page(
     browser: Any, console: Console, address: str, commands: CountingCommands
 ) -> None:
     console.live.update_robot("arm1", state="running")
@@ -96,7 +96,7 @@ def test_an_episode_is_played_and_its_curves_are_drawn(browser: Any, address: st
     assert complaints(browser) == []
 
 
-def test_a_lost_connection_is_said(browser: Any, tmp_path: Path) -> None:
+def test_a_lost_connection_is_shown(browser: Any, tmp_path: Path) -> None:
     server = ConsoleServer(make_console(tmp_path)[0])
     browser.get(server.start())
     wait(browser, "document.getElementById('lab').textContent.includes('arms')")
@@ -175,7 +175,7 @@ PLACE = """(box => JSON.stringify([Math.round(document.documentElement.clientWid
     document.getElementById('stop-all').getBoundingClientRect())"""
 
 
-def test_the_red_button_is_at_the_same_place_on_every_page_and_stays_there_while_scrolling(
+def test_the_stop_button_is_at_the_same_place_on_every_page_and_stays_there_while_scrolling(
     browser: Any, console: Console, address: str
 ) -> None:
     places = set()
@@ -242,7 +242,7 @@ def forget_key(browser: Any) -> None:
     wait(browser, "document.getElementById('identity').textContent === 'No key: view only'")
 
 
-def test_a_key_that_is_none_is_refused_and_nothing_can_be_signed(browser: Any, address: str) -> None:
+def test_a_file_that_is_not_a_key_is_refused_and_nothing_can_be_signed(browser: Any, address: str) -> None:
     browser.get(address + "decisions")
     forget_key(browser)
     choose_key(browser, "ada", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")
@@ -269,7 +269,7 @@ def test_a_page_of_an_earlier_console_is_told_to_reload(browser: Any, tmp_path: 
         server.stop()
 
 
-def test_a_decision_that_comes_too_late_is_said_and_changes_nothing(
+def test_a_decision_that_comes_too_late_is_reported_and_changes_nothing(
     browser: Any, console: Console, address: str, commands: CountingCommands
 ) -> None:
     """What a second person's click leads to after the scheduler has decided by the first one's."""

@@ -160,7 +160,7 @@ def test_a_runner_from_before_the_newest_start_is_refused(lab: Lab) -> None:
         lab.desk.open(lab.write(started_ns=8), CHALLENGE)
 
 
-def test_a_permit_begins_so_many_episodes_and_no_more(lab: Lab) -> None:
+def test_a_permit_allows_its_number_of_episodes_and_no_more(lab: Lab) -> None:
     for _ in range(2 * 2 + SPARE_BEGINNINGS):
         lab.desk.open(lab.write(), CHALLENGE)
     lab.desk.close()

@@ -41,7 +41,7 @@ def lines(tmp_path: Path, signer: Signer) -> list[bytes]:
     return log.path.read_bytes().split(b"\n")[:-1]
 
 
-def test_the_short_way_agrees_with_every_line_that_was_written(lines: list[bytes], keys: Path) -> None:
+def test_the_fast_check_agrees_with_every_line_that_was_written(lines: list[bytes], keys: Path) -> None:
     checker, before = LineChecker(load_trusted_keys(keys)), ""
     checker._keys = {}  # the strict check would refuse each: nothing here went that way
     for number, line in enumerate(lines, start=1):
@@ -51,9 +51,7 @@ def test_the_short_way_agrees_with_every_line_that_was_written(lines: list[bytes
 
 
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_both_ways_say_the_same_of_every_line_with_a_byte_changed(
-    lines: list[bytes], keys: Path, is_signed: bool
-) -> None:
+def test_both_checks_agree_on_every_line_with_a_byte_changed(lines: list[bytes], keys: Path, is_signed: bool) -> None:
     trusted = load_trusted_keys(keys) if is_signed else None
     rng, checker, before = np.random.default_rng(7), LineChecker(trusted), ""
     for number, line in enumerate(lines, start=1):
@@ -109,7 +107,7 @@ def _write(core: str, signer: Signer, end: str = "") -> bytes:
         ('["at_ns",5,"body","key_id","ID","kind","k","n",1,"prev",""]', False),
     ],
 )
-def test_both_ways_say_the_same_of_what_the_key_itself_could_have_signed(
+def test_both_checks_agree_on_what_the_key_itself_could_have_signed(
     signer: Signer, keys: Path, core: str, is_right: bool
 ) -> None:
     trusted = load_trusted_keys(keys)

@@ -142,7 +142,7 @@ def test_an_aborted_request_and_a_halt_stay_whatever_the_rows_say(fleet: Fleet) 
     assert len(lines(fleet, "row_corrected")) == 2
 
 
-def test_a_halt_that_nobody_told_of_stays(fleet: Fleet) -> None:
+def test_a_halt_that_nobody_reported_stays(fleet: Fleet) -> None:
     edit(fleet, "UPDATE robots SET halted_by = 'somebody' WHERE name = 'arm1'")
     run_rounds(fleet, 2)
     assert queue_of(fleet).robots()["arm1"].halted_by == "somebody"
@@ -192,7 +192,7 @@ def test_what_was_edited_while_nobody_scheduled_is_put_back_at_the_next_start(fl
     assert {line.body["table"] for line in lines(fleet, "row_corrected")} == {"champions", "results", "events"}
 
 
-def test_a_queue_from_before_there_were_seals_goes_on(fleet: Fleet) -> None:
+def test_a_queue_from_before_there_were_seals_keeps_working(fleet: Fleet) -> None:
     ask(fleet, "good")
     run_rounds(fleet, 4)
     fleet.kill()

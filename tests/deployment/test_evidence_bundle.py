@@ -225,7 +225,7 @@ def cosign(robot: Signer, witness: AuditHead) -> dict[str, Any]:
     return json.loads(sign_result("arm1", "l1", 1, "", episodes, robot, 1, witness))  # type: ignore[no-any-return]
 
 
-def test_a_log_rewritten_by_who_has_the_schedulers_key_contradicts_what_a_robot_signed(
+def test_a_log_rewritten_with_the_schedulers_key_contradicts_what_a_robot_signed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 2))

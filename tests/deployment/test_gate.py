@@ -105,7 +105,7 @@ def test_a_candidate_far_below_the_best_or_below_the_floor_fails_and_is_not_even
     assert not poor.is_explorable
 
 
-def test_an_untried_candidate_of_a_good_score_is_left_open_and_may_explore() -> None:
+def test_an_untried_candidate_with_a_good_score_is_left_open_and_may_explore() -> None:
     tried = {name: RealResult(round(TRIED[name].successes / 10), 10) for name in "dfhjln"}
     decision = decide("b", RANKING, FACTS, RULES, now_ns=NOW_NS, real=tried)
     assert decision.verdict is Verdict.INCONCLUSIVE
@@ -291,7 +291,7 @@ def test_a_score_that_hidden_episodes_do_not_confirm_goes_to_a_person_or_fails(
     assert f"the 100 of {ranking.episodes} episodes that are kept secret" in finding.sentence
 
 
-def test_nobody_passes_by_a_judges_word_but_may_show_itself_and_then_passes() -> None:
+def test_no_candidate_passes_on_a_judges_score_but_may_prove_itself_and_then_pass() -> None:
     judged, rules = replace(RANKING, metric="critic"), replace(RULES, metric="critic")
     others = {name: result for name, result in TRIED.items() if name != "a"}
     untried = decide("a", judged, FACTS, rules, now_ns=NOW_NS, champion_id="b", real=others)

@@ -30,6 +30,6 @@ def test_a_bad_candidate_hardly_ever_passes_in_25_looks() -> None:
     ("scheduler", "gate"),
     [("scheduler", "gate"), ("scheduler_twin", "gate_demo"), ("scheduler_demo", "gate_demo")],
 )
-def test_exploration_is_after_what_the_gate_asks(scheduler: str, gate: str) -> None:
+def test_exploration_uses_the_gates_tolerance(scheduler: str, gate: str) -> None:
     asked = load_config(CONFIG / f"{gate}.yaml", GateRules).within.tolerance
     assert load_scheduler_rules(CONFIG / f"{scheduler}.yaml").exploration_tolerance == asked

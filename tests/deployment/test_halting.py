@@ -32,7 +32,7 @@ def add_lease(fleet: Fleet, robot: str, state: str, expires_ns: int) -> None:
     )
 
 
-def test_it_covers_robots_of_the_queue_and_all_that_were_ever_lent(fleet: Fleet) -> None:
+def test_it_covers_robots_of_the_queue_and_all_that_were_ever_leased(fleet: Fleet) -> None:
     add_lease(fleet, "arm9", "done", fleet.clock())
     halted = halt(fleet.queue, "", "ada", "smoke", fleet.clock())
     assert halted.robots == ("arm1", "arm9", "twin")

@@ -122,7 +122,7 @@ def test_a_recording_that_never_comes_makes_its_episode_a_broken_one_and_the_nex
     )
 
 
-def test_a_restart_waits_anew_and_loses_no_pending_result(lab: Lab) -> None:
+def test_a_restart_waits_again_and_loses_no_pending_result(lab: Lab) -> None:
     episode = lab.report(0)
     lab.tick(20.0)
     lab.start()

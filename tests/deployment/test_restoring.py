@@ -92,7 +92,7 @@ def test_what_counted_counts_again_and_what_was_under_way_waits_for_a_person(fle
     assert {request.id: request.state for request in fleet.queue.requests()} == {"q-a": "waiting", "q-b": "rejected"}
 
 
-def test_nothing_is_lent_until_a_person_agrees_and_then_nothing_runs_twice(fleet: Fleet) -> None:
+def test_nothing_is_leased_until_a_person_agrees_and_then_nothing_runs_twice(fleet: Fleet) -> None:
     restore_queue(damage(fleet), fleet.clock())
     fleet.start()
     assert fleet.queue is not None

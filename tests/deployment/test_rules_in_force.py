@@ -14,7 +14,7 @@ from tests.deployment.fleet import Fleet, make_rules
 CONFIG = Path(__file__).parents[2] / "config"
 
 
-def test_other_rules_are_told_and_the_same_ones_are_not_told_again(folder: Path) -> None:
+def test_changed_rules_are_reported_and_unchanged_ones_are_not_reported_again(folder: Path) -> None:
     fleet = Fleet(folder, make_rules())
     fleet.start()
     assert fleet.queue is not None

@@ -87,7 +87,7 @@ def test_a_lease_runs_every_episode_and_tells_what_was_sent(
     assert "dz is -0.2000 m, allowed +-0.0800" in motion.clamped[0]
 
 
-def test_a_lease_sent_again_goes_on_where_it_was_and_repeats_nothing(
+def test_a_lease_sent_again_continues_where_it_was_and_repeats_nothing(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink
 ) -> None:
     begun = []
@@ -106,7 +106,7 @@ def test_a_lease_sent_again_goes_on_where_it_was_and_repeats_nothing(
     assert len([1 for kind, _, _ in sink.told if kind == "begin"]) == 3
 
 
-def test_answers_that_are_no_numbers_end_the_lease_and_are_told_as_a_safety_event(
+def test_answers_that_are_not_numbers_end_the_lease_and_are_reported_as_a_safety_event(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink
 ) -> None:
     told: list[str] = []

@@ -110,7 +110,7 @@ def test_a_rule_that_stands_worse_since_sends_the_request_back_with_its_name(
     assert line in "; ".join(told[-1].body["reasons"])
 
 
-def test_who_approves_again_of_what_stands_now_is_believed(desk: Desk) -> None:
+def test_approving_again_what_the_gate_finds_now_counts(desk: Desk) -> None:
     asked = desk.request()
     first = desk.look(asked)
     desk.approve(asked, first)
@@ -173,13 +173,15 @@ def test_an_approval_from_before_the_upgrade_goes_back_to_its_person(
         ({"floor": "inconclusive"}, ["floor:pass", "within:inconclusive"], ["within"]),
     ],
 )
-def test_worse_is_what_has_left_pass_or_doubt_behind(seen: dict[str, str], now: list[str], worse: list[str]) -> None:
+def test_a_finding_is_worse_if_it_went_from_pass_or_from_doubt_to_less(
+    seen: dict[str, str], now: list[str], worse: list[str]
+) -> None:
     was = Seen("r", {rule: Verdict(verdict) for rule, verdict in seen.items()})
     findings = [Finding(rule, Verdict(verdict), "") for rule, verdict in (each.split(":") for each in now)]
     assert [finding.rule for finding in was.find_worse(findings)] == worse
 
 
-def test_of_a_rule_with_several_findings_the_worst_was_seen() -> None:
+def test_the_worst_of_several_findings_of_a_rule_is_kept() -> None:
     findings = [Finding("aborted_before", verdict, "") for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)]
     assert Seen.of("r", findings).findings == {"aborted_before": Verdict.FAIL}
 

@@ -10,7 +10,7 @@ from opc_ros.deployment.statement import DecisionBody, Statement
 from tests.deployment.fleet import Fleet, make_rules, say
 
 
-def test_an_override_by_one_of_two_people_lends_nothing(folder: Path) -> None:
+def test_an_override_by_one_of_two_people_grants_no_lease(folder: Path) -> None:
     fleet = Fleet(folder, make_rules(override_people=2))
     fleet.start()
     queue = fleet.queue

@@ -55,7 +55,7 @@ def test_files_that_are_not_what_is_pinned_are_refused(archive: Path, kept: Cand
         restore_archived(archive, tmp_path / "data")
 
 
-def test_a_shallow_clone_is_told_what_to_fetch_and_can(archive: Path, kept: Candidate, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_told_what_to_fetch_and_can_fetch_it(archive: Path, kept: Candidate, tmp_path: Path) -> None:
     clone, commit = tmp_path / "clone", read_archive(archive).commit
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{archive.parent}", str(clone))
     with pytest.raises(SetupError, match=f"run `git fetch --depth 1 origin {commit}`"):

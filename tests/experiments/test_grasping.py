@@ -231,7 +231,7 @@ def test_a_world_that_is_no_column_is_refused_in_one_line(capsys: pytest.Capture
     assert capsys.readouterr().err == "opc: --world moon: expected one of train, test, pseudo_real\n"
 
 
-def test_the_world_that_judges_is_only_collected_in(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_judging_world_is_only_used_for_collecting(capsys: pytest.CaptureFixture[str]) -> None:
     """No score of the page may be computed there; decision 14 says when it may be played in."""
     assert main(["reproduce", "grasping", "--world", JUDGING_WORLD]) == 1
     assert "--world second_pseudo_real: expected one of train, test, pseudo_real\n" in capsys.readouterr().err

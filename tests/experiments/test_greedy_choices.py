@@ -50,6 +50,6 @@ def test_only_episodes_that_are_new_are_searched(tmp_path: Path, monkeypatch: py
     assert searched == [[2]]
 
 
-def test_places_are_evenly_spread_and_all_are_taken_where_there_are_too_few() -> None:
+def test_indices_are_evenly_spread_and_all_are_taken_if_there_are_too_few() -> None:
     np.testing.assert_array_equal(spread_evenly(np.array([3, 5, 8, 9, 12]), 3), [3, 8, 12])
     np.testing.assert_array_equal(spread_evenly(np.array([3, 5]), 3), [3, 5])

@@ -129,7 +129,7 @@ def test_a_batch_of_two_is_two_steps_towards_what_was_worth_what_before_them() -
     assert learner.state()["network"]["judge.4.bias"].tolist() == pytest.approx([0.5, 0.27, -0.5], abs=1e-4)
 
 
-def test_checkpoints_are_the_denser_the_earlier() -> None:
+def test_checkpoints_are_denser_early_on() -> None:
     """900 decisions, 3 checkpoints: after (1/3)^2, (2/3)^2 and all of it."""
     schedule = Schedule(decisions=900, checkpoints=3)
     assert [schedule.decisions_at(index) for index in range(4)] == [0, 100, 400, 900]

@@ -30,7 +30,7 @@ def make_action(x_m: float, *, is_closing: bool = False) -> np.ndarray:
     return np.array([x_m, 0, 0, 0, 1, 0, is_closing, 0], dtype=np.float64)
 
 
-def test_mends_look_at_flags_alone_and_at_what_the_others_would_do() -> None:
+def test_improved_variants_use_flags_alone_and_what_the_others_would_do() -> None:
     # A success that closes and a failure that does not, one step each, among three candidates.
     recorded = np.stack([make_action(0.0, is_closing=True), make_action(0.0)])
     own = np.stack(

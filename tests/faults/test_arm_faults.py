@@ -110,7 +110,7 @@ def heard(events_at: Sequence[float]) -> Any:
         ((9.9,), None, 0.0),  # from before the fault
     ],
 )
-def test_a_thought_is_judged_from_rest_or_from_its_event(
+def test_a_choice_is_judged_from_rest_or_from_its_event(
     events_at: tuple[float, ...], event_ms: float | None, rest_ms: float
 ) -> None:
     found = _judge(heard(events_at), 1, "nan", KINDS["nan"], fault_s=10.0)

@@ -40,7 +40,7 @@ def make_network(**hyper_parameters: Any) -> torch.nn.Module:
         {"trunk_channels": [20], "head_channels": [16, 24], "tail_channels": []},
     ],
 )
-def test_a_network_laid_out_answers_as_before_but_for_rounding(hyper_parameters: dict[str, Any]) -> None:
+def test_a_rearranged_network_answers_as_before_up_to_rounding(hyper_parameters: dict[str, Any]) -> None:
     network = make_network(**hyper_parameters)
     seen, actions = make_states(image_size=SIZE)
     with torch.inference_mode():

@@ -61,7 +61,7 @@ def test_the_same_seed_gives_the_same_actions_and_another_seed_others() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_a_state_gets_the_same_action_whoever_else_is_in_the_batch() -> None:
+def test_a_state_gets_the_same_action_whatever_else_is_in_the_batch() -> None:
     observations = states(100)
     together, _ = greedy_actions(ScriptedQFunction(hill), observations, BOUNDS, CEM)
     alone, _ = greedy_actions(

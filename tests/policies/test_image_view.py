@@ -113,7 +113,7 @@ def test_an_arm_shows_its_candidate_what_the_scorer_will(tmp_path: Path) -> None
         assert chosen.q == values[0]
 
 
-def test_an_arm_without_a_camera_is_recorded_without_loss_and_seen_so() -> None:
+def test_an_arm_without_a_camera_is_recorded_without_loss_and_reported_so() -> None:
     seen = ScriptedArm(image_size=200).begin(3)
     assert seen.frame is None
     recorded = Frame.lossless(seen.image, seen.stamp_ns)

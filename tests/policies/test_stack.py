@@ -92,7 +92,7 @@ def test_a_value_has_the_same_bits_alone_and_in_any_stack(candidates: list[Candi
     np.testing.assert_array_equal(together.policies[3].q(seen, actions), alone[3])
 
 
-def test_a_value_has_the_same_bits_whoever_its_neighbours_in_a_batch_are(candidates: list[Candidate]) -> None:
+def test_a_value_has_the_same_bits_whatever_its_neighbours_in_a_batch_are(candidates: list[Candidate]) -> None:
     seen, actions = make_states()
     others, other_actions = make_states(seed=1)
     for candidate in candidates:

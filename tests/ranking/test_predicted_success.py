@@ -115,7 +115,7 @@ def test_zooming_in_gives_what_a_fine_grid_over_everything_gives() -> None:
     assert predict_success(field).mean() == pytest.approx(expected, abs=0.01)
 
 
-def test_what_is_kept_apart_adds_up_to_the_density_as_it_is_written_down() -> None:
+def test_the_factored_tables_add_up_to_the_density_of_the_model() -> None:
     """Shape 18: Student's t with 4 degrees of freedom, scatter 0.95; 16 % duds, Beta(0.25, 2); 3 % of any success."""
     shape = 18
     assert (SHAPES[shape].scatter, SHAPES[shape].duds) == (0.95, 0.16)

@@ -24,7 +24,7 @@ def test_the_newest_of_each_type_belongs_to_the_episode_that_begins() -> None:
     assert buffer.take() == []
 
 
-def test_a_fast_driver_is_thinned_by_its_stamps_and_one_at_the_limit_is_not() -> None:
+def test_a_fast_driver_is_thinned_by_its_timestamps_and_one_at_the_limit_is_not() -> None:
     kept = {}
     for rate_hz in (1000, 100):
         buffer = WireBuffer(max_rate_hz=100)

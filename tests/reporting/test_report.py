@@ -256,7 +256,7 @@ def test_glimpses_link_to_recordings_and_load_nothing() -> None:
     assert "Best successes" not in " ".join(page.words)
 
 
-def test_scores_are_told_apart_by_robot_and_equal_the_score_of_that_part_alone() -> None:
+def test_scores_are_split_by_robot_and_equal_the_score_of_that_part_alone() -> None:
     scored, known = make_scored(2, episodes=100)
     report = make_report(scored, known)
     robots = np.array([fact.robot for fact in scored.facts])

@@ -71,7 +71,7 @@ def test_a_killed_commander_leaves_the_twin_holding_in_mid_motion(keeper: TwinKe
     arm.close()
 
 
-def test_a_killed_twin_is_reported_and_the_next_one_starts_anew(keeper: TwinKeeper, watcher: Watcher):
+def test_a_killed_twin_is_reported_and_the_next_one_starts_fresh(keeper: TwinKeeper, watcher: Watcher):
     twin = keeper.get()
     arm = RosArm(dataclasses.replace(SETTINGS, measurement_timeout_s=TIMEOUT_S))
     arm.begin(seed=1)

@@ -44,7 +44,7 @@ def test_a_single_point_nearby_counts_from_where_the_arm_is(seconds: float) -> N
         refuse_beyond(line((seconds, 0.09)), HERE, LIMITS, SLOW)
 
 
-def test_a_single_point_at_rest_nearby_or_what_goes_nowhere_asks_to_stay() -> None:
+def test_a_single_point_at_rest_nearby_or_a_trajectory_without_motion_is_a_hold() -> None:
     assert asks_to_stay(line((0.02, 0.09)), HERE)
     assert not asks_to_stay(line((0.02, 0.11)), HERE)
     assert asks_to_stay(line((0.0, 0.0), (1.0, 0.019)), HERE)

@@ -102,7 +102,7 @@ def test_a_candidate_changed_between_check_and_load_is_never_loaded(rig: Rig) ->
     assert len(lines) == sum("they changed" in each for each in messages)
 
 
-def test_a_clock_told_on_the_network_moves_nobodys_time(rig: Rig) -> None:
+def test_a_clock_published_on_the_network_changes_nobodys_time(rig: Rig) -> None:
     """With use_sim_time requested and /clock an hour back or ten years ahead, permits follow the machine's clock."""
     for offset_ns in (-HOUR_NS, 10 * 365 * 24 * HOUR_NS):
         rig.clock_offset_ns = offset_ns

@@ -335,7 +335,7 @@ def test_a_stop_stays_whatever_strangers_say_and_overheard_releases_lift_nothing
     assert any("release refused" in line.body.get("reason", "") for line in rig.robots_lines())
 
 
-def test_an_edited_audit_log_ends_all_lending(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+def test_an_edited_audit_log_ends_all_leasing(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
     scheduler.terminate()
     assert scheduler.wait(PATIENCE_S) == 0
     audit_log = rig.folder / "deployment" / "audit.jsonl"

@@ -155,7 +155,7 @@ def let_expire(rig: Rig) -> Signed:
         ),
     ],
 )
-def test_leave_that_is_not_in_order_opens_nothing(rig: Rig, make: Callable[[Rig], LeaseRequest], reason: str) -> None:
+def test_an_invalid_permission_opens_nothing(rig: Rig, make: Callable[[Rig], LeaseRequest], reason: str) -> None:
     count = len(rig.robots_lines())
     with rig.still(), closing(Commander(rig)) as commander:
         assert reason in commander.show(make(rig), robots_key(rig))
@@ -194,7 +194,7 @@ def test_a_lease_that_was_overheard_is_worth_nothing(rig: Rig) -> None:
     wait_for_line(rig, count, "answers another challenge")
 
 
-def test_only_who_has_the_robots_key_and_the_operators_role_is_heard(rig: Rig) -> None:
+def test_only_a_commander_with_the_robots_key_and_the_operators_role_is_heard(rig: Rig) -> None:
     eve = create_keys(rig.folder / "eves")
     add_person(rig.folder / ROBOT / "keys", "eve", eve.private_key.public_key(), ("requester",))
     word = sign_drive("eve", eve, ROBOT, "for fun", time.time_ns())
@@ -214,7 +214,7 @@ def test_a_second_commander_waits_until_the_first_is_gone(rig: Rig) -> None:
         rig.watcher.wait_until(lambda: second.show(drive_request(rig), robots_key(rig)) == "")
 
 
-def test_a_stop_told_in_the_labs_domain_holds_the_arm_at_once(rig: Rig) -> None:
+def test_a_stop_sent_in_the_labs_domain_holds_the_arm_at_once(rig: Rig) -> None:
     stop = rig.watcher.node.create_publisher(Bool, "stop", topics.LATEST)
     rig.watcher.wait_until(lambda: stop.get_subscription_count() >= 2)
     with closing(Commander(rig)) as commander:

@@ -120,7 +120,7 @@ def test_what_a_controller_would_make_of_the_points_is_checked_not_the_points_al
     wait_for_line(rig, count, "deg/s, drive by ada allows")
 
 
-def test_many_small_stays_add_up_to_no_motion(rig: Rig) -> None:
+def test_many_small_holds_add_up_to_no_motion(rig: Rig) -> None:
     """Each within a degree of the arm, at once, and with a speed that would throw it: the gateway holds it instead."""
     names = list(SETTINGS.joint_names)
     with rig.still(), closing(Commander(rig)) as commander:
@@ -130,7 +130,7 @@ def test_many_small_stays_add_up_to_no_motion(rig: Rig) -> None:
             assert commander.follow(JointTrajectory(joint_names=names, points=creep)) == ""
 
 
-def test_a_stamp_in_the_past_does_not_make_a_driver_skip_what_is_slow(rig: Rig) -> None:
+def test_a_timestamp_in_the_past_does_not_make_a_driver_skip_slow_messages(rig: Rig) -> None:
     """The driver gets what was checked and begins at once; the rest of the message is left out."""
     heard: list[JointTrajectory] = []
     with in_arms_domain(rig) as inside:

@@ -62,7 +62,7 @@ def test_a_lab_with_a_namespace_is_judged_by_its_own_nodes(monkeypatch: pytest.M
     ]
 
 
-def test_a_runner_that_looks_only_on_its_own_host_is_told_from_one_that_is_off() -> None:
+def test_a_runner_that_looks_only_on_its_own_host_is_distinguished_from_one_that_is_off() -> None:
     alone = frozenset({"arm1/policy_runner", "arm1/recorder", "arm1/arm_gateway"})
     found = complaints(change("arm1/policy_runner", hears=alone, host="robot-pc", discovery="LOCALHOST"))
     assert found == [

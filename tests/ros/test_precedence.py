@@ -31,5 +31,5 @@ def test_a_gateway_comes_before_others_or_says_that_it_may_not() -> None:
     assert (int(niceness) <= -10) == (is_allowed == "True")
 
 
-def test_who_asks_for_none_gets_none() -> None:
+def test_a_node_that_asks_for_no_precedence_gets_none() -> None:
     assert take_precedence(Precedence.NONE)

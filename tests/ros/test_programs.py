@@ -44,7 +44,7 @@ def test_a_recorder_that_cannot_write_says_so_and_ends(start: Callable, tmp_path
     assert line.startswith(f"recorder: {tmp_path}/file/store: ")
 
 
-def test_values_of_a_config_file_go_for_defaults_and_parameters_win(start: Callable, probe, tmp_path: Path) -> None:
+def test_values_of_a_config_file_serve_as_defaults_and_parameters_win(start: Callable, probe, tmp_path: Path) -> None:
     from rcl_interfaces.srv import GetParameters
 
     config = tmp_path / "recorder.yaml"

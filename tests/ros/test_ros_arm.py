@@ -181,7 +181,7 @@ def test_a_turn_ends_where_the_last_joint_does(arm: RosArm):
     assert sum(motion.sent.rotation_rad for motion in motions) == pytest.approx(arm.observe().tool.yaw_rad, abs=0.01)
 
 
-def test_a_sure_hand_lifts_an_object_and_the_gripper_tells(arm: RosArm):
+def test_a_sure_hand_lifts_an_object_and_the_gripper_shows_it(arm: RosArm):
     sure = dataclasses.replace(
         find_behaviour("scripted"), aim_spread_m=0.0, depth_spread_m=0.0, yaw_spread_rad=0.0, epsilon=0.0
     )
@@ -229,7 +229,7 @@ def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(
     arm.begin(seed=8)
 
 
-def test_who_comes_after_a_stop_is_stopped_too(arm: RosArm, watcher: Watcher, keys: Path):
+def test_a_node_that_starts_after_a_stop_is_stopped_too(arm: RosArm, watcher: Watcher, keys: Path):
     arm.begin(seed=9)
     watcher.wait_until(lambda: arm._link.safety.listeners > 0)
     arm.stop("gate opened")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.ros
 PATIENCE_S = 180.0
 
 
-def test_simulated_time_begins_where_it_is_told_and_goes_as_fast_as_the_world(probe: Probe) -> None:
+def test_simulated_time_begins_where_it_is_set_and_runs_as_fast_as_the_world(probe: Probe) -> None:
     heard = probe.listen(Clock, "/clock", 10)
     clock = SimClock(probe.node, 5_000_000_000)
     probe.until(lambda: probe.node.count_subscribers("/clock"), "nobody listens")

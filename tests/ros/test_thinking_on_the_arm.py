@@ -168,7 +168,7 @@ def endless(tmp_path: Path) -> Candidate:
     return write_onnx(tmp_path / "endless", loops_for_ever(after_row=10), think_s=600.0)
 
 
-def test_cancel_and_revocation_end_an_endless_thought(
+def test_cancel_and_revocation_end_an_endless_search(
     tmp_path: Path, start: Start, probe: Probe, endless: Candidate
 ) -> None:
     robot = Robot(tmp_path, start, probe)
@@ -182,7 +182,7 @@ def test_cancel_and_revocation_end_an_endless_thought(
     assert robot.result(handle).message == "permit 5a5a was revoked"
 
 
-def test_a_stop_and_sigterm_end_an_endless_thought(
+def test_a_stop_and_sigterm_end_an_endless_search(
     tmp_path: Path, start: Start, probe: Probe, endless: Candidate
 ) -> None:
     from std_msgs.msg import Bool
@@ -202,7 +202,7 @@ def test_a_stop_and_sigterm_end_an_endless_thought(
     robot.process.wait()
 
 
-def test_past_its_deadline_a_thought_is_cut_off_and_told_as_a_safety_event(
+def test_past_its_deadline_a_choice_is_cut_off_and_reported_as_a_safety_event(
     tmp_path: Path, start: Start, probe: Probe
 ) -> None:
     make_lab(tmp_path, {ROBOT: ["full"]})

@@ -65,9 +65,7 @@ def test_weights_mean_what_repeating_episodes_means(metric: str, levels: int, pr
 
 @pytest.mark.parametrize("levels", [1, 2, 6, 40, 10_000])
 @pytest.mark.parametrize("prior", [1.0, 0.8, 0.4])
-def test_very_many_transitions_are_scored_as_few_are(
-    levels: int, prior: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_sets_are_scored_like_small_ones(levels: int, prior: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 in sets of up to 3,000 transitions, with groups of equal values shorter and longer than a block."""
     rng = np.random.default_rng(levels)
     for episodes, scale in ((4, 1.0), (150, 1.0), (600, 0.7)):
@@ -338,7 +336,7 @@ def test_where_thresholds_may_lie_does_not_depend_on_how_many_groups_are_looked_
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("limit", ["_VALUES_AT_ONCE", "_WEIGHTS_AT_ONCE"])
-def test_halves_of_a_large_set_scored_in_pieces_are_those_scored_at_one_go(
+def test_halves_of_a_large_set_scored_in_pieces_equal_those_scored_at_once(
     metric: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     q, lengths, success = make_set(np.random.default_rng(3), 60)

@@ -44,7 +44,7 @@ def count_false_alarms(labs: int, candidates: int, episodes: int, seed: int) -> 
     return alarms
 
 
-def test_honest_candidates_are_called_about_one_in_a_hundred_times() -> None:
+def test_honest_candidates_are_flagged_about_one_in_a_hundred_times() -> None:
     """Of 1,000 candidates in 50 labs 10 are expected; more than 21 would occur about once in 2,000 such tests."""
     assert count_false_alarms(labs=50, candidates=20, episodes=300, seed=0) <= 21
 
@@ -77,7 +77,7 @@ def test_too_few_hidden_episodes_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("pieces", [{"_VALUES_AT_ONCE": 400 * LENGTH}, {"_WEIGHTS_AT_ONCE": 400 * 7}])
-def test_a_large_set_looked_at_in_pieces_tells_what_it_tells_at_one_go(
+def test_a_large_set_processed_in_pieces_gives_the_same_as_at_once(
     pieces: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One candidate at a time, or seven splits: one that has seen half of what is shown is found all the same."""

@@ -61,7 +61,7 @@ def test_soft_opc_over_the_spread_of_q_worked_by_hand() -> None:
     assert soft_opc_over_spread(Q, LENGTHS, SUCCESS) == pytest.approx(0.15 / np.sqrt(0.085))
 
 
-def test_soft_opc_over_the_spread_of_q_minds_neither_scale_nor_level() -> None:
+def test_soft_opc_over_the_spread_of_q_ignores_scale_and_level() -> None:
     expected = soft_opc_over_spread(Q, LENGTHS, SUCCESS)
     assert soft_opc_over_spread(3 * Q - 7, LENGTHS, SUCCESS) == pytest.approx(expected)
     assert soft_opc_over_spread(np.full(4, 0.1), LENGTHS, SUCCESS) == 0.0

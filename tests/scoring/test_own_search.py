@@ -97,7 +97,7 @@ def test_the_fewer_actions_a_search_looks_at_the_more_it_misses(tmp_path: Path, 
     assert found[2] < 0.06
 
 
-def test_the_standard_search_over_all_actions_needs_no_look(tmp_path: Path, honest: Candidate) -> None:
+def test_the_standard_search_over_all_actions_needs_no_measurement(tmp_path: Path, honest: Candidate) -> None:
     scored = score(tmp_path, [honest])
     assert scored.searches == (SearchLook(is_standard=True),)
 
@@ -111,7 +111,7 @@ def test_the_standard_search_over_all_actions_needs_no_look(tmp_path: Path, hone
         (ChoiceSearch(), {"action_choices": (NOTHING, UP)}),
     ],
 )
-def test_whatever_departs_from_the_standard_is_looked_at(
+def test_any_departure_from_the_standard_search_is_measured(
     tmp_path: Path, honest: Candidate, search: ActionSearch, inputs: dict[str, object]
 ) -> None:
     assert is_standard(honest.manifest)
@@ -134,7 +134,7 @@ def test_the_shortfall_does_not_depend_on_the_scale_of_q(tmp_path: Path, honest:
     assert shortfalls(score(tmp_path, [one])) == pytest.approx(large, rel=1e-3)
 
 
-def test_q_that_tells_no_action_from_another_misses_nothing(tmp_path: Path, honest: Candidate) -> None:
+def test_q_that_does_not_distinguish_actions_misses_nothing(tmp_path: Path, honest: Candidate) -> None:
     one = copy_with(honest, tmp_path / "one", CrossEntropySearch(samples=1, elites=1, rounds=1))
     assert shortfalls(score(tmp_path, [one], scale=0.0)) == [0.0]
 

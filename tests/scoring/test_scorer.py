@@ -227,7 +227,7 @@ def test_a_candidate_that_reads_the_outcome_from_its_batch_is_refused(
 
 
 @pytest.mark.parametrize("change", ["other bytes", "deleted"])
-def test_a_candidate_whose_file_changes_meanwhile_is_named_and_left_out(
+def test_a_candidate_whose_file_changes_during_scoring_is_named_and_left_out(
     tmp_path: Path, q_cache: QCache, candidates: list[Candidate], change: str
 ) -> None:
     victim = make_candidate(tmp_path / "victim", image_size=32, seed=9)
@@ -254,7 +254,7 @@ def test_workers_and_order_change_no_bit(tmp_path: Path, candidates: list[Candid
     np.testing.assert_array_equal(np.concatenate([parts[i] for i in order], axis=1)[::-1], forward.q)
 
 
-def test_progress_tells_what_was_decoded_evaluated_and_cached(q_cache: QCache, candidates: list[Candidate]) -> None:
+def test_progress_shows_what_was_decoded_evaluated_and_cached(q_cache: QCache, candidates: list[Candidate]) -> None:
     score_candidates(MemorySource(EPISODES[:4]), candidates, q_cache, LocalEngine())
     told: list[tuple[int, int, str]] = []
 
@@ -289,7 +289,7 @@ def test_each_row_of_the_q_cache_is_read_once(tmp_path: Path, candidates: list[C
         assert asked == [(candidate.id, "q") for candidate in candidates]
 
 
-def test_a_manifest_laid_out_anew_is_still_the_same_candidate(
+def test_a_manifest_with_another_layout_is_still_the_same_candidate(
     tmp_path: Path, q_cache: QCache, candidates: list[Candidate]
 ) -> None:
     moved = make_candidate(tmp_path / "moved", image_size=32, seed=9)
@@ -330,7 +330,7 @@ def test_a_repeated_score_of_a_large_set_reads_one_piece_and_gives_the_same_bits
     assert len(reads) == len(candidates)
 
 
-def test_values_in_one_piece_go_on_when_episodes_cannot_be_read(
+def test_values_in_one_piece_are_used_even_if_episodes_cannot_be_read(
     q_cache: QCache, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known_values, "LARGE_SET", 3)

@@ -74,7 +74,7 @@ def test_a_change_by_another_process_is_seen(filled: Store, change: Callable[[St
         assert watching.find(episode.id) == episode
 
 
-def test_nothing_new_is_told_without_looking_into_a_folder(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_nothing_is_new_is_known_without_listing_a_folder(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     before = by_catalogue(filled)
     for folder in (filled.path / "episodes").rglob("*"):
         if folder.is_dir():
@@ -217,7 +217,7 @@ def test_pages_follow_the_order_in_which_episodes_began(filled: Store) -> None:
     assert filled.page(first=5, count=5) == truth[::-1][5:]
 
 
-def test_damaged_episodes_are_named_and_left_out_and_come_back_when_mended(filled: Store) -> None:
+def test_damaged_episodes_are_named_and_left_out_and_come_back_when_repaired(filled: Store) -> None:
     sidecar = filled.path / "episodes" / "left" / "1970-01-02" / "e2.json"
     whole = sidecar.read_bytes()
     sidecar.write_bytes(whole.replace(b"cups", b"cans"))

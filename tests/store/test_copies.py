@@ -67,7 +67,7 @@ def test_two_robots_meet_in_one_lab(store: Store, tmp_path: Path) -> None:
     assert verify(lab).problems == ()
 
 
-def test_a_copy_broken_off_at_any_write_is_a_whole_store_and_goes_on(store: Store, tmp_path: Path) -> None:
+def test_a_copy_interrupted_at_any_write_is_a_whole_store_and_resumes(store: Store, tmp_path: Path) -> None:
     fill(store, 2)
     total = 0
     while True:

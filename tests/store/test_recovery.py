@@ -227,7 +227,7 @@ def test_a_damaged_snapshot_is_set_aside(store: Store) -> None:
     assert verify(store).problems == ()
 
 
-def test_a_damaged_part_of_a_snapshot_is_set_aside_and_written_anew(store: Store) -> None:
+def test_a_damaged_part_of_a_snapshot_is_set_aside_and_rewritten(store: Store) -> None:
     store.append(make_episode())
     snapshot = store.take_snapshot()
     (part,) = (store.path / "snapshots" / "groups").rglob("*.json")

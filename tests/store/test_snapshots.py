@@ -179,7 +179,7 @@ def test_tags_that_are_no_names_or_look_like_digests_are_refused(store: Store, t
         store.take_snapshot(tag=tag)
 
 
-def test_reading_goes_on_behind_an_episode_that_cannot_be_read(store: Store) -> None:
+def test_reading_continues_after_an_episode_that_cannot_be_read(store: Store) -> None:
     for name in ("a", "b", "c", "d", "e"):
         store.append(make_episode(name))
     snapshot = store.take_snapshot()

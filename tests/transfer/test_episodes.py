@@ -71,7 +71,7 @@ def test_over_hundreds_of_cuts_and_restarts_nothing_is_lost_or_kept_twice(tmp_pa
     assert cuts > 100
 
 
-def test_an_upload_goes_on_where_it_was_cut(tmp_path: Path) -> None:
+def test_an_upload_resumes_where_it_was_cut(tmp_path: Path) -> None:
     keys = make_lab(tmp_path)
     record(tmp_path, "arm1", 1)
     size = next((tmp_path / "arm1" / "store").rglob("*.mcap")).stat().st_size
@@ -129,7 +129,7 @@ def test_bytes_that_came_out_wrong_are_sent_again(tmp_path: Path) -> None:
     assert kept(tmp_path) == recorded
 
 
-def test_a_refused_episode_keeps_no_other_and_is_told(tmp_path: Path) -> None:
+def test_a_refused_episode_holds_up_no_other_and_is_reported(tmp_path: Path) -> None:
     keys = make_lab(tmp_path, ("arm1",))
     record(tmp_path, "arm1", 1, 2)
     with open_store(tmp_path / "lab" / "store") as store:

@@ -70,7 +70,7 @@ def test_only_labels_that_a_labeller_signed_count_once_there_are_keys(
     assert look(lab) == []
 
 
-def test_a_backdated_label_is_not_one_from_before(lab: Path) -> None:
+def test_a_backdated_label_is_not_taken_for_an_old_one(lab: Path) -> None:
     give_keys(lab)
     assert look(lab) == []
     with open_store(lab / "store", now=lambda: time.time_ns() - 10**18) as store:
@@ -79,7 +79,7 @@ def test_a_backdated_label_is_not_one_from_before(lab: Path) -> None:
     assert look(lab) == [first]
 
 
-def test_a_word_that_was_taken_back_does_not_count_when_somebody_puts_it_on_top_again(lab: Path) -> None:
+def test_a_withdrawn_label_does_not_count_when_somebody_adds_it_again(lab: Path) -> None:
     keys = give_keys(lab)
     with open_store(lab / "store") as store:
         first = next(iter(store.episodes())).id
