@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 found = np.array([hold_once(world, driver, arm, target, age_s, rng) for _ in range(holds)])
                 (moved_50, moved_99), (rest_50, rest_99) = np.percentile(found, (50, 99), axis=0).T
                 print(
-                    f"told to stay {name}, measured {1e3 * age_s:3.0f} ms ago: the tool moves by {moved_50:.1f} mm at "
+                    f"held {name}, measured {1e3 * age_s:3.0f} ms ago: the tool moves by {moved_50:.1f} mm at "
                     f"the median, {moved_99:.1f} mm at the 99th percentile; rests after {rest_50:.0f}, {rest_99:.0f} ms"
                 )
 

@@ -97,7 +97,7 @@ def report(folder: Path, recording: Load, acting: Load, *, told: int, took_s: fl
     early, late = recording.rss_bytes[quarter : 2 * quarter], recording.rss_bytes[-quarter:]
     growth = (sum(late) / len(late)) / (sum(early) / len(early)) if early else float("nan")
     robots = len(recording.processes)
-    print(f"frames stored of frames told: {stored / told:.4f} ({stored} of {told}; goal 1.0000)")
+    print(f"frames stored of frames published: {stored / told:.4f} ({stored} of {told}; goal 1.0000)")
     held, gaps, infos = count_beside(store)
     print(f"joint states missing between the first and last of an episode: {gaps} of {held + gaps} (goal 0)")
     print(f"episodes without camera info: {len(committed) - infos} of {len(committed)} (goal 0)")

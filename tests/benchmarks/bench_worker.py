@@ -72,7 +72,7 @@ def _bench_stop(host: WorkerHost, folder: Path) -> None:
             with suppress(EpisodeStopped):
                 policy.decide(_see(), seed=0, step=0)
             waits.append(time.monotonic() - reason_at[0])
-    print(f"a reason to stop ends an endless thought after {1000 * max(waits):.0f} ms at the most (goal 200)")
+    print(f"a reason to stop ends an endless search after {1000 * max(waits):.0f} ms at the most (goal 200)")
 
 
 def _why_to_stop(reason_at: list[float]) -> str | None:

@@ -52,7 +52,7 @@ class Outcome:
         if self.travel_mm > GOAL_MOTION_MM:
             lines.append(f"the tool moved by {self.travel_mm:.1f} mm after the hold")
         if self.returned_mm > GOAL_MOTION_MM:
-            lines.append(f"the tool moved by {self.returned_mm:.1f} mm when all was mended")
+            lines.append(f"the tool moved by {self.returned_mm:.1f} mm after everything was repaired")
         if self.beyond_limits:
             lines.append(f"{self.beyond_limits} commands beyond the limits")
         return [f"run {self.run}, {self.kind}: {line}" for line in lines]
