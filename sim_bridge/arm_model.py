@@ -21,11 +21,11 @@ _FINGER_WIDTH_M = 0.022
 
 @dataclass(frozen=True, slots=True)
 class GripperMount:
-    """How far a gripper sits from where the controller believes it to be."""
+    """How far a gripper is from where the controller believes it to be."""
 
     yaw_offset_rad: float = 0.0
     sideways_m: float = 0.0
-    has_cable: bool = False  # a dark tube down the hand, to be seen only
+    has_cable: bool = False  # a dark tube along the hand, for looks only
 
 
 SQUARE_MOUNT = GripperMount()
@@ -34,9 +34,9 @@ SQUARE_MOUNT = GripperMount()
 def compose_arm_urdf(arm: ArmSettings, mount: GripperMount) -> str:
     """URDF text of arm and gripper.
 
-    The arm's links lose their collision meshes: inside the workspace box only hand and fingers can touch
-    anything, and every mesh would cost time in each physics step. Links that are never seen lose their looks,
-    half of all triangles that an image would cost.
+    The arm's links lose their collision meshes: inside the workspace box only hand and fingers can touch anything, and
+    every mesh would cost time in each physics step. Links that no camera sees lose their visuals, which saves half of
+    all triangles in an image.
     """
     path = find_urdf(arm.body.urdf)
     robot = ET.parse(path).getroot()
@@ -46,7 +46,7 @@ def compose_arm_urdf(arm: ArmSettings, mount: GripperMount) -> str:
             link.remove(collision)
         for visual in link.findall("visual") if link.get("name") in arm.body.unseen_links else ():
             link.remove(visual)
-    # Bullet places a body by its centre of mass; the fixed base has none that matters, so let it be the base frame.
+    # Bullet places a body by its centre of mass; for the fixed base that does not matter, so make it the base frame.
     base_inertia = robot.find("link/inertial/origin")
     if base_inertia is not None:
         base_inertia.set("xyz", "0 0 0")
@@ -70,7 +70,7 @@ def compose_arm_urdf(arm: ArmSettings, mount: GripperMount) -> str:
 
 
 def _remove_hand(robot: ET.Element, carrier: str, path: Path) -> None:
-    """Take away all links that hang on the one that is to carry the twin's gripper."""
+    """Remove all links attached to the one that is to carry the twin's gripper."""
     links = {link.get("name", ""): link for link in robot.findall("link")}
     if carrier not in links:
         raise ConfigError(f"{path}: no link {carrier!r} to carry the gripper, expected one of {', '.join(links)}")

@@ -1,4 +1,4 @@
-"""Scripted behaviour policies for collecting data: they know where the objects lie, and miss as often as told."""
+"""Scripted behaviour policies for collecting data: they know where the objects lie, and miss as often as configured."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sim_bridge.arm_model import FINGERTIP_BELOW_TOOL_M, OPEN_APERTURE_M
 from sim_bridge.world import World
 
 _MISSED_APERTURE_M = 0.012  # narrower than any object: the fingers have met
-_STREAM = 11  # keeps a policy's draws apart from its world's, though both start from the episode's seed
+_STREAM = 11  # keeps a policy's random numbers apart from its world's, though both start from the episode's seed
 
 
 @dataclass(frozen=True, slots=True)
 class BehaviourSpec:
-    """How well a behaviour policy grasps, and in which world it was tuned to do so."""
+    """How well a behaviour policy grasps, and in which world it was tuned."""
 
     name: str
     target_success: float
     tuned_in: str  # the world's name
-    aim_spread_m: float  # standard deviation of where it believes the object to be, along x and y
+    aim_spread_m: float  # standard deviation of its error in the object's position, along x and y
     depth_spread_m: float = 0.006
     yaw_spread_rad: float = 0.35
     epsilon: float = 0.1  # how often it acts at random
-    lean_m: float = 0.0  # how much less far random actions go up than down; without, most wave in the air
+    lean_m: float = 0.0  # how much less far random actions go up than down; without it, most wave in the air
 
 
 # Rates over seeds 0 to 299 are measured by `python -m sim_bridge.measure_behaviour`.
@@ -52,19 +52,19 @@ def find_behaviour(name: str) -> BehaviourSpec:
 
 @dataclass(frozen=True, slots=True)
 class Approach:
-    """One attempt: where to close the fingers, and on what way."""
+    """One attempt: where to close the fingers, and by which path."""
 
     x_m: float
     y_m: float
     z_m: float
     yaw_rad: float
-    hover_m: float  # height at which to be above the place before going down
+    hover_m: float  # height above the place before going down
     stride_m: float  # longest step along each axis
-    lifts: bool  # lift once before terminating, or terminate where the fingers closed
+    lifts: bool  # whether to lift once before terminating, or terminate where the fingers closed
 
 
 class BehaviourPolicy:
-    """Goes above an object, down, closes the fingers and terminates; now and then it acts at random instead."""
+    """Goes above an object and down, closes the fingers and terminates; now and then it acts at random instead."""
 
     def __init__(self, spec: BehaviourSpec, world: World, *, bounds: ActionBounds | None = None) -> None:
         self.spec = spec
@@ -80,7 +80,7 @@ class BehaviourPolicy:
         return self.spec.name
 
     def begin(self, seed: int) -> None:
-        """Start an episode; what it will do follows from the seed and the world."""
+        """Start an episode; everything it does follows from the seed and the world."""
         self._rng = np.random.default_rng((seed, _STREAM))
         self._start_attempt()
 
@@ -119,7 +119,7 @@ class BehaviourPolicy:
         )
 
     def _end_attempt(self, tool: ToolState) -> GraspAction:
-        """Terminate, or lift once first; having missed, sometimes try again instead."""
+        """Terminate, or lift once first; after a miss, sometimes try again instead."""
         assert self._approach is not None
         if tool.aperture_m < _MISSED_APERTURE_M and not self._has_lifted and self._rng.random() < 0.15:
             self._start_attempt()
@@ -130,7 +130,7 @@ class BehaviourPolicy:
         return GraspAction(terminate=True)
 
     def _plan(self, tool: ToolState) -> Approach:
-        """Pick one of the objects that are easiest to take and aim at it, with this policy's errors."""
+        """Pick one of the objects that are easiest to grasp and aim at it, with this policy's errors."""
         rng, spec = self._rng, self.spec
         corners = self._world.objects_base()
         points = np.concatenate([fill(body) for body in corners])
@@ -140,7 +140,7 @@ class BehaviourPolicy:
         aim = choices[int(rng.integers(len(choices)))]
         dx, dy, dz = rng.normal(0.0, (spec.aim_spread_m, spec.aim_spread_m, spec.depth_spread_m)).tolist()
         yaw = aim.yaw_rad + float(rng.normal(0.0, spec.yaw_spread_rad))
-        # The gripper is the same after half a turn: take the nearer way.
+        # The gripper is the same after half a turn, so turn the shorter way.
         yaw = tool.yaw_rad + math.remainder(yaw - tool.yaw_rad, math.pi)
         (x, y, z), _ = self._world.spec.arm.workspace.clamp((aim.x_m + dx, aim.y_m + dy, aim.z_m + dz))
         return Approach(
@@ -159,7 +159,7 @@ class BehaviourPolicy:
 
 
 def act_at_random(rng: np.random.Generator, bounds: ActionBounds, *, lean_m: float = 0.0) -> GraspAction:
-    """Anything within the bounds; `lean_m` is how much less far it goes up than down."""
+    """A random action within the bounds; `lean_m` is how much less far it goes up than down."""
     x, y, z = rng.uniform(-bounds.displacement_m, bounds.displacement_m, size=3).tolist()
     z -= lean_m * (z / bounds.displacement_m + 1) / 2
     flag = rng.random()
@@ -174,7 +174,7 @@ def act_at_random(rng: np.random.Generator, bounds: ActionBounds, *, lean_m: flo
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Where to close the fingers on one object, and how much stands in their way."""
+    """Where to close the fingers on one object, and how much is in their way."""
 
     x_m: float
     y_m: float
@@ -184,7 +184,7 @@ class Aim:
 
 
 def aim_at(target: np.ndarray, points: np.ndarray) -> Aim:
-    """The freest, then narrowest, way to take an object with corners (M, 3) among points (N, 3) of all objects."""
+    """The least obstructed, then narrowest, grasp of an object with corners (M, 3) among points (N, 3) of all."""
     z = float((target[:, 2].min() + target[:, 2].max()) / 2)
     nearby = points[points[:, 2] > z - FINGERTIP_BELOW_TOOL_M]
     aims = [_aim_at_yaw(target, nearby, z, yaw) for yaw in np.arange(-math.pi / 2, math.pi / 2, math.pi / 12)]
@@ -192,9 +192,9 @@ def aim_at(target: np.ndarray, points: np.ndarray) -> Aim:
 
 
 def _aim_at_yaw(target: np.ndarray, nearby: np.ndarray, z_m: float, yaw_rad: float) -> tuple[Aim, float]:
-    """The aim at one yaw, and how wide the object is between the fingers."""
+    """The aim at one yaw, and the width of the object between the fingers."""
     sine, cosine = math.sin(yaw_rad), math.cos(yaw_rad)
-    from_gripper = np.array([[cosine, -sine], [sine, cosine]])  # columns: across the fingers, along their way
+    from_gripper = np.array([[cosine, -sine], [sine, cosine]])  # columns: across the fingers, along their motion
     sides = target[:, :2] @ from_gripper
     low, high = sides.min(axis=0), sides.max(axis=0)
     middle = (low + high) / 2
@@ -206,5 +206,5 @@ def _aim_at_yaw(target: np.ndarray, nearby: np.ndarray, z_m: float, yaw_rad: flo
 
 
 def fill(corners: np.ndarray) -> np.ndarray:
-    """Corners (M, 3) and points between them: a coarse cloud of the body."""
+    """Corners (M, 3) and points between them: a coarse point cloud of the body."""
     return np.concatenate([corners, *((corners + np.roll(corners, shift, axis=0)) / 2 for shift in (1, 3, 7, 13))])

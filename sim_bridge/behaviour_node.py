@@ -47,7 +47,7 @@ class BehaviourSettings:
 
 
 class _Onlooker:
-    """A behaviour policy with a world of its own, laid out as the twin's is from the same seed."""
+    """A behaviour policy with a world of its own, laid out like the twin's from the same seed."""
 
     def __init__(self, policy: BehaviourPolicy, world: World) -> None:
         self._policy = policy
@@ -68,8 +68,8 @@ class _Onlooker:
 class BehaviourNode(BehaviourRunner[BehaviourSettings]):
     """Plays episodes of a policy that knows where the objects are.
 
-    The policy aims at what it sees in a world of its own, laid out from the seed the twin was given: it knows where the
-    objects lay at first, not where a push has moved them.
+    The policy aims at the objects in a world of its own, laid out from the same seed as the twin: it knows where they
+    lay at the start, not where a push has moved them since.
     """
 
     NAME = "behaviour"
@@ -83,7 +83,7 @@ class BehaviourNode(BehaviourRunner[BehaviourSettings]):
         self.held.callback(world.close)
         player = _Onlooker(BehaviourPolicy(find_behaviour(settings.policy), world), world)
         way = choose_way(settings.gateway, settings.keys, robot, settings.policy)
-        # Behind a gateway the arm's guard goes by the machine's clock, and so does whoever commands it.
+        # Behind a gateway the arm's guard uses the machine's clock, so its commander must too.
         is_simulated = not settings.gateway and bool(self.get_parameter("use_sim_time").value)
         keys = Path(settings.keys) if settings.keys else None
         arm = RosArm(settings_of_arm, make_way=way, keys=keys, use_sim_time=is_simulated)
@@ -109,7 +109,7 @@ class BehaviourNode(BehaviourRunner[BehaviourSettings]):
 
 
 def choose_way(gateway: str, keys: str, robot: str, policy: str) -> WayMaker:
-    """Straight to the twin, or through its gateway with leave that the person at this terminal signs."""
+    """Straight to the twin, or through its gateway with a permission that the person at this terminal signs."""
     if not gateway:
         return DirectWay
     signs = find_signer(Path(keys))

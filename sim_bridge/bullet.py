@@ -1,4 +1,4 @@
-"""PyBullet without its chatter: importing, connecting and loading print to standard output otherwise."""
+"""PyBullet without its output: otherwise importing, connecting and loading print to standard output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Send what C code prints to nowhere; `--json` output must stay clean."""
+    """Discard what C code prints, to keep `--json` output clean."""
     libc = ctypes.CDLL(None)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -41,8 +41,8 @@ __all__ = ["connect", "pybullet", "silence"]
 def connect() -> Any:
     """A physics client of its own, without a window.
 
-    Its broad phase keeps no history: Bullet's usual one remembers where bodies were, and lets the same layout
-    play out differently after another.
+    Its broad phase keeps no history: Bullet's default one remembers where bodies were, so the same layout could play
+    out differently after another one.
     """
     with silence():
         client = BulletClient(pybullet.DIRECT)

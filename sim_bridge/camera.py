@@ -1,4 +1,4 @@
-"""Pinhole camera with a little lens distortion: where points of the base frame land in the image."""
+"""Pinhole camera with a little lens distortion: where points of the base frame appear in the image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CameraModel:
     intrinsics: np.ndarray  # (3, 3)
     camera_from_base: np.ndarray  # (4, 4); camera axes: x right, y down, z into the image
     size: int  # pixels, square
-    distortion: tuple[float, float] = (0.0, 0.0)  # radial k1, k2, as OpenCV has them
+    distortion: tuple[float, float] = (0.0, 0.0)  # radial k1, k2, as in OpenCV
 
     def project(self, points_base: np.ndarray) -> np.ndarray:
         """Pixels (N, 2), column then row, of points (N, 3) in the base frame, in metres."""
@@ -30,7 +30,7 @@ class CameraModel:
 
 @dataclass(frozen=True, slots=True)
 class CameraShift:
-    """How far a camera has come from where it was calibrated."""
+    """How far a camera has moved since it was calibrated."""
 
     eye_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     target_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -40,7 +40,7 @@ class CameraShift:
 
 @dataclass(frozen=True, slots=True)
 class CameraMount:
-    """Where a camera stands in the room and through what lens it looks."""
+    """Where a camera is in the room, and its lens."""
 
     eye_m: tuple[float, float, float] = (0.07, -0.42, 0.72)
     target_m: tuple[float, float, float] = (0.60, 0.0, 0.05)
@@ -56,7 +56,7 @@ class CameraMount:
         return CameraModel(intrinsics, self._camera_from_base(), size, self.distortion)
 
     def moved(self, shift: CameraShift) -> CameraMount:
-        """The same lens after someone knocked against its stand."""
+        """The same lens after someone bumped into its stand."""
         ex, ey, ez = (a + b for a, b in zip(self.eye_m, shift.eye_m, strict=True))
         tx, ty, tz = (a + b for a, b in zip(self.target_m, shift.target_m, strict=True))
         return dataclasses.replace(

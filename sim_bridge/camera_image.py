@@ -15,7 +15,7 @@ _NEAR_M, _FAR_M = 0.1, 4.0
 
 
 class ImageMaker:
-    """Renders what moves in a physics client in front of what stands still on its stage, through one camera."""
+    """Renders the moving bodies of a physics client in front of the static ones on its stage, through one camera."""
 
     def __init__(self, client: Any, stage: Any, mount: CameraMount, size: int) -> None:
         self._client = client
@@ -29,7 +29,7 @@ class ImageMaker:
         self._still: tuple[np.ndarray, np.ndarray] | None = None
 
     def begin(self, variation: Variation, rng: np.random.Generator) -> None:
-        """Light, exposure and noise for the images to come, of a stage that stays as it is."""
+        """Set light, exposure and noise for the coming images of a stage that does not change."""
         if variation.camera_shift != self._variation.camera_shift:
             self._look_through(self._mount.moved(variation.camera_shift))
         self._variation = variation
@@ -91,7 +91,7 @@ def add_flaws(image: np.ndarray, flaws: ImageFlaws, rng: np.random.Generator) ->
 
 
 def _view_matrix(camera: CameraModel) -> tuple[float, ...]:
-    """Column by column, with OpenGL's axes: y up and z out of the image."""
+    """Column by column, in OpenGL's axes: y up and z out of the image."""
     flip = np.diag([1.0, -1.0, -1.0, 1.0])
     return tuple((flip @ camera.camera_from_base).T.ravel())
 
@@ -99,7 +99,7 @@ def _view_matrix(camera: CameraModel) -> tuple[float, ...]:
 def _projection_matrix(camera: CameraModel) -> tuple[float, ...]:
     size, k = camera.size, camera.intrinsics
     depth = _FAR_M - _NEAR_M
-    # Pixel centres lie on whole numbers, so the image reaches from -0.5 to size - 0.5.
+    # Pixel centres are at integers, so the image spans -0.5 to size - 0.5.
     matrix = np.array(
         [
             [2 * k[0, 0] / size, 0, 1 - 2 * (k[0, 2] + 0.5) / size, 0],
@@ -112,7 +112,7 @@ def _projection_matrix(camera: CameraModel) -> tuple[float, ...]:
 
 
 def _lens_maps(camera: CameraModel) -> tuple[np.ndarray, np.ndarray] | None:
-    """For each pixel behind the lens, where the pinhole rendering has it."""
+    """For each pixel of the distorted image, its position in the pinhole rendering."""
     if camera.distortion == (0.0, 0.0):
         return None
     size = camera.size

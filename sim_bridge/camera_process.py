@@ -13,10 +13,10 @@ from sim_bridge.world import ScenePose, World, WorldSpec
 
 
 class CameraProcess:
-    """Shows what it is told in a world of its own and sends back images, one at a time."""
+    """Shows the poses it is given in a world of its own and returns images, one at a time."""
 
     def __init__(self, spec: WorldSpec, *, image_size: int, quality: int) -> None:
-        # A fork would take ROS's threads and locks along.
+        # A fork would inherit ROS's threads and locks.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
@@ -30,7 +30,7 @@ class CameraProcess:
         self._send(seed)
 
     def ask(self, pose: ScenePose, stamp_ns: int) -> bool:
-        """Request an image unless one is pending; returns whether it was requested."""
+        """Request an image unless one is pending; return whether it was requested."""
         if self._is_busy:
             return False
         self._send((pose, stamp_ns))
@@ -38,7 +38,7 @@ class CameraProcess:
         return True
 
     def take(self) -> Frame | None:
-        """The image asked for, once it is there; never waits."""
+        """The requested image once it is ready; never waits."""
         try:
             if not self._pipe.poll():
                 return None
@@ -66,9 +66,9 @@ class CameraProcess:
 
 
 def _serve(pipe: Connection, spec: WorldSpec, image_size: int, quality: int) -> None:
-    """Lay out for a number, take an image for a pose, end with the pipe: no parent, no camera."""
+    """An int lays out a bin, a pose takes an image; the process ends when the pipe closes, and so with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A late image is a nuisance, a late stop is not: no share in its parent's precedence.
+    # A late image is a nuisance, a late stop is not, so do not inherit the parent's priority.
     set_niceness(0)
     with World(spec, image_size=image_size) as world:
         while True:

@@ -27,7 +27,7 @@ _AHEAD = 4  # episodes that each worker may be ahead of the consumer
 
 
 class Plan(Protocol):
-    """Who plays in which world; it travels to worker processes, where each makes the policy anew."""
+    """Who plays in which world; it is sent to worker processes, each of which creates the policy itself."""
 
     @property
     def world(self) -> str: ...
@@ -42,11 +42,11 @@ class Plan(Protocol):
     def arm(self) -> ArmSettings | None: ...
 
     def episode_id(self, seed: int) -> str:
-        """The same for the same episode, so that a second run knows what it has."""
+        """Always the same for the same episode, so that a second run knows what it already has."""
         ...
 
     def make_policy(self, world: World) -> Player:
-        """What chooses the actions in a world that stands ready."""
+        """The player that chooses the actions in this world."""
         ...
 
 
@@ -103,7 +103,7 @@ class Collector:
 
 
 def collect(plan: Plan, seeds: Sequence[int], *, workers: int = 1) -> Iterator[Episode]:
-    """The episodes of these seeds, one after the other; how many workers play them changes nothing but the time."""
+    """The episodes of these seeds, in order; the number of workers only changes the time it takes."""
     if workers < 1:
         raise ConfigError(f"workers: got {workers}, expected at least 1")
     if workers == 1 or len(seeds) < 2:
@@ -144,7 +144,7 @@ _collector: Collector | None = None  # one for each worker process
 def _start_worker(plan: Plan) -> None:
     global _collector
     begin_worker()
-    cv2.setNumThreads(1)  # the workers are the threads
+    cv2.setNumThreads(1)  # parallelism comes from the workers
     _collector = Collector(plan)
 
 

@@ -1,4 +1,4 @@
-"""What the driver of a real arm does, done for a simulated one: follow, grip, hold, and look after its commander."""
+"""Does for a simulated arm what a real arm's driver does: follows, grips, holds, and watches its commander."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim_bridge.world import World
 
 CONTROL_S = 0.01  # simulated time between two joint commands
 ARRIVED_RAD = 1e-3
-HOLD_RAD = 0.2  # a trajectory that stays this near is a hold, which a stopped arm need not refuse
+HOLD_RAD = 0.2  # a stopped arm need not refuse a trajectory this close to where it is: it is a hold
 
 
 class DriverState(StrEnum):
@@ -31,8 +31,8 @@ class DriverState(StrEnum):
 class TwinDriver:
     """One simulated arm between its commander and its world.
 
-    The commander's commands and heartbeats keep a watchdog quiet; in a silence the arm holds and forgets what it was
-    doing. A stop holds too, and refuses commands until it is lifted.
+    Commands and heartbeats feed a watchdog; if both cease, the arm holds and drops its trajectory. A stop also holds
+    it, and commands are refused until the stop is lifted.
     """
 
     def __init__(self, world: World, switch: StopSwitch, *, command_timeout_s: float, now: Callable[[], float]) -> None:
@@ -52,11 +52,11 @@ class TwinDriver:
 
     @property
     def reason(self) -> str:
-        """Why the arm does not move; empty while it may."""
+        """Why the arm may not move; empty while it may."""
         return self._switch.reason or self._silence
 
     def follow(self, trajectory: Trajectory) -> None:
-        """Take a trajectory over; raises if the arm is stopped or a joint would leave its limits."""
+        """Follow a trajectory from now on; raises if the arm is stopped or a joint would exceed its limits."""
         self.beat()
         if self._switch.reason is not None and self._is_hold(trajectory):
             return
@@ -64,7 +64,7 @@ class TwinDriver:
         self._controller.follow(trajectory)
 
     def grip(self, aperture_m: float) -> None:
-        """Send the fingers to an opening; raises if the arm is stopped or the opening is no number."""
+        """Send the fingers to an opening; raises if the arm is stopped or the opening is not a number."""
         self.beat()
         self._switch.refuse_if_pressed()
         if not np.isfinite(aperture_m):
@@ -72,12 +72,12 @@ class TwinDriver:
         self._world.command_aperture(aperture_m)
 
     def beat(self) -> None:
-        """The commander is alive."""
+        """A sign of life from the commander."""
         self._watchdog.feed()
         self._silence = ""
 
     def say_goodbye(self) -> None:
-        """The commander leaves on purpose: stay, and do not worry."""
+        """The commander signs off: hold, and stop watching for it."""
         self._controller.hold()
         self._watchdog.rest()
         self._silence = ""
@@ -87,11 +87,11 @@ class TwinDriver:
         return bool(np.abs(self._controller.setpoint_rad - joints_rad).max() < ARRIVED_RAD)
 
     def hold(self) -> None:
-        """Forget the trajectory and stay."""
+        """Drop the trajectory and hold."""
         self._controller.hold()
 
     def lay_out(self, seed: int) -> None:
-        """Fill the bin; the arm is put to its start."""
+        """Fill the bin, and put the arm at its start pose."""
         self._switch.refuse_if_pressed()
         self._world.lay_out(seed)
         self._controller.put(self._world.joint_positions_rad())
@@ -105,7 +105,7 @@ class TwinDriver:
             seconds -= part_s
 
     def look_after_commander(self) -> str:
-        """Hold where commands and heartbeats have ceased; one line for each silence, otherwise empty."""
+        """Hold if commands and heartbeats have ceased; one line per silence, otherwise empty."""
         if silence := self._watchdog.bark():
             was_moving = self._controller.hold()
             self._silence = silence
@@ -113,7 +113,7 @@ class TwinDriver:
         return ""
 
     def take_clamped(self) -> tuple[str, ...]:
-        """What had to be slowed down since the last call."""
+        """One line about what had to be slowed down since the last call, if anything."""
         return self._controller.take_clamped()
 
     def _is_hold(self, trajectory: Trajectory) -> bool:

@@ -8,7 +8,7 @@ import os
 from sim_bridge.behaviour import BEHAVIOURS
 from sim_bridge.collecting import CollectionPlan, collect
 
-_SMALLEST_IMAGE = 8  # scripted policies do not look
+_SMALLEST_IMAGE = 8  # scripted policies do not use images
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ OBJECT_SETS: dict[str, tuple[int, ...]] = {
     "train": (3, 14, 23, 29, 66),
     "test": (340, 366, 396, 460, 485),
     "held_out": (671, 692, 707, 714, 759),
-    "sealed": (800, 802, 803, 828, 857),  # kept for the end: no score has seen them
-    "bars": (88, 104, 117, 132, 148),  # nothing but long thin ones, from train's numbers: data that lacks the others
+    "sealed": (800, 802, 803, 828, 857),  # reserved for the end: no score has seen them
+    "bars": (88, 104, 117, 132, 148),  # only long thin ones, from train's numbers: data without the others
 }
 _FILE_SCALE = 0.015  # in every one of the 1,000 URDF files
 OBJECT_SCALE = 0.6  # makes the usual 9 cm side 5.5 cm

@@ -12,7 +12,7 @@ _BASE = (-1,)
 
 
 class Painter:
-    """Knows a client's own numbers for the textures of a bank."""
+    """Knows a client's own ids for the textures of a bank."""
 
     def __init__(self, client: Any, textures: Sequence[Path]) -> None:
         self._client = client

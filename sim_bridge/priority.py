@@ -1,4 +1,4 @@
-"""Precedence of a process over whatever else its machine computes."""
+"""Priority of a process over everything else on its machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ THREADS = Path("/proc/self/task")
 
 def set_niceness(niceness: int) -> bool:
     """Set the niceness of every thread; returns whether the system allowed it."""
-    # Linux keeps it for each thread, and the threads of DDS may already run.
+    # Linux has a niceness per thread, and DDS's threads may already be running.
     threads = [int(path.name) for path in THREADS.iterdir()] if THREADS.is_dir() else [0]
     try:
         for thread in threads:

@@ -1,4 +1,4 @@
-"""How far a world strays from its drawings, level by level; every draw follows from a generator passed in."""
+"""How far a world deviates from its nominal design, level by level; all random numbers come from a given generator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NO_TEXTURE = -1
 
 
 class Level(StrEnum):
-    """Randomisation levels; pseudo-real stands for hardware and is never trained on."""
+    """Randomisation levels; pseudo-real ones take the place of hardware and are never trained on."""
 
     NONE = "none"
     MILD = "mild"  # textures, colours, light
     HEAVY = "heavy"  # also arm and tray pose, divider, backgrounds
-    ROUGH = "rough"  # looks, and what hardware does to image, camera, contact and motion, drawn for training
+    ROUGH = "rough"  # appearance, and random flaws of image, camera, contact and motion, for training
     PSEUDO_REAL = "pseudo_real"  # also noise, blur, exposure, cables, clutter, friction, mass, latency, gripper play
     SECOND_PSEUDO_REAL = "second_pseudo_real"  # the same kinds of flaws in another lab
 
@@ -33,7 +33,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Colour of a body, over a texture of the bank or over none."""
+    """Colour of a body, with or without a texture of the bank."""
 
     rgb: Rgb
     texture: int = NO_TEXTURE
@@ -41,7 +41,7 @@ class Surface:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """One lamp and the light from everywhere."""
+    """One lamp plus ambient light."""
 
     direction: tuple[float, float, float] = (-0.4, -0.8, 1.6)
     rgb: Rgb = (1.0, 1.0, 1.0)
@@ -52,7 +52,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True)
 class PlanarOffset:
-    """A body moved and turned on the table."""
+    """A displacement and rotation of a body on the table."""
 
     x_m: float = 0.0
     y_m: float = 0.0
@@ -71,22 +71,22 @@ class ImageFlaws:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """What contact and motion are like."""
+    """Properties of contact and motion."""
 
     friction: float = 1.0
     mass_scale: float = 1.0
     latency_s: float = 0.0  # from command to motion
-    gripper_play_m: float = 0.0  # fingers stop this far from where they were sent
+    gripper_play_m: float = 0.0  # fingers stop this far from the commanded position
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """Everything in which one laid-out world differs from the drawings."""
+    """Everything in which one laid-out world deviates from the nominal design."""
 
     tray: Surface = Surface((0.75, 0.75, 0.75))
     table: Surface = Surface((0.55, 0.47, 0.38))
     arm: Surface = Surface((0.9, 0.9, 0.9))
-    objects: tuple[Surface, ...] = ()  # one for each object; empty: as the object's file has it
+    objects: tuple[Surface, ...] = ()  # one for each object; empty: as in the object's file
     light: Light = Light()
     arm_offset: PlanarOffset = PlanarOffset()
     home_offset: PlanarOffset = PlanarOffset()
@@ -100,7 +100,7 @@ class Variation:
 
 
 def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Variation:
-    """One world of a level."""
+    """One random world of a level."""
     if level is Level.NONE:
         return Variation()
     if level is Level.MILD:
@@ -136,7 +136,7 @@ def _draw_layout(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _draw_rough(objects: int, rng: np.random.Generator) -> Variation:
-    """Every kind of flaw that hardware has, each from none to more than most have."""
+    """Every kind of flaw that hardware has, each from none to more than most labs have."""
     red, green, blue = rng.uniform(0.7, 1.3) * rng.uniform(0.92, 1.08, size=3)
     return Variation(
         **{**_draw_look(objects, rng), "table": _draw_surface(rng)},
@@ -264,7 +264,7 @@ def _draw_offset(rng: np.random.Generator, *, reach_m: float, turn_rad: float) -
 
 
 def _draw_beside_tray(rng: np.random.Generator) -> PlanarOffset:
-    """A place on the table that the tray leaves free, as an offset from the tray's centre."""
+    """A place on the table beside the tray, as an offset from the tray's centre."""
     around = rng.uniform(-math.pi, math.pi)
     away = rng.uniform(0.25, 0.32)
     return PlanarOffset(away * math.cos(around), away * math.sin(around), float(rng.uniform(-math.pi, math.pi)))

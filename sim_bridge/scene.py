@@ -1,4 +1,4 @@
-"""What moves in a twin world, the arm and the objects, and the surroundings that stand still."""
+"""The moving parts of a twin world, arm and objects, together with its static surroundings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sim_bridge.randomization import Level, Variation
 from sim_bridge.surroundings import Surroundings, place, tray_xy
 from sim_bridge.textures import PSEUDO_REAL_BANK, write_textures
 
-DROP_REACH_M = 0.075  # objects are dropped this far from the tray's centre at most, along each axis
+DROP_REACH_M = 0.075  # objects are dropped at most this far from the tray's centre, along each axis
 
 _DATA = Path(pybullet_data.getDataPath())
 _UPRIGHT = (0.0, 0.0, 0.0, 1.0)
@@ -29,7 +29,7 @@ _REST_ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class SceneBodies:
-    """Numbers of the bodies that move and of the arm's joints, in the physics client."""
+    """Ids of the moving bodies and of the arm's joints in the physics client."""
 
     arm: int
     joints: tuple[int, ...]  # of the arm, from the base
@@ -44,7 +44,7 @@ class Scene:
     def __init__(
         self, client: Any, stage: Any, arm: ArmSettings, *, object_set: str, level: Level, mount: GripperMount
     ) -> None:
-        """`stage` is a second client that holds the looks of what stands still."""
+        """`stage` is a second client that holds the visuals of everything static."""
         self._client = client
         self._clear_state: int | None = None
         with silence(), tempfile.TemporaryDirectory(prefix="opc_twin_") as name:
@@ -65,10 +65,10 @@ class Scene:
         self._masses_kg = {body: client.getDynamicsInfo(body, -1)[0] for body in self.bodies.objects}
 
     def clear(self) -> None:
-        """Forget all that ever touched: what follows must not depend on layouts before this one.
+        """Forget all past contacts: what follows must not depend on earlier layouts.
 
-        Moving the objects apart and stepping empties Bullet's contact cache; the saved state then resets what a
-        moved body keeps besides its pose.
+        Moving the objects apart and stepping empties Bullet's contact cache; the saved state then resets whatever else
+        a moved body retains besides its pose.
         """
         self._park_objects()
         self._client.stepSimulation()
@@ -77,7 +77,7 @@ class Scene:
         self._client.restoreState(self._clear_state)
 
     def arrange(self, variation: Variation) -> None:
-        """Move and repaint everything but the objects' places, which are dropped later."""
+        """Move and repaint everything except the objects' positions, which are dropped later."""
         self._surroundings.arrange(variation)
         place(self._client, self.bodies.arm, (0.0, 0.0), variation.arm_offset)
         # The gripper keeps its colour.
@@ -90,13 +90,13 @@ class Scene:
             )
 
     def drop(self, variation: Variation, rng: np.random.Generator) -> None:
-        """Put the objects above the tray, one over the other, turned at random."""
+        """Put the objects above the tray, one above the other, in random orientations."""
         order = rng.permutation(len(self.bodies.objects))
         for height, index in enumerate(order):
             self.drop_one(self.bodies.objects[index], 0.05 + 0.045 * height, variation, rng)
 
     def drop_one(self, body: int, z_m: float, variation: Variation, rng: np.random.Generator) -> None:
-        """Put one object somewhere above the tray, at rest."""
+        """Put one object at a random position above the tray, at rest."""
         x, y = tray_xy(variation)
         dx, dy = rng.uniform(-DROP_REACH_M, DROP_REACH_M, size=2).tolist()
         quaternion = rng.normal(size=4)
@@ -108,7 +108,7 @@ class Scene:
     def rest(self) -> None:
         """Put the objects to sleep where they lie; Bullet wakes those that the arm comes near.
 
-        Bullet wakes a heap again if one of its objects still stirs, so it takes a few rounds.
+        Bullet wakes a whole heap if one of its objects still moves, so it takes a few rounds.
         """
         places = self.object_positions()
         for _ in range(_REST_ROUNDS):
@@ -148,14 +148,14 @@ class Scene:
             self._client.changeDynamics(body, -1, activationState=pybullet.ACTIVATION_STATE_WAKE_UP)
 
     def _add_object(self, number: int, position_m: tuple[float, float, float]) -> int:
-        """An object that may sleep: one at rest costs nothing until something comes near it."""
+        """An object that may sleep: at rest it costs nothing until something comes near it."""
         urdf = str(object_urdf(_DATA, number))
         flags = pybullet.URDF_ENABLE_SLEEPING
         return int(self._client.loadURDF(urdf, position_m, globalScaling=OBJECT_SCALE, flags=flags))
 
 
 def _name_joints(client: Any, body: int, arm: ArmSettings, objects: tuple[int, ...]) -> SceneBodies:
-    """Find the arm's joints and fingers among all that Bullet counts, fixed ones too."""
+    """Find the arm's joints and fingers among all of Bullet's joints, which include fixed ones."""
     infos = [client.getJointInfo(body, joint) for joint in range(client.getNumJoints(body))]
     number = {info[1].decode(): info[0] for info in infos}
     fingers = number[FINGERS[0]], number[FINGERS[1]]
@@ -170,5 +170,5 @@ def _name_joints(client: Any, body: int, arm: ArmSettings, objects: tuple[int, .
 
 
 def _far(index: int) -> tuple[float, float, float]:
-    """A place of its own where a body touches nothing and is not seen."""
+    """A separate place for each body, out of reach and out of sight."""
     return 20.0 + 2.0 * index, 0.0, 5.0

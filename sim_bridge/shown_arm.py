@@ -1,4 +1,4 @@
-"""What ROS tools are shown of a twin: its arm, with meshes they can load, over its tray."""
+"""What ROS tools see of a twin: its arm, with meshes they can load, over its tray."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WALLS = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
 
 
 def show_over_tray(urdf: str) -> str:
-    """The URDF that physics has, for eyes: meshes by file:// addresses, and a tray that nothing can touch."""
+    """The physics URDF adapted for display: meshes with file:// addresses, and a tray without collisions."""
     robot = ET.fromstring(urdf)
     for mesh in robot.iter("mesh"):
         name = mesh.get("filename", "")

@@ -1,7 +1,7 @@
-"""What stands still in a layout: table, tray, divider, clutter and cables.
+"""The static parts of a layout: table, tray, divider, clutter and cables.
 
-Their shapes are in the physics client; their looks are in a second client, the stage, which nothing but the camera
-uses. So a layout's still parts are rendered once, and each image only renders what moves.
+Their shapes are in the physics client; their visuals are in a second client, the stage, which only the camera uses. So
+the static parts of a layout are rendered once, and each image only renders what moves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 
 
 class Surroundings:
-    """Loaded once; each layout moves and repaints it."""
+    """Loads everything once; each layout only moves and repaints it."""
 
     def __init__(
         self, client: Any, stage: Any, *, level: Level, data_path: Path, folder: Path, textures: Sequence[Path]
@@ -92,7 +92,7 @@ def tray_xy(variation: Variation) -> tuple[float, float]:
 
 
 def place(client: Any, body: int, xy: tuple[float, float], offset: PlanarOffset, *, z_m: float = 0.0) -> None:
-    """Put a body on the table at a place and an offset from it."""
+    """Put a body on the table at a position plus an offset."""
     half = offset.yaw_rad / 2
     client.resetBasePositionAndOrientation(
         body, (xy[0] + offset.x_m, xy[1] + offset.y_m, z_m), (0.0, 0.0, math.sin(half), math.cos(half))
@@ -100,7 +100,7 @@ def place(client: Any, body: int, xy: tuple[float, float], offset: PlanarOffset,
 
 
 def _without_looks(urdf: Path) -> str:
-    """A body without looks would be drawn as its collision shape, so it gets a speck below the table instead."""
+    """A body without visuals would be drawn as its collision shape, so it gets a speck below the table instead."""
     robot = ET.parse(urdf).getroot()
     for visual in robot.findall("link/visual"):
         visual.clear()

@@ -1,4 +1,4 @@
-"""Procedural textures: noise, stripes, checks and spots, each following from its number."""
+"""Procedural textures: noise, stripes, checks and spots, each determined by its number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 TEXTURE_COUNT = 24
-PSEUDO_REAL_BANK = 7_000  # numbers from here on are drawn with other generators' seeds: training never sees them
+PSEUDO_REAL_BANK = 7_000  # numbers above this use other seeds: training never sees them
 
 _SIDE = 64
 

@@ -1,4 +1,4 @@
-"""Follow joint trajectories the way an arm's own controller does: interpolated, never beyond its limits."""
+"""Follows joint trajectories like an arm's own controller: interpolated, never beyond its limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opc_ros.errors import OutOfReach
 
 
 class TrajectoryController:
-    """One trajectory at a time; a new one takes over from where the arm is being led."""
+    """One trajectory at a time; a new one takes over from the current setpoint."""
 
     def __init__(self, limits: JointLimits, joints_rad: np.ndarray) -> None:
         self._limits = limits
@@ -28,7 +28,7 @@ class TrajectoryController:
         return self._trajectory is not None
 
     def follow(self, trajectory: Trajectory) -> None:
-        """Take over a trajectory; one with a point beyond a joint's limit is refused whole."""
+        """Follow a trajectory from now on; it is refused as a whole if any point is beyond a joint's limit."""
         for index, positions in enumerate(trajectory.positions_rad):
             for line in self._limits.position_violations(positions):
                 raise OutOfReach(f"trajectory point {index}: {line}")
@@ -36,7 +36,7 @@ class TrajectoryController:
         self._elapsed_s = 0.0
 
     def advance(self, seconds: float) -> np.ndarray:
-        """Where the joints (J,) should be, this much later."""
+        """The setpoint of the joints (J,), this much later."""
         if self._trajectory is not None:
             self._elapsed_s += seconds
             wanted = self._trajectory.sample(self._elapsed_s)
@@ -48,22 +48,22 @@ class TrajectoryController:
         return self._setpoint_rad
 
     def hold(self) -> bool:
-        """Drop the trajectory and hold; returns whether there was one."""
+        """Drop the trajectory and hold; return whether there was one."""
         was_moving, self._trajectory = self.is_moving, None
         return was_moving
 
     def put(self, joints_rad: np.ndarray) -> None:
-        """Start over from joint angles the arm was put to."""
+        """Start over from the joint angles that the arm was put at."""
         self.hold()
         self._setpoint_rad = np.array(joints_rad, dtype=float)
 
     def take_clamped(self) -> tuple[str, ...]:
-        """What had to be slowed down since the last call."""
+        """One line about what had to be slowed down since the last call, if anything."""
         lines, self._clamped = tuple(self._clamped), []
         return lines
 
     def _lead_in(self, trajectory: Trajectory) -> Trajectory:
-        """A first point after the start is reached from where the arm is being led now."""
+        """If the first point lies after the start, it is approached from the current setpoint."""
         if trajectory.times_s[0] <= 0.0:
             return trajectory
         return Trajectory(

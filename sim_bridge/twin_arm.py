@@ -15,7 +15,7 @@ from opc_ros.grasp import ActionBounds, GraspAction, Observation
 from sim_bridge.arm_model import OPEN_APERTURE_M
 from sim_bridge.world import World, WorldSpec
 
-EPOCH_NS = 1_500_000_000_000_000_000  # stamps are simulated time after this, so that a seed gives the same bytes
+EPOCH_NS = 1_500_000_000_000_000_000  # timestamps are simulated time after this, so that a seed gives the same bytes
 LIFT_TO_M = 0.18
 
 _SPEED_M_S = 0.42
@@ -24,12 +24,12 @@ _SHORTEST_MOVE_S = 0.1
 _HEADROOM = 0.8  # of the joints' speed limits
 _WAYPOINT_S = 0.025
 _COME_TO_REST_S = 0.05
-_AT_THE_EDGE_M = 0.001  # an arm sent to the edge of its workspace comes to rest a hair outside; that is no violation
+_AT_THE_EDGE_M = 0.001  # an arm sent to the edge of its workspace comes to rest slightly outside, which is no violation
 _GRIP_S = 0.25  # long enough for the fingers to meet and press
 
 
 class TwinArm:
-    """Carries out each action as a straight line of the tool and as much physics as that takes."""
+    """Carries out each action as a straight line of the tool, and simulates as much physics as that takes."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class TwinArm:
         bounds: ActionBounds | None = None,
         workspace: WorkspaceBox | None = None,
     ) -> None:
-        """A World that is passed in is used as it is, and closed with the arm."""
+        """A World that is passed in is used as it is, and closed together with the arm."""
         self.world = world if isinstance(world, World) else World(world, image_size=image_size)
         self._name = name
         self._bounds = bounds or ActionBounds()
@@ -61,7 +61,7 @@ class TwinArm:
         return self.observe()
 
     def observe(self) -> Observation:
-        # Two looks without motion between them still need two stamps.
+        # Two observations without motion in between still need different timestamps.
         stamp_ns = EPOCH_NS + round(self.world.time_s * 1e9) + self._frames
         self._frames += 1
         return Observation(stamp_ns=stamp_ns, image=self.world.render(), tool=self.world.tool_state())
@@ -83,7 +83,7 @@ class TwinArm:
         return self.world.is_holding()
 
     def stop(self, reason: str) -> None:
-        """May come from another thread: a motion under way notices within a waypoint and holds."""
+        """May be called from another thread: a motion under way notices within one waypoint and holds."""
         self._stop_reason = reason
 
     def release(self) -> None:
@@ -107,7 +107,7 @@ class TwinArm:
         return ToolPose(tool.x_m, tool.y_m, tool.z_m, tool.yaw_rad)
 
     def _limit(self, action: GraspAction, start: ToolPose) -> tuple[ToolPose, Motion]:
-        """Where an action leads once bounds and workspace have had their say."""
+        """Clamp an action to its bounds and the workspace."""
         lines = self._bounds.violations(action)
         bounded = self._bounds.clamp(action) if lines else action
         dx, dy, dz = bounded.displacement_m
@@ -129,7 +129,7 @@ class TwinArm:
         return ToolPose(x, y, z, yaw), Motion(sent=sent, clamped=(*lines, *outside))
 
     def _move(self, start: ToolPose, goal: ToolPose) -> None:
-        """Lead the tool along a straight line, then let it come to rest."""
+        """Move the tool along a straight line, then let it come to rest."""
         distance_m = math.dist((start.x_m, start.y_m, start.z_m), (goal.x_m, goal.y_m, goal.z_m))
         turn_rad = abs(goal.yaw_rad - start.yaw_rad)
         solve = self.world.kinematics.solve

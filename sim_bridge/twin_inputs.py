@@ -1,4 +1,4 @@
-"""What a twin takes commands from: the topics and actions that drivers of arms and grippers offer."""
+"""The twin's command inputs: the topics and actions that drivers of arms and grippers offer."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class TwinInputs:
     def __init__(self, node: Node, driver: TwinDriver, arm: ArmSettings, refuse: Callable[[str], None]) -> None:
         self._node, self._driver, self._arm, self._refuse = node, driver, arm, refuse
         self._held = ExitStack()
-        self._goal: Any = None  # of FollowJointTrajectory, until the arm is there
+        self._goal: Any = None  # a FollowJointTrajectory goal, until the arm has arrived
         self._listen(JointTrajectory, f"{arm.controller}/joint_trajectory", self._on_trajectory)
         self._offer_gripper()
         try:
             from control_msgs.action import FollowJointTrajectory
         except ImportError:
-            return  # a machine without control_msgs has nobody who could ask
+            return  # without control_msgs nobody could send such a goal
         self._kind = FollowJointTrajectory
         self._serve(
             FollowJointTrajectory,
@@ -43,7 +43,7 @@ class TwinInputs:
         self._held.close()
 
     def look(self) -> None:
-        """Tell the goal under way once its motion has ended."""
+        """Finish the current goal once its motion has ended."""
         if self._goal is not None and self._driver.state is not DriverState.MOVING:
             goal, self._goal = self._goal, None
             goal.execute()
@@ -91,7 +91,7 @@ class TwinInputs:
         self._attempt(lambda: self._driver.follow(trajectory_from_msg(msg, self._arm.joint_names)))
 
     def _accept_goal(self, goal: Any) -> None:
-        """A new goal takes over; the one before ends where it is."""
+        """A new goal takes over; the previous one ends where it is."""
         before, self._goal = self._goal, goal
         if before is not None:
             before.execute()

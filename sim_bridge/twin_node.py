@@ -41,9 +41,9 @@ from sim_bridge.twin_inputs import TwinInputs
 from sim_bridge.world import World
 from sim_bridge.worlds import find_world
 
-LONGEST_TICK_S = 0.1  # a machine that falls behind slows the twin down instead of making it leap
+LONGEST_TICK_S = 0.1  # a machine that falls behind slows the twin down instead of making it jump
 STATUS_S = 0.5
-FRAMES_S = 0.02  # tf is for eyes: a fraction of the joint states does
+FRAMES_S = 0.02  # tf is only for display: a fraction of the joint states' rate is enough
 
 STATES = {
     DriverState.IDLE: RobotStatus.IDLE,
@@ -112,9 +112,10 @@ class TwinNode(OpcNode[TwinSettings]):
     def start(self) -> None:
         self._ticked_s = self._shown_s = time.monotonic()
         self._status_s = 0.0
-        # First, for what came at the same time is dealt with in this order: a stop or a release, then commands.
+        # Created first, because callbacks that are due at the same time run in this order: stop or release, then
+        # commands.
         self._stop = StopChannel(self, self._switch, self._reporter, self._driver.hold, self._settings.keys)
-        # Commands are only taken while physics runs.
+        # Commands are only accepted while physics runs.
         self._inputs = TwinInputs(self, self._driver, self._arm, self._refuse)
         self._heartbeats = self.create_subscription(Header, "heartbeat", self._on_heartbeat, 10)
         self._service = create_service(self, LayOutBin, "lay_out", self._on_lay_out)
@@ -182,7 +183,7 @@ class TwinNode(OpcNode[TwinSettings]):
         self._see_to_safety(now_s)
 
     def _tell_time(self, simulated_s: float) -> bool:
-        """Whether what is measured now can be stamped: this node hears its own clock like everybody else."""
+        """Whether measurements can have a timestamp yet: this node receives its own clock like everybody else."""
         if self._sim_clock is None:
             return True
         try:
@@ -242,7 +243,7 @@ class TwinNode(OpcNode[TwinSettings]):
 
 
 def camera_info(camera: CameraModel, stamp_ns: int, frame_id: str = convert.CAMERA_FRAME) -> CameraInfo:
-    """The calibration as ROS has it."""
+    """The calibration as a ROS message."""
     projection = np.hstack([camera.intrinsics, np.zeros((3, 1))])
     fields: dict[str, Any] = {
         "header": convert.header(stamp_ns, frame_id),

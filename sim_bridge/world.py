@@ -23,7 +23,7 @@ from sim_bridge.surroundings import TRAY_RIM_M
 
 STEP_S = 1 / 240
 
-_POSITION_GAIN = 0.3  # share of the remaining way that a motor covers in one step
+_POSITION_GAIN = 0.3  # fraction of the remaining distance that a motor covers in one step
 _FINGER_FORCE_N = 25.0
 _FINGER_SPEED_M_S = 0.2
 _SETTLE_STEPS = 60
@@ -33,7 +33,7 @@ _STILL_M_S = 0.03
 
 @dataclass(frozen=True, slots=True)
 class WorldSpec:
-    """Which world: its objects, how far it strays, and what its arm, camera and gripper are."""
+    """Which world: its objects, its randomisation level, and what its arm, camera and gripper are."""
 
     name: str
     object_set: str = "train"
@@ -52,7 +52,7 @@ class ScenePose:
 
 
 class World:
-    """A physics client of its own; any number of worlds live side by side in one process."""
+    """A physics client of its own; any number of worlds can exist side by side in one process."""
 
     def __init__(self, spec: WorldSpec, *, image_size: int = 472) -> None:
         self.spec = spec
@@ -73,7 +73,7 @@ class World:
         self._couple_fingers()
         self._images = ImageMaker(self._client, self._stage, spec.camera, image_size)
         self._variation = Variation()
-        self._pending: deque[tuple[int, np.ndarray]] = deque()  # joint commands on their way, with the step they arrive
+        self._pending: deque[tuple[int, np.ndarray]] = deque()  # joint commands not yet arrived, with their step
         self._steps = 0
         self._owed_s = 0.0
         self._is_open = True
@@ -100,7 +100,7 @@ class World:
 
     @property
     def camera(self) -> CameraModel:
-        """The camera as calibrated; heavy randomisation shifts the arm a little against it, rough the camera."""
+        """The camera as calibrated; heavy randomisation shifts the arm a little relative to it, rough the camera."""
         return self._camera
 
     @property
@@ -110,7 +110,7 @@ class World:
         return ToolPose(start.x_m + offset.x_m, start.y_m + offset.y_m, start.z_m, start.yaw_rad + offset.yaw_rad)
 
     def lay_out(self, seed: int) -> None:
-        """Arm home, gripper open, objects dropped and at rest; everything follows from the seed."""
+        """Arm at its start pose, gripper open, objects dropped and at rest; everything follows from the seed."""
         self._refuse_if_closed()
         looks, places, flaws = (np.random.default_rng((seed, stream)) for stream in range(3))
         bodies = self._scene.bodies
@@ -134,7 +134,7 @@ class World:
         return np.array([state[1] for state in self._client.getJointStates(self._arm, self._joints)])
 
     def command_joints(self, positions_rad: np.ndarray) -> None:
-        """Send the joints to angles (J,); the motors keep to the model's speed and torque."""
+        """Send the joints to angles (J,), within the model's speed and torque limits."""
         targets = np.asarray(positions_rad, dtype=np.float64)
         if targets.shape != (self._model.joints,) or not np.isfinite(targets).all():
             raise ArmError(f"joint command {targets.tolist()}: expected {self._model.joints} finite angles")
@@ -147,7 +147,7 @@ class World:
     def command_aperture(self, aperture_m: float) -> None:
         """Send both fingers to an opening between 0 (closed) and 0.08 m."""
         wanted = min(max(aperture_m, 0.0), OPEN_APERTURE_M)
-        # Play: the fingers come to rest short of where they were sent, on either way.
+        # Play: the fingers come to rest short of the commanded position, in both directions.
         play = self._variation.touch.gripper_play_m
         wanted += play if wanted < OPEN_APERTURE_M / 2 else -play
         for joint in self._fingers:
@@ -174,18 +174,18 @@ class World:
             self._steps += 1
 
     def tool_state(self) -> ToolState:
-        """The tool as the arm's own sensors have it."""
+        """The tool state as measured by the arm's own sensors."""
         pose = self.kinematics.locate_tool(self.joint_positions_rad())
         aperture = sum(state[0] for state in self._client.getJointStates(self._arm, self._fingers))
         return ToolState(pose.x_m, pose.y_m, pose.z_m, pose.yaw_rad, aperture_m=max(float(aperture), 0.0))
 
     def render(self) -> np.ndarray:
-        """What the camera sees now: (H, W, 3) uint8, RGB."""
+        """The camera's current image: (H, W, 3) uint8, RGB."""
         self._refuse_if_closed()
         return self._images.take()
 
     def pose(self) -> ScenePose:
-        """What another world of the same spec and layout needs to show the same."""
+        """Everything another world of the same spec and layout needs to show the same scene."""
         client, objects = self._client, self._scene.bodies.objects
         joints = client.getJointStates(self._arm, range(client.getNumJoints(self._arm)))
         return ScenePose(
@@ -214,7 +214,7 @@ class World:
         return False
 
     def objects_base(self) -> list[np.ndarray]:
-        """Corners (M, 3) of each object in the base frame: what only a scripted policy may know."""
+        """Corners (M, 3) of each object in the base frame: known only to scripted policies."""
         offset = self._variation.arm_offset
         cosine, sine = np.cos(offset.yaw_rad), np.sin(offset.yaw_rad)
         room_from_base = np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1]])
@@ -232,7 +232,7 @@ class World:
                 return
 
     def _put_arm(self, positions_rad: np.ndarray) -> None:
-        """Set the arm down at rest, fingers open, with motors holding it there."""
+        """Put the arm at rest at these angles, fingers open, with motors holding it there."""
         self._pending.clear()
         for joint, angle in zip(self._joints, positions_rad.tolist(), strict=True):
             self._client.resetJointState(self._arm, joint, angle, 0.0)
@@ -257,7 +257,7 @@ class World:
             )
 
     def _couple_fingers(self) -> None:
-        """One gear drives both fingers, so that they meet in the middle whatever they touch first."""
+        """A gear couples both fingers, so that they meet in the middle whatever they touch first."""
         left, right = self._fingers
         gear = self._client.createConstraint(
             self._arm, left, self._arm, right, pybullet.JOINT_GEAR, (0, 1, 0), (0, 0, 0), (0, 0, 0)

@@ -9,8 +9,9 @@ from sim_bridge.objects import OBJECT_SETS
 from sim_bridge.randomization import Level
 from sim_bridge.world import WorldSpec
 
-# Stands for hardware where there is none: another camera and lens, a gripper that sits a little askew, unseen objects.
-# Its camera is where a calibration would leave it: off the standard one by 0.9 pixels of 96 on average, 2.1 at most.
+# Takes the place of hardware where there is none: another camera and lens, a gripper slightly askew, unseen objects.
+# Its camera differs from the standard one as much as a calibrated camera would: by 0.9 pixels of 96 on average, 2.1 at
+# most.
 PSEUDO_REAL = WorldSpec(
     name="pseudo_real",
     object_set="held_out",
@@ -25,7 +26,7 @@ PSEUDO_REAL = WorldSpec(
     gripper=GripperMount(yaw_offset_rad=0.03, sideways_m=0.003, has_cable=True),
 )
 
-# Kept to judge a score that was chosen elsewhere: no score, weight or rule was chosen with it (decision 14).
+# Reserved for judging a score that was chosen elsewhere: no score, weight or rule was chosen with it (decision 14).
 SECOND_PSEUDO_REAL = WorldSpec(
     name="second_pseudo_real",
     object_set="sealed",

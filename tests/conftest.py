@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""Fixtures for every test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-# Networks as small as those in tests only lose time by sharing their work between cores.
+# Networks as small as those in tests lose time by sharing their work between cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Folders whose tests start processes and wait for them. They come first, so that no core idles at the end.
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def ros_domain() -> Iterator[int]:
-    """A ROS domain nobody else on this machine uses, kept to localhost; child processes inherit it."""
+    """A ROS domain that nobody else on this machine uses, kept to localhost; child processes inherit it."""
     from tests.domains import own_domain
 
     with own_domain() as domain:

@@ -1,11 +1,12 @@
-"""Does the demo decide rightly whatever the seed? Runs it again and again and counts.
+"""Does the demo decide correctly whatever the seed? Runs it again and again and counts.
 
     python -m tests.demo_seeds --seeds 20 --out demo_seeds.csv
 
-Each run is `opc demo --seed N`, from an empty folder, one after the other. A run that is in the file already is not
-repeated. Goals: of 20 at least 19 with a champion within 10 points of the best, nobody below 40 % at full speed, and
-each within 5 minutes on two cores. Wall clock says little on a machine with other work, so processor time (of all
-processes of a run together) and the machine's load are written beside it. `--logs` keeps what each run printed.
+Each run is `opc demo --seed N`, from an empty folder, one after the other. A run that is already in the file is not
+repeated. Goals: of 20 runs at least 19 with a champion within 10 points of the best, no candidate below 40 % at full
+speed, and each within 5 minutes on two cores. Wall clock time says little on a machine with other work, so processor
+time (of all processes of a run together) and the machine's load are recorded beside it. `--logs` keeps what each run
+printed.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def play(seed: int, logs: Path | None) -> dict[str, str]:
 
 
 def processor_seconds() -> float:
-    """Of all processes that have ended below this one."""
+    """Processor time of all descendants of this process that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,6 +1,7 @@
 """ROS domains for tests, each kept to this machine.
 
-They are taken in turn, not the lowest free one over and over: what one test leaves behind must not reach the next.
+They are used in turn, not the lowest free one over and over, so that what one test leaves behind does not reach the
+next.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def take_domain() -> Iterator[int]:
 @contextmanager
 def own_domain() -> Iterator[int]:
     """A domain of its own for what this process and its children start."""
-    # A node that another test killed may have left a segment half-made; ports are shared by all domains.
+    # A node killed by another test may have left an unfinished segment; ports are shared by all domains.
     sweep_shared_memory()
     with take_domain() as domain:
         settings = {"ROS_DOMAIN_ID": str(domain), **stay_on_this_machine()}

@@ -1,4 +1,4 @@
-"""How far apart two cameras see a workspace; expected values by hand."""
+"""How far apart two cameras' views of a workspace are; expected values by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOX = ((0.45, -0.15, 0.02), (0.75, 0.15, 0.34))
 
 
 def from_above(*, size: int = 100, shift_px: float = 0.0) -> CameraSpec:
-    """100 pixels a metre at size 100: y to the right, x up, the middle of the box in the middle of the image."""
+    """100 pixels per metre at size 100: y to the right, x up, the middle of the box in the middle of the image."""
     s = size / 100
     middle = (size - 1) / 2
     return CameraSpec(
@@ -38,12 +38,12 @@ def test_a_camera_that_looks_away_is_out_of_reach() -> None:
     assert find_offset(from_above(), behind, *BOX) == math.inf
 
 
-# Turned by 90 degrees about its axis and 2 m above the base: x to the row, y to the column, z against the depth.
+# Turned by 90 degrees about its axis and 2 m above the base: x maps to the row, y to the column, z against the depth.
 SLANTED = CameraSpec(100, 100, ((0.0, 200.0, -50.0, 100.0), (200.0, 0.0, -50.0, 100.0), (0.0, 0.0, -1.0, 2.0)))
 LENS = np.array([[200.0, 0.0, 49.5], [0.0, 200.0, 49.5], [0.0, 0.0, 1.0]])
 
 
-def test_a_cameras_lens_is_told_from_its_matrix() -> None:
+def test_a_cameras_lens_is_computed_from_its_matrix() -> None:
     np.testing.assert_allclose(SLANTED.find_lens(), [[200, 0, 50], [0, 200, 50], [0, 0, 1]], atol=1e-9)
     model = STANDARD_CAMERA.calibrate(96)
     assert find_lens_difference(camera_spec(model), model.intrinsics, 96, 96) == pytest.approx(0.0, abs=1e-7)
@@ -64,7 +64,7 @@ def test_a_lens_is_compared_at_the_images_size() -> None:
     assert find_lens_difference(from_above(), LENS, 100, 100) == math.inf
 
 
-def test_a_knocked_stand_is_told_from_a_calibrated_one() -> None:
+def test_a_bumped_camera_stand_is_distinguished_from_a_calibrated_one() -> None:
     """A target 5 cm further to the side, about 0.97 m away, turns the camera by 0.04 of the 0.56 rad it sees: 7 %."""
     standard = camera_spec(STANDARD_CAMERA.calibrate(96))
     knocked = camera_spec(STANDARD_CAMERA.moved(CameraShift(target_m=(0.0, 0.05, 0.0))).calibrate(96))

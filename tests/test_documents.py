@@ -1,4 +1,4 @@
-"""The one reader of YAML and JSON: whatever is wrong is one line, and nothing strange gets in."""
+"""The one reader of YAML and JSON: any error is one line, and nothing strange gets in."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_date_is_text_and_plain_values_are_read_as_ever() -> None:
     text = b"on: 2020-13-45\nday: 2020-01-02\nn: 3\nx: 0.5\nflag: true\nnone: ~\nlist: [1, a]\nkeys: {b: 1}\n"
     found = parse_yaml(text, where="x")
     assert found == {
-        True: "2020-13-45",  # YAML 1.1 reads `on` so
+        True: "2020-13-45",  # YAML 1.1 reads `on` as true
         "day": "2020-01-02",
         "n": 3,
         "x": 0.5,

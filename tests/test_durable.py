@@ -1,4 +1,4 @@
-"""Writing files: every byte arrives, in order, however the kernel takes it."""
+"""Writing files: every byte is written, in order, however the kernel splits the writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_more_pieces_than_the_kernel_takes_at_once_are_all_written(tmp_path: Pat
 
 
 def test_what_the_kernel_takes_in_part_is_written_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it does on a nearly full disk, or when a signal comes."""
+    """As it does on a nearly full disk, or when a signal arrives."""
 
     def take_five_bytes(descriptor: int, pieces: list[bytes]) -> int:
         return os.write(descriptor, b"".join(pieces)[:5])

@@ -1,4 +1,4 @@
-"""The tree of errors, and its drawing."""
+"""The exception tree, and its drawing."""
 
 from __future__ import annotations
 

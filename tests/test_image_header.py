@@ -22,7 +22,7 @@ def test_sizes_are_those_that_opencv_wrote(suffix: str, size: tuple[int, int]) -
 
 
 def make_bomb(side: int) -> bytes:
-    """A PNG of black pixels, as small as zlib makes it."""
+    """A PNG of black pixels, as small as zlib can make it."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

@@ -26,7 +26,7 @@ GROUND = {
     "playing",
 }
 CORE = {"recording", "store", "policies", "scoring", "ranking", "deployment", "reporting", "workflows"}
-# Room -> the rooms it may import, beside itself and the ground.
+# Package -> the packages it may import, besides itself and the shared modules.
 MAY_IMPORT: dict[str, set[str]] = {
     "recording": set(),
     "behaviour": set(),
@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 ROS_SHELLS = ("opc_ros/ros/", "sim_bridge/twin_inputs.py", "sim_bridge/twin_node.py", "sim_bridge/behaviour_node.py")
-# Package -> where it may be imported. ROS and messages stay in the shells, torch and pybullet in their rooms.
+# Library -> where it may be imported. ROS and messages stay in the shells, torch and pybullet in their packages.
 KEPT_IN: dict[str, tuple[str, ...]] = {
     "rclpy": ROS_SHELLS,
     "opc_interfaces": ROS_SHELLS,
@@ -107,7 +107,7 @@ def test_imports_point_one_way(path: str) -> None:
             assert "sim_bridge" in allowed or room.startswith("sim_bridge"), f"{path} imports {module}"
 
 
-# Who keeps, scores, ranks, gates or shows episodes knows no gripper; these few are where grasps are read and played.
+# Code that keeps, scores, ranks, gates or shows episodes knows no gripper; only these few read and play grasps.
 KNOW_GRASPS = {
     "opc_ros/store/grasp_steps.py",
     "opc_ros/store/bag_import.py",

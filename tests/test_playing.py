@@ -11,7 +11,7 @@ DOWN = GraspAction(displacement_m=(0.0, 0.0, -0.05))
 
 
 class Telling:
-    """A listener that writes down what it hears."""
+    """A listener that records what it hears."""
 
     def __init__(self) -> None:
         self.heard: list[object] = []
@@ -45,10 +45,10 @@ def _near(distance: float) -> float:
     return min(max(distance, -0.08), 0.08)
 
 
-def test_an_episode_is_told_from_begin_to_end_and_the_answer_is_what_the_lift_showed() -> None:
+def test_an_episode_is_reported_from_begin_to_end_and_the_answer_is_what_the_lift_showed() -> None:
     arm, listener = ScriptedArm(image_size=16), Telling()
     assert play_episode(arm, take_the_disc(arm), 3, listener) is True
-    # From 0.30 m to the floor at 0.02 are 4 steps of 0.08 m; then close and terminate.
+    # From 0.30 m to the floor at 0.02 takes 4 steps of 0.08 m; then close and terminate.
     assert listener.heard == [("begin", 3), 0, 1, 2, 3, 4, 5, ("end", True, 6)]
 
 

@@ -70,7 +70,7 @@ def halves_of_even(number: int, half: int) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_task_is_followed_by_what_comes_of_it(workers: int) -> None:
-    """12 makes 6 makes 3; 5 and 7 make nothing."""
+    """12 makes 6, which makes 3; 5 and 7 make nothing."""
     done = list(work_through([12, 5, 7], halve, workers=workers, prepare=prepare_nothing, then=halves_of_even))
     assert sorted(done) == [(3, 1), (5, 2), (6, 3), (7, 3), (12, 6)]
 
@@ -92,7 +92,7 @@ def die(status: int) -> None:
     os._exit(status)
 
 
-def test_a_worker_that_dies_is_told_of_in_one_line() -> None:
+def test_a_worker_that_dies_is_reported_in_one_line() -> None:
     with pytest.raises(WorkerLost, match="a worker process died; what was finished is kept"):
         list(work_through([1, 2], die, workers=2, prepare=prepare_nothing))
 

@@ -1,1 +1,1 @@
-"""Arms: their protocol, settings, kinematics, trajectories, limits and guard."""
+"""Robot arms: protocol, settings, kinematics, trajectories, limits and guard."""

@@ -1,4 +1,4 @@
-"""Where a grasp action may lead an arm, once bounds, workspace and joints have had their say."""
+"""Clamps a grasp action to its bounds, the workspace and what the joints can reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opc_ros.grasp import ActionBounds, GraspAction
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ActionLimits:
-    """Everything that may shorten an action of one arm."""
+    """Every limit that may shorten an action of one arm."""
 
     bounds: ActionBounds
     workspace: WorkspaceBox
@@ -24,10 +24,10 @@ class ActionLimits:
     joints: JointLimits
 
     def limit(self, action: GraspAction, start_rad: np.ndarray) -> tuple[ToolPose, Motion]:
-        """The goal of an action from these joint angles (J,), and what of it is sent.
+        """The goal of an action that starts at these joint angles (J,), and the action as it is sent.
 
-        An arm that stands outside its workspace is led back inside, but refused where that would be a larger motion
-        than any action may be.
+        An arm outside its workspace is moved back inside, unless that takes a larger motion than one action allows:
+        then the action is refused.
         """
         clamped = self.bounds.violations(action)
         sent = self.bounds.clamp(action) if clamped else action

@@ -27,11 +27,11 @@ class Arm(Protocol):
 
     @property
     def name(self) -> str:
-        """Which robot this is; episodes carry it."""
+        """The robot's name, as it is stored in episodes."""
         ...
 
     def begin(self, seed: int) -> Observation:
-        """Clear the gripper, go to the start pose and look. A simulated arm lays out its bin from the seed."""
+        """Empty the gripper, go to the start pose and observe. A simulated arm fills its bin from the seed."""
         ...
 
     def observe(self) -> Observation:
@@ -39,11 +39,11 @@ class Arm(Protocol):
         ...
 
     def apply(self, action: GraspAction) -> Motion:
-        """Carry out one action and wait until it is done; an action outside the limits is clamped and said so."""
+        """Carry out one action and wait until it is done; one outside the limits is clamped, and `Motion` says so."""
         ...
 
     def finish(self) -> bool:
-        """Lift, and tell whether an object is held."""
+        """Lift, and return whether an object is held."""
         ...
 
     def stop(self, reason: str) -> None:
@@ -55,19 +55,19 @@ class Arm(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the arm's resources, leaving it still."""
+        """Release the arm's resources and leave it at rest."""
         ...
 
 
 class ScriptedArm:
     """A fake: no physics, one coloured disc that is held if the gripper closes close enough to it.
 
-    It follows from its seed alone, so tests and demonstrations can reckon with what it does.
+    Everything it does follows from its seed, so tests and demonstrations can predict it.
     """
 
     HOME = ToolState(x_m=0.55, y_m=0.0, z_m=0.30, yaw_rad=0.0, aperture_m=0.08)
     FLOOR_M = 0.02
-    REACH_M = 0.03  # how near the tool must be, across and above, to hold the disc
+    REACH_M = 0.03  # how close the tool must be, horizontally and vertically, to hold the disc
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ScriptedArm:
         bounds: ActionBounds | None = None,
         now: Callable[[], int] | None = None,
     ) -> None:
-        """`now` gives the stamps; without it, frames are 100 ms apart from zero."""
+        """`now` gives the timestamps; without it, they start at zero and are 100 ms apart."""
         self._name = name
         self._image_size = image_size
         self._bounds = bounds or ActionBounds()

@@ -1,4 +1,4 @@
-"""The text of a new arm file: what was found, what was assumed, and what a person has to check."""
+"""Writes a new arm file: what was found, what was assumed, and what a person has to check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DriverDraft:
     """How driver, gripper and camera are reached."""
 
     namespace: str = ""
-    joint_names: tuple[str, ...] = ()  # as the driver has them; empty: as the URDF has them
+    joint_names: tuple[str, ...] = ()  # the driver's names; empty: the URDF's
     joint_states: str = "joint_states"
     controller: str = "joint_trajectory_controller"
     controller_by: str = "topic"
@@ -27,7 +27,7 @@ class DriverDraft:
 
 
 def _park(arm: ArmDraft) -> list[str]:
-    """A twin parks its arm; the default is for seven joints."""
+    """A twin parks its arm, and the default pose has seven joints."""
     if len(arm.joint_names) == 7:
         return []
     parked = ", ".join(f"{math.radians(angle):.3f}" for angle in arm.posture_deg)
@@ -35,10 +35,12 @@ def _park(arm: ArmDraft) -> list[str]:
 
 
 def write_arm_file(robot: str, arm: ArmDraft, mount: ToolMount, driver: DriverDraft, seen: Sequence[str]) -> str:
-    """YAML with comments; `seen` are lines about what answered while it was written."""
+    """YAML with comments; `seen` are lines about what was found running at the time."""
     names = driver.joint_names or arm.joint_names
     box = arm.workspace
-    heard = [f"# {line}" for line in seen] or ["# Nothing was looked at live: check it with `opc doctor --robot`."]
+    heard = [f"# {line}" for line in seen] or [
+        "# Nothing was checked against a running driver: do so with `opc doctor --robot`."
+    ]
     return "\n".join(
         [
             "# Lines marked CHECK were assumed; measure them before the arm moves.",

@@ -1,4 +1,4 @@
-"""What every Arm must do, as tests to run on your own: inherit from ArmContract and give it the arm."""
+"""What every Arm must do, as tests for your own: inherit from ArmContract and provide the arm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tool_shift(before: ToolState, after: ToolState) -> tuple[float, float, float
 
 
 class ArmContract:
-    """Give `arm` and, where the arm is less exact than a fake, wider tolerances."""
+    """Provide an `arm` fixture and, for an arm less exact than a fake, wider tolerances."""
 
     reach_tolerance_m = 0.004
     turn_tolerance_rad = 0.02
@@ -28,7 +28,7 @@ class ArmContract:
 
     @pytest.fixture
     def arm(self) -> Iterator[Arm]:
-        raise NotImplementedError("an implementation's test class gives the arm")
+        raise NotImplementedError("the test class of an arm provides this fixture")
 
     @pytest.fixture
     def start(self, arm: Arm) -> Observation:
@@ -42,18 +42,18 @@ class ArmContract:
         assert height == width
         assert channels == 3
         assert start.image.dtype == np.uint8
-        assert start.image.std() > 1, "an image, not one grey"
+        assert start.image.std() > 1, "the image is a single colour"
         assert np.isfinite(start.tool.to_vector()).all()
         assert start.tool.aperture_m > 0.07
 
-    def test_stamps_rise_from_look_to_look(self, arm: Arm, start: Observation) -> None:
+    def test_timestamps_increase_with_each_observation(self, arm: Arm, start: Observation) -> None:
         stamps = [start.stamp_ns, arm.observe().stamp_ns]
         arm.apply(GraspAction(displacement_m=(0.02, 0.0, 0.0)))
         stamps.append(arm.observe().stamp_ns)
         assert stamps == sorted(set(stamps))
 
     def lift_stop(self, arm: Arm) -> None:
-        """As a person would, where an arm asks for more than `release`."""
+        """Override this where lifting a stop takes more than `release`."""
         arm.release()
 
     def test_a_seed_lays_out_the_same_bin_again(self, arm: Arm, start: Observation) -> None:

@@ -18,14 +18,14 @@ from opc_ros.errors import ConfigError, OutOfReach
 
 TRIES = 120
 YAWS_RAD = (-math.pi / 4, 0.0, math.pi / 4)
-SMALLEST_BOX = 0.4  # of the box that the reach suggests
-MARGIN_RAD = math.radians(6)  # kept from joint limits all over the box
+SMALLEST_BOX = 0.4  # fraction of the box that the arm's reach suggests
+MARGIN_RAD = math.radians(6)  # kept from joint limits everywhere in the box
 _FLANGE_WORDS = ("flange", "tool0", "link_ee", "ee_link", "link8", "link_8")
 
 
 @dataclass(frozen=True, slots=True)
 class ArmDraft:
-    """What an arm file needs to know of the arm itself."""
+    """What an arm file says about the arm itself."""
 
     urdf: str
     flange: str
@@ -34,11 +34,11 @@ class ArmDraft:
     held_joints: tuple[int, ...]
     workspace: WorkspaceBox
     start: tuple[float, float, float]
-    margin_deg: float  # between the joints' limits and the nearest a joint comes to them in the workspace
+    margin_deg: float  # the closest any joint comes to its limits in the workspace
 
 
 def suggest_flange(urdf: str) -> str:
-    """The link at the end of the longest chain of turning joints, or the best known name fixed to it."""
+    """The link at the end of the longest chain of rotating joints, or a link fixed to it with a customary name."""
     try:
         robot = ET.parse(find_urdf(urdf)).getroot()
     except ET.ParseError as error:
@@ -62,9 +62,9 @@ def suggest_flange(urdf: str) -> str:
 
 
 def draft_arm(urdf: str, flange: str, mount: ToolMount, *, box: WorkspaceBox | None = None, seed: int = 0) -> ArmDraft:
-    """Search a posture from which the whole workspace is reached with the tool straight down.
+    """Search for a posture from which the whole workspace can be reached with the tool straight down.
 
-    Without a box, one is tried that fits the arm's reach, and made smaller until a posture serves it.
+    Without a box, try one that suits the arm's reach and shrink it until a posture is found.
     """
     model = load_arm_model(urdf, flange)
     if model.joints not in (6, 7):
@@ -96,7 +96,7 @@ def draft_arm(urdf: str, flange: str, mount: ToolMount, *, box: WorkspaceBox | N
 
 
 def _advise(model: ArmModel, mount: ToolMount, held: Sequence[int], box: WorkspaceBox, seed: int) -> str:
-    """A gripper is often turned against the flange; see whether that is all."""
+    """Grippers are often mounted at an angle to the flange: see whether that alone explains the failure."""
     for yaw_deg in (135, -45, 45, -135, 90, -90):
         turned = replace(mount, yaw_rad=math.radians(yaw_deg))
         if _search(model, turned, held, box, np.random.default_rng(seed)) is not None:
@@ -107,7 +107,7 @@ def _advise(model: ArmModel, mount: ToolMount, held: Sequence[int], box: Workspa
 def _search(
     model: ArmModel, mount: ToolMount, held: Sequence[int], box: WorkspaceBox, rng: np.random.Generator
 ) -> tuple[float, np.ndarray] | None:
-    """The posture that keeps furthest from joint limits all over the box, elbow up before elbow down."""
+    """The posture that stays furthest from joint limits everywhere in the box; elbow up is preferred."""
     middle = (np.array(box.low_m) + np.array(box.high_m)) / 2
     best: tuple[bool, float, np.ndarray] | None = None
     for _ in range(TRIES):
@@ -129,9 +129,10 @@ def _search(
 
 
 def _margin_over(kinematics: Kinematics, box: WorkspaceBox) -> float:
-    """The least distance of any joint from its limits, turned either way; raises OutOfReach.
+    """The smallest distance of any joint from its limits over the box and the yaws; raises OutOfReach.
 
-    Nearest to the base the elbow bends most, and that is no corner of the box, so faces and edges count as well.
+    The elbow bends most where the box is closest to the base, which is not at a corner, so the centres of faces and
+    edges are checked as well.
     """
     model = kinematics.model
     corners = itertools.product(
@@ -142,7 +143,7 @@ def _margin_over(kinematics: Kinematics, box: WorkspaceBox) -> float:
 
 
 def _unwind(joints: np.ndarray, model: ArmModel) -> np.ndarray:
-    """Turns that lead nowhere are left out."""
+    """Take out full turns where the joint limits allow it."""
     nearest = np.remainder(joints + math.pi, math.tau) - math.pi
     return np.where((nearest >= model.lower_rad) & (nearest <= model.upper_rad), nearest, joints)
 
@@ -168,7 +169,7 @@ def _box_for(model: ArmModel, mount: ToolMount, share: float) -> WorkspaceBox:
 
 
 def _chains(below: dict[str, list[tuple[str, str]]], link: str, turns: int = 0) -> list[tuple[int, str]]:
-    """(number of turning joints, last link) of every way down; a sliding finger ends an arm."""
+    """(number of rotating joints, last link) of every chain from this link; a prismatic joint ends a chain."""
     found = [(turns, link)]
     for child, kind in below[link]:
         if kind in ("revolute", "continuous"):

@@ -1,25 +1,28 @@
-"""Notice a camera that shows the same image again and again although the arm moves in front of it."""
+"""Detects a camera that repeats the same image although the arm moves in front of it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-MOVED_RAD = 0.1  # so far that any camera that sees the arm sees the difference
+MOVED_RAD = 0.1  # enough for any camera that sees the arm to see a difference
 MOVED_M = 0.02  # of the tool
-REPEATS = 2  # the first one may have been taken just before
+REPEATS = 2  # the first repeat may have been taken just before the motion
 
 
 class FrozenCamera:
-    """A live camera never gives the same bytes twice while something moves, however fresh its stamps are."""
+    """A live camera never sends the same bytes twice while something moves, however fresh its timestamps are."""
 
     def __init__(self) -> None:
         self._image = b""
         self._joints_rad: np.ndarray | None = None  # (J,), when this image was first seen
         self._tool_m = np.zeros(3)
-        self._repeats = 0  # of it, since the arm has moved
+        self._repeats = 0  # of this image since the arm moved
 
     def see(self, image: bytes, joints_rad: np.ndarray, tool_m: np.ndarray) -> str:
-        """Take an image with joint angles (J,) and tool position (3,) at its stamp; gives the line to report."""
+        """Take an image with the joint angles (J,) and tool position (3,) at its timestamp.
+
+        Returns the line to report, empty if all is well.
+        """
         if self._joints_rad is None or image != self._image:
             self._image, self._joints_rad, self._tool_m, self._repeats = image, joints_rad, tool_m, 0
             return ""

@@ -1,4 +1,4 @@
-"""When a guard beside an arm's driver must hold the arm, and the state it reports."""
+"""Decides when the guard beside an arm's driver must hold the arm, and which state it reports."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ class GuardState(StrEnum):
     """What the guard is doing."""
 
     WAITING = "waiting"  # no commander is known
-    WATCHING = "watching"  # a commander is active: if it falls silent, the arm is held
+    WATCHING = "watching"  # a commander is active; if it falls silent, the arm is held
     HOLDING = "holding"
     STOPPED = "stopped"
-    BLIND = "blind"  # without joint states that can be believed it could not hold the arm where it is
+    BLIND = "blind"  # no plausible joint states, so the arm could not be held where it is
 
 
 class Guard:
     """Watches heartbeats and joint states of one arm.
 
-    The arm is held while it is stopped, once heartbeats cease, while its measurements cannot be believed, and when it
-    moves though no heartbeat was ever heard: then the commander is unheard or somebody else's, and its death would go
-    unnoticed.
+    It holds the arm while a stop is in force, after heartbeats cease, while measurements are implausible, and when the
+    arm moves although no heartbeats are heard: something that this guard cannot hear is commanding the arm, and the
+    guard would not notice its death.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Guard:
         self._measurements = Watchdog("joint states", measurement_timeout_s, now)
         self._holds_unheard = holds_unheard
         self._now = now
-        self._moving_since_s: float | None = None  # unheard
+        self._moving_since_s: float | None = None  # while no heartbeats are heard
         self._has_told = False
         self._trouble = ""
         self._has_told_trouble = False
@@ -56,7 +56,7 @@ class Guard:
         return self._switch.reason is not None or self._heartbeats.is_expired or is_unheard or bool(self._trouble)
 
     def hear(self, *, is_goodbye: bool) -> None:
-        """A heartbeat came."""
+        """A heartbeat arrived."""
         if is_goodbye:
             self._heartbeats.rest()
         else:
@@ -64,13 +64,13 @@ class Guard:
             self._forget_motion()
 
     def doubt(self, trouble: str) -> None:
-        """Measurements cannot be believed, for this reason; empty: they can again."""
+        """Measurements are implausible for this reason; empty: plausible again."""
         if trouble != self._trouble:
             self._has_told_trouble = False
         self._trouble = trouble
 
     def see(self, *, is_moving: bool) -> None:
-        """Joint states came that can be believed."""
+        """Plausible joint states arrived."""
         self._measurements.feed()
         if self._heartbeats.is_awake or not is_moving:
             self._forget_motion()
@@ -78,7 +78,7 @@ class Guard:
             self._moving_since_s = self._now()
 
     def look(self) -> str:
-        """The line to report when something is wrong, once for each time it is; otherwise empty."""
+        """The line to report when something is wrong, once per occurrence; otherwise empty."""
         if (self._trouble or self._measurements.is_expired) and not self._has_told_trouble:
             self._has_told_trouble = True
             return f"{self._trouble or self._measurements.describe()}; the arm cannot be held at measured positions"
@@ -92,7 +92,7 @@ class Guard:
         return ""
 
     def explain(self) -> tuple[GuardState, str]:
-        """The state, and why; without reason while it watches."""
+        """The state and the reason for it; no reason is given while it watches."""
         if self._switch.reason is not None:
             return GuardState.STOPPED, self._switch.reason
         if self._trouble:

@@ -1,4 +1,4 @@
-"""Where an arm can be told to stay, so that the hold itself is no motion."""
+"""Finds where to hold an arm so that the hold itself causes no motion."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from opc_ros.arms.settings import ArmSettings
 from opc_ros.arms.trajectory import Trajectory, plan_hold
 
 LONGEST_RECKONED_S = 0.1
-FRESH_SHARE = 0.4  # of the time after which measurements count as lost; younger ones say where an arm is
-FOLLOWING_RAD = 0.05  # an arm this near to what it was told follows it
-FOLLOWING_RAD_S = 0.08  # and goes on with it, if it is about as fast: by so much, or by half
+FRESH_SHARE = 0.4  # of measurement_timeout_s; measurements younger than this say where the arm is
+FOLLOWING_RAD = 0.05  # an arm this close to its commanded trajectory is following it
+FOLLOWING_RAD_S = 0.08  # largest speed difference to the trajectory, unless half its fastest joint speed is more
 SLOPE_S = 0.005
-BRAKING_S = 0.1  # for so long after a hold what is measured shows an arm that still obeys it
+BRAKING_S = 0.1  # a measurement taken this soon after a hold shows an arm that is still braking for it
 
 
 def reckon(
     positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, age_s: float, limits: JointLimits
 ) -> np.ndarray:
-    """Where joints (J,) that were measured a moment ago are by now.
+    """Extrapolate joints (J,) that were measured a moment ago to now.
 
-    Without velocities, or with some that no joint can have, that is where they were: a stray number must not become a
-    motion.
+    Without velocities, or with impossible ones, they are taken to be where they were: a stray number must not become
+    a motion.
     """
     if velocities_rad_s is None or not (np.abs(velocities_rad_s) <= limits.velocity_rad_s).all():
         return positions_rad
@@ -32,14 +32,15 @@ def reckon(
 
 
 class Hold:
-    """Knows what an arm was told last, and from that and what is measured where it can stay.
+    """Works out where to hold an arm, from its last command and its measurements.
 
-    Seen a moment ago, it stays where it is. Unseen, it stays where its motion has got to, if it followed that when it
-    was last seen. An arm that rests where it was sent is left alone, and where nothing is known nothing is sent.
+    An arm measured a moment ago is held where it is. One not measured recently is held where its commanded motion has
+    got to, provided it was following that motion when last measured. An arm at rest where it was sent is left alone,
+    and if nothing is known, nothing is sent.
     """
 
     def __init__(self, limits: JointLimits, settings: ArmSettings, now: Callable[[], float]) -> None:
-        """`limits` are the joints' own, without the margin that motions keep: an arm beyond it stays there."""
+        """`limits` are the joints' own, without the margin for motions, so that an arm inside that margin stays put."""
         self._limits = limits
         self._arrival_rad = settings.motion.arrival_rad
         self._fresh_s = FRESH_SHARE * settings.measurement_timeout_s
@@ -47,21 +48,21 @@ class Hold:
         self._told: tuple[float, Trajectory] | None = None
 
     def note(self, trajectory: Trajectory) -> None:
-        """The arm was told this just now."""
+        """This trajectory was sent to the arm just now."""
         self._told = (self._now(), trajectory)
 
     def forget(self) -> None:
-        """Somebody else may have told the arm something since."""
+        """Somebody else may have commanded the arm since."""
         self._told = None
 
     def is_fresh(self, measured_s: float) -> bool:
-        """Whether what was measured at this time of the steady clock says where the arm is."""
+        """Whether a measurement taken at this time (monotonic) still says where the arm is."""
         return self._now() - measured_s <= self._fresh_s
 
     def plan(
         self, positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, measured_s: float
     ) -> Trajectory | None:
-        """The hold to send, by joints that were measured at this time of the steady clock; None: send nothing."""
+        """The hold to send, given joints measured at this time (monotonic); None: send nothing."""
         here_rad = (
             self._reckon_seen(positions_rad, velocities_rad_s, measured_s)
             if self.is_fresh(measured_s)
@@ -74,7 +75,7 @@ class Hold:
     def _reckon_seen(
         self, positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, measured_s: float
     ) -> np.ndarray:
-        """By the motion that it follows, which knows where it slows down, or else by its speed."""
+        """Extrapolate along the trajectory it follows, which knows where it slows down, or else by its speed."""
         age_s = min(max(self._now() - measured_s, 0.0), LONGEST_RECKONED_S)
         if self._told is not None and velocities_rad_s is not None:
             told_s, trajectory = self._told
@@ -95,11 +96,11 @@ class Hold:
         return trajectory.sample(self._now() - told_s) if has_followed else None
 
     def _is_braking(self, measured_s: float) -> bool:
-        """Whether it was told to stay already, and is not known to do otherwise: told again, it would be led on."""
+        """Whether it is still braking for an earlier hold: a second one would only drag it further."""
         return self._told is not None and len(self._told[1].times_s) == 1 and measured_s - self._told[0] < BRAKING_S
 
     def _is_held(self, here_rad: np.ndarray) -> bool:
-        """Whether it has nothing left to do, and is where that has led it."""
+        """Whether its last trajectory is over and it is at the end of it."""
         if self._told is None:
             return False
         told_s, trajectory = self._told

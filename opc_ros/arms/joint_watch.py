@@ -1,4 +1,4 @@
-"""Which measured joint angles can be believed, and whether the arm moves by them."""
+"""Decides which measured joint angles are plausible, and whether the arm is moving."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from opc_ros.arms.hold import reckon
 from opc_ros.arms.limits import JointLimits
 
 SLACK_RAD = math.radians(1.0)  # beyond the limits: what an arm pressed against its stop may show
-JUMP_RAD = 0.05  # beyond what the joints' speed explains: jitter of stamps and of the network
+JUMP_RAD = 0.05  # beyond what the joints' speed explains: jitter of timestamps and network
 JUMP_FACTOR = 2.0
-WINDOW_S = 0.2  # over which motion is told from positions
-AGREEING = 5  # readings in a row that have to agree before a jump is believed: an arm that was put elsewhere
+WINDOW_S = 0.2  # over which motion is detected from positions
+AGREEING = 5  # consecutive readings that must agree before a jump is believed: the arm was put elsewhere
 AGREEING_RAD = 0.02
 
 
 class JointWatch:
-    """Takes joint angles as they come and keeps the freshest plausible ones.
+    """Takes joint angles as they arrive and keeps the most recent plausible ones.
 
-    A reading is plausible if it is finite, within the joints' limits, no older than allowed by its own stamp, and no
-    further from the last one than the joints can have turned.
+    A reading is plausible if it is finite, within the joints' limits, recent by its own timestamp, and no further from
+    the previous one than the joints can have turned.
     """
 
     def __init__(self, limits: JointLimits, *, rest_rad_s: float, oldest_s: float, now: Callable[[], float]) -> None:
@@ -37,7 +37,7 @@ class JointWatch:
         self.doubt = ""  # why the last reading was not believed; empty if it was
 
     def see(self, positions_rad: np.ndarray, velocities_rad_s: np.ndarray | None, age_s: float) -> bool:
-        """Take a reading of this age; returns whether it is plausible."""
+        """Take a reading of this age; return whether it is plausible."""
         self.doubt = self._doubt(positions_rad, age_s)
         if self.doubt.startswith("jumped") and self._is_settled_elsewhere(positions_rad):
             self._plausible.clear()
@@ -51,7 +51,7 @@ class JointWatch:
 
     @property
     def is_moving(self) -> bool:
-        """By the driver's velocities if it publishes any, and always by positions."""
+        """Judged by positions, and also by the driver's velocities if it publishes any."""
         velocities = self._velocities_rad_s
         if velocities is not None and np.isfinite(velocities).all() and np.abs(velocities).max() > self._rest_rad_s:
             return True
@@ -65,9 +65,9 @@ class JointWatch:
         return travel > self._rest_rad_s * max(newest_s - recent[0][0], WINDOW_S / 2)
 
     def holdable(self, within_s: float) -> np.ndarray | None:
-        """Where the arm can be told to stay (J,): by the last plausible reading, if it came within so many seconds.
+        """Where to hold the arm (J,), from the last plausible reading; None if that came more than `within_s` ago.
 
-        A moving arm is told to stay where it has got to since: back to where it was would be a motion.
+        A moving arm is held where it has got to since: holding it where it was would be a motion backwards.
         """
         if not self._plausible:
             return None
@@ -78,7 +78,7 @@ class JointWatch:
         return np.asarray(np.clip(here, self._limits.lower_rad, self._limits.upper_rad))
 
     def _velocities(self) -> np.ndarray | None:
-        """As the driver tells them (J,), or else by the last positions."""
+        """The driver's (J,), or else from the last two positions."""
         if self._velocities_rad_s is not None:
             return self._velocities_rad_s
         (before_s, before), (newest_s, newest) = self._plausible[-2], self._plausible[-1]

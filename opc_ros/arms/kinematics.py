@@ -1,4 +1,4 @@
-"""Between the joint angles of a serial arm and the pose of its tool."""
+"""Forward and inverse kinematics: joint angles of a serial arm to the pose of its tool and back."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class ToolPose:
 class Kinematics:
     """Forward and inverse kinematics of one arm with a tool.
 
-    The inverse always starts from the same posture and never crosses a singularity on its way, so that every pose
-    with the tool straight down has one answer, and poses near each other have answers near each other. Joints that
-    an arm has too many of are held as they are in the posture. An instance is for one thread.
+    The inverse always starts from the same posture and never crosses a singularity on its way, so each pose with the
+    tool straight down has one solution, and nearby poses have nearby solutions. Redundant joints keep their angles from
+    the posture. An instance is for one thread.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Kinematics:
         posture_rad: Sequence[float],
         held: Sequence[int] = (),
     ) -> None:
-        """`held` counts joints from 0."""
+        """`held` are indices of joints, from 0."""
         import pinocchio
 
         if len(posture_rad) != model.joints:
@@ -90,7 +90,7 @@ class Kinematics:
         return self._locate(joints_rad, self.model.flange)
 
     def solve(self, pose: ToolPose) -> np.ndarray:
-        """Joint angles (J,) that bring the tool, straight down, to the pose; refuses what the arm cannot take."""
+        """Joint angles (J,) that bring the tool, straight down, to the pose; raises OutOfReach."""
         import pinocchio
 
         chain, data, free = self.model.chain, self._data, self._free
@@ -103,7 +103,7 @@ class Kinematics:
             away = data.oMi[self._last].actInv(goal)
             error = np.concatenate([away.translation, pinocchio.log3(away.rotation)])
             before, missed = missed, float(abs(error).max())
-            # Rounding keeps the last digits from settling; once they no longer improve, that is the answer.
+            # Rounding errors keep the last digits from converging, so stop once they no longer improve.
             if missed < EXACT and missed >= before / 2:
                 break
             jacobian = pinocchio.computeJointJacobian(chain, data, joints, self._last)[:, free]
@@ -129,7 +129,7 @@ class Kinematics:
         return np.asarray(np.linalg.lstsq(jacobian, error, rcond=1e-9)[0])
 
     def _tell_side(self, joints_rad: np.ndarray) -> bool:
-        """On which side of its singularities an arm stands: elbow up or down, wrist turned over or not."""
+        """Which side of its singularities the arm is on: elbow up or down, wrist flipped or not."""
         import pinocchio
 
         if not self._is_square:

@@ -1,4 +1,4 @@
-"""How far and how fast an arm may go: a box for its tool, and limits of its joints."""
+"""How far and how fast an arm may go: a box for its tool, and limits for its joints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opc_ros.arms.model import ArmModel
 
 Position = tuple[float, float, float]
 ROUNDING = 1e-9
-SLACK_M = 1e-4  # an arm held at the edge of its workspace is measured a little beyond it
+SLACK_M = 1e-4  # an arm at the edge of its workspace may be measured slightly outside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class WorkspaceBox:
                 raise ValueError(f"workspace along {axis} is from {low} to {high} m, expected from less to more")
 
     def clamp(self, position_m: Position) -> tuple[Position, tuple[str, ...]]:
-        """The nearest position inside, and one line for each axis that had to give."""
+        """The nearest position inside, and one line for each axis that was clamped."""
         inside = [
             min(max(value, low), high) for value, low, high in zip(position_m, self.low_m, self.high_m, strict=True)
         ]
@@ -40,7 +40,7 @@ class WorkspaceBox:
 
 
 class JointLimits:
-    """How far and how fast the joints may turn: the model's limits, and as much less as was asked for."""
+    """How far and how fast the joints may turn: the model's limits, less the margins that were asked for."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class JointLimits:
         )
 
     def clamp_step(self, start_rad: np.ndarray, end_rad: np.ndarray, seconds: float) -> tuple[np.ndarray, str]:
-        """The furthest allowed joint angles (J,) on the straight way, and the line to report, empty if all the way."""
+        """The furthest joint angles (J,) towards the end that the speeds allow, and a line if they fall short of it."""
         step = end_rad - start_rad
         allowed = self.velocity_rad_s * seconds
         excess = np.abs(step) / allowed

@@ -1,4 +1,4 @@
-"""Where each link of a URDF stands to its parent, for the joint positions of the moment: what tf wants to know."""
+"""The transform of each link of a URDF to its parent at given joint positions, as tf needs it."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class LinkTree:
         self.moving_joints = tuple(joint.name for joint in self._joints if joint.kind != "fixed")
 
     def place_fixed(self) -> list[Placement]:
-        """Links that never move against their parent."""
+        """Links that never move relative to their parent."""
         return [_place(joint, 0.0) for joint in self._joints if joint.kind == "fixed"]
 
     def place_moving(self, positions: Mapping[str, float]) -> list[Placement]:
-        """All others, at these joint positions; one that is not given stands at zero."""
+        """All other links at these joint positions; a joint that is not given is at zero."""
         return [_place(joint, positions.get(joint.name, 0.0)) for joint in self._joints if joint.kind != "fixed"]
 
 

@@ -1,24 +1,24 @@
-"""When a measurement was taken, by the steady clock of a process that may have been too busy to take it in at once."""
+"""When a measurement was taken, by the monotonic clock of a process that may have received it late."""
 
 from __future__ import annotations
 
 from collections import deque
 
-KEPT_S = 2.0  # a clock that is put right counts anew after this
+KEPT_S = 2.0  # after this, a clock that was stepped is trusted again
 
 
 class MeasuredTime:
-    """Of what lies between stamp and arrival, the least of late is the clocks' difference, and the rest was waiting.
+    """Takes the smallest recent gap between timestamp and arrival as the clocks' offset, and the rest as queueing.
 
-    Without it, an arm seen through a queue would be held where it was, which is a motion back.
+    Without it, an arm seen through a full queue would be held where it had been, which is a motion backwards.
     """
 
     def __init__(self) -> None:
-        # Arrivals whose difference no later one has undercut, so the first is the least.
+        # Only arrivals whose gap no later one has undercut are kept, so the first has the smallest.
         self._least: deque[tuple[float, float]] = deque()
 
     def tell(self, received_s: float, stamp_ns: int) -> float:
-        """When it was measured (monotonic), if nothing is faster than what came fastest; unstamped: when it came."""
+        """When it was measured (monotonic), if the fastest arrival did not wait; unstamped: when it arrived."""
         if not stamp_ns:
             return received_s
         apart_s = received_s - stamp_ns * 1e-9

@@ -1,4 +1,4 @@
-"""A serial arm as its URDF has it: the joints between base and flange, and how far, fast and hard they turn."""
+"""A serial arm as its URDF describes it: the joints between base and flange, and their limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opc_ros.errors import ConfigError
 if TYPE_CHECKING:
     import pinocchio
 
-FULL_TURN_RAD = math.tau  # either way, for joints that turn without end
+FULL_TURN_RAD = math.tau  # limit in each direction for continuous joints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,12 +25,12 @@ class ArmModel:
     """The chain of joints from base to flange."""
 
     name: str
-    joint_names: tuple[str, ...]  # as the URDF has them; a driver may call them otherwise
+    joint_names: tuple[str, ...]  # the URDF's names; a driver may use others
     lower_rad: np.ndarray  # (J,)
     upper_rad: np.ndarray  # (J,)
     velocity_rad_s: np.ndarray  # (J,)
     effort_nm: np.ndarray  # (J,)
-    chain: pinocchio.Model  # of these joints alone
+    chain: pinocchio.Model  # these joints only
     flange: pinocchio.SE3  # the flange in the last joint's frame
 
     @property
@@ -56,7 +56,7 @@ def find_urdf(reference: str) -> Path:
 
 @functools.lru_cache(maxsize=16)
 def load_arm_model(reference: str, flange: str) -> ArmModel:
-    """Read the joints that lead to the link called flange; all others, such as fingers, are left out."""
+    """Read the joints that lead to the flange link; all others, such as fingers, are left out."""
     import pinocchio
 
     path = find_urdf(reference)
@@ -89,9 +89,9 @@ def load_arm_model(reference: str, flange: str) -> ArmModel:
 
 
 def _read(path: Path) -> str:
-    """The URDF's text, with joints that turn without end as ones that turn once either way.
+    """The URDF's text, with continuous joints made revolute: one full turn in each direction.
 
-    Pinocchio keeps sine and cosine of the former, which no driver speaks.
+    Pinocchio represents a continuous joint by sine and cosine, which no driver uses.
     """
     try:
         robot = ET.parse(path).getroot()

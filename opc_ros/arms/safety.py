@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from opc_ros.errors import ArmStopped
 
-ECHO_NS = 1_000_000_000  # nobody has signed a release of a stop this soon after it was said
+ECHO_NS = 1_000_000_000  # nobody can sign a release this soon after a stop
 
 
 class StopSwitch:
     """A stop that stays until it is lifted.
 
-    A stop is known by when it was said. Stopping always counts, whatever the clocks say; lifting counts only if it
-    names the newest stop.
+    Its timestamp identifies a stop. Stopping always counts, whatever the clocks say; lifting counts only if it names
+    the newest stop.
     """
 
     def __init__(self, arm: str) -> None:
@@ -27,19 +27,19 @@ class StopSwitch:
 
     @property
     def reason(self) -> str | None:
-        """Why the arm is stopped; None while it is not."""
+        """Why the arm is stopped; None if it is not."""
         return self._reason
 
     @property
     def pressed_ns(self) -> int:
-        """When the newest stop was said."""
+        """Timestamp of the newest stop."""
         return self._pressed_ns
 
     def press(self, reason: str, stamp_ns: int) -> bool:
-        """Stop; returns whether the state changed.
+        """Stop; return whether the state changed.
 
-        Nodes repeat a stop for those who join later, so what comes within a second of it is the same stop: otherwise an
-        echo would take the place of the stop that an operator is about to release.
+        Nodes repeat a stop for late subscribers, so a stop within a second of the newest is the same one: otherwise an
+        echo would replace the stop that an operator is about to release.
         """
         is_news = self._reason is None
         if is_news or stamp_ns - self._pressed_ns > ECHO_NS:
@@ -49,7 +49,7 @@ class StopSwitch:
         return is_news
 
     def lift(self, stamp_ns: int) -> bool:
-        """Allow motion again if this is the newest stop; returns whether the state changed."""
+        """Allow motion again if this is the newest stop; return whether the state changed."""
         is_news = self._reason is not None and stamp_ns == self._pressed_ns
         if is_news:
             self._reason = None
@@ -61,7 +61,7 @@ class StopSwitch:
 
 
 class Watchdog:
-    """Notices when something that should keep coming has ceased. It wakes with the first sign of life."""
+    """Notices when something that should keep arriving has ceased; it starts watching with the first arrival."""
 
     def __init__(self, what: str, timeout_s: float, now: Callable[[], float]) -> None:
         if not timeout_s > 0.0:
@@ -81,25 +81,25 @@ class Watchdog:
         return self._fed_s is not None and self._now() - self._fed_s > self._timeout_s
 
     def feed(self) -> bool:
-        """A heartbeat; returns whether it ends a reported silence."""
+        """A heartbeat arrived; return whether it ends a reported silence."""
         has_barked, self._has_barked = self._has_barked, False
         self._fed_s = self._now()
         return has_barked
 
     def rest(self) -> None:
-        """Pause until the next heartbeat: the watched node has signed off."""
+        """Stop watching until the next heartbeat: the watched node has signed off."""
         self._fed_s = None
         self._has_barked = False
 
     def bark(self) -> str:
-        """One line when a silence has become too long, once for each silence; otherwise empty."""
+        """One line when a silence has become too long, once per silence; otherwise empty."""
         if self._has_barked or not self.is_expired:
             return ""
         self._has_barked = True
         return self.describe()
 
     def describe(self) -> str:
-        """How long nothing has come."""
+        """How long nothing has arrived."""
         if self._fed_s is None:
             return f"{self._what}: none yet"
         return f"{self._what}: none for {self._now() - self._fed_s:.2f} s, allowed {self._timeout_s:.2f}"

@@ -15,18 +15,18 @@ from opc_ros.config import described
 from opc_ros.errors import ConfigError
 from opc_ros.grasp import ActionBounds
 
-NAME = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)  # what ROS takes for topics and namespaces
+NAME = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)  # what ROS accepts for topics and namespaces
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Which serial arm it is: where its joints sit and what they allow is read from its URDF."""
+    """Which serial arm it is; the positions and limits of its joints are read from its URDF."""
 
     urdf: str = "opc_ros:arms/urdf/lbr_iiwa_14_r820.urdf"  # package:path, or a path
     flange: str = "flange"  # link of the URDF that carries the tool
-    # Tool down, elbow as it should stay: inverse kinematics start from here.
+    # Tool down, elbow where it should stay: inverse kinematics start from here.
     posture_deg: tuple[float, ...] = (0.0, 35.0, 0.0, -85.0, 0.0, 60.0, 0.0)
-    held_joints: tuple[int, ...] = (3,)  # of an arm with more than six: those that stay as in the posture; from 1
+    held_joints: tuple[int, ...] = (3,)  # with more than six joints: those that stay as in the posture, counted from 1
 
     def __post_init__(self) -> None:
         for joint in self.held_joints:
@@ -36,15 +36,15 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class BodySettings:
-    """What a twin shows and moves: any URDF of the same joints, whose hand it replaces by its own gripper."""
+    """What a twin shows and moves: any URDF with the same joints; its hand is replaced with the twin's gripper."""
 
     urdf: str = "pybullet_data:kuka_iiwa/model.urdf"
-    link: str = "lbr_iiwa_link_7"  # carries the gripper; what hangs on it in the URDF is left away
+    link: str = "lbr_iiwa_link_7"  # carries the gripper; links attached to it in the URDF are left out
     link_to_flange_m: float = 0.045  # along that link's z axis
-    # Wherever the tool is in its workspace, these stay out of every camera's image.
+    # Links that no camera sees, wherever the tool is in its workspace.
     unseen_links: tuple[str, ...] = ("lbr_iiwa_link_0", "lbr_iiwa_link_1", "lbr_iiwa_link_2")
     parked_rad: tuple[float, ...] = (1.9, 0.2, 0.0, -1.2, 0.0, 1.0, 0.0)  # out of the way of falling objects
-    largest_yaw_rad: float = 2.6  # either way; further, the last joint would meet its limit in a corner of the box
+    largest_yaw_rad: float = 2.6  # either way; beyond it the last joint meets its limit in a corner of the box
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class MotionSettings:
 
 @dataclass(frozen=True, slots=True)
 class GripperSettings:
-    """A two-finger gripper: how it is told its opening, where its opening is read, and when it holds something."""
+    """A two-finger gripper: how its opening is commanded and measured, and when it holds something."""
 
     driver: Literal["float64", "trajectory", "gripper_command", "parallel_gripper_command"] = "float64"
     command: str = "gripper/command"  # topic, or action for the last two
@@ -93,7 +93,9 @@ class GripperSettings:
         if not self.metres_per_unit:
             raise ValueError("metres_per_unit is 0, expected the opening for one unit of the joint")
         if not self.closed_m < self.open_m:
-            raise ValueError(f"gripper closes to {self.closed_m} m and opens to {self.open_m} m, expected more")
+            raise ValueError(
+                f"gripper closes to {self.closed_m} m and opens to {self.open_m} m, expected open_m above closed_m"
+            )
         if not self.held_from_m < self.held_to_m:
             raise ValueError(f"held from {self.held_from_m} to {self.held_to_m} m, expected from less to more")
 
@@ -110,10 +112,13 @@ class CameraSettings:
     is_compressed: bool = True  # sensor_msgs/CompressedImage; else sensor_msgs/Image
     is_reliable: bool = True
     timeout_s: float = described(5.0, "without a new image the camera is lost", low=0.05)
-    # What it sees where, if you have calibrated it: candidates that expect another view get no arm.
+    # Its projection, if you have calibrated it: candidates that expect another view are refused.
     calibration: CameraSpec | None = None
     largest_offset: float = described(
-        0.05, "share of the image's width that a candidate's camera may be off it, on average", low=0.0, high=1.0
+        0.05,
+        "how far a candidate's camera may be off it on average, as a fraction of the image width",
+        low=0.0,
+        high=1.0,
     )
 
 
@@ -125,12 +130,12 @@ class ArmSettings:
     namespace: str = ""  # of driver and camera; empty: the robot's name
     model: ModelSettings = field(default=ModelSettings())
     body: BodySettings = field(default=BodySettings())
-    joint_names: tuple[str, ...] = ("A1", "A2", "A3", "A4", "A5", "A6", "A7")  # as the driver has them, from the base
+    joint_names: tuple[str, ...] = ("A1", "A2", "A3", "A4", "A5", "A6", "A7")  # the driver's, base first
     joint_states: str = "joint_states"
     controller: str = "joint_trajectory_controller"
     controller_by: Literal["topic", "action"] = "topic"  # <controller>/joint_trajectory or /follow_joint_trajectory
     lay_out: str = ""  # service that fills a simulated bin; empty for real arms
-    guard: str = ""  # where the arm's guard tells its state, below the robot's name; no motion unless it hears us
+    guard: str = ""  # topic of the guard's status, below the robot's name; no motion unless it hears us
     tool: ToolMount = field(default=ToolMount(z_m=0.145))
     workspace: WorkspaceBox = field(default=WorkspaceBox(low_m=(0.45, -0.15, 0.02), high_m=(0.75, 0.15, 0.34)))
     start: StartPose = field(default=StartPose())
@@ -139,7 +144,7 @@ class ArmSettings:
     gripper: GripperSettings = field(default=GripperSettings())
     camera: CameraSettings = field(default=CameraSettings())
     guard_timeout_s: float = described(
-        0.5, "no motion unless the guard reported this recently that it is watching", low=0.05
+        0.5, "no motion unless the guard has reported this recently that it is watching", low=0.05
     )
     stamp_tolerance_s: float = described(1.0, "joint states and images with an older timestamp are ignored")
     measurement_timeout_s: float = described(0.5, "joint states older than this: the arm is lost", low=0.02)
@@ -177,7 +182,7 @@ class ArmSettings:
         return {key: name for key, name in names.items() if name or key not in may_be_empty}
 
     def with_full_names(self) -> ArmSettings:
-        """The same with driver and camera named in full, for those who live below the robot's name: stops are there."""
+        """These settings with absolute names for driver and camera, for a node in the robot's namespace (for stops)."""
         if not self.namespace:
             return self
         above = "/" + self.namespace.strip("/")

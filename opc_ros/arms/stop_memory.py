@@ -1,4 +1,4 @@
-"""A stop stored on disk by each node that received it, so that no restart lifts it."""
+"""Stores a stop on disk in each node that received it, so that no restart lifts it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StopMemory:
         self._path = folder / NAME
 
     def recall(self) -> tuple[str, int] | None:
-        """Why and when the arm was stopped; None where no stop is in force."""
+        """Why and when the arm was stopped; None if no stop is in force."""
         if not self._path.exists():
             return None
         try:

@@ -12,11 +12,11 @@ from opc_ros.arms.limits import JointLimits
 from opc_ros.errors import OutOfReach
 
 SAMPLES = 25
-PROBES = 13  # poses at which a line is tried before it is timed
+PROBES = 13  # poses along a line that are solved before it is timed
 TICKS = np.linspace(0.0, 1.0, SAMPLES)
 SHORTEST_S = 0.2
 TINY = 1e-9
-LARGEST = 1e6  # stands for a limit that is not given
+LARGEST = 1e6  # used where no limit is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,20 @@ class Trajectory:
         return np.asarray(self.positions_rad[-1])
 
     def fastest_rad_s(self) -> np.ndarray:  # (J,)
-        """Each joint's highest speed: at the points, and on the cubic pieces that a controller puts between them."""
+        """Each joint's highest speed, at the points and on the cubic pieces that a controller fits between them."""
         inside = self._peaks_rad_s() if len(self.times_s) > 1 else np.zeros_like(self.velocities_rad_s)
         return np.asarray(np.abs(np.concatenate([self.velocities_rad_s, inside])).max(axis=0))
 
     def furthest_rad(self) -> np.ndarray:  # (M, J)
-        """Joint angles at the points, and wherever a joint turns round on the cubic pieces between them."""
+        """Joint angles at the points, and wherever a joint reverses on the cubic pieces between them."""
         if len(self.times_s) == 1:
             return self.positions_rad
         leave, lift, curve = _pieces(self.times_s, self.positions_rad, self.velocities_rad_s)
         spans = np.diff(self.times_s)[:, np.newaxis]
         root = np.sqrt(np.maximum(lift**2 - 3 * curve * leave, 0.0))
         found = [self.positions_rad]
-        # Both roots of the velocity, each in two forms: one holds where the piece is straight, one where it starts at
-        # rest. Whatever else comes of them lies on the way as well.
+        # Both roots of the velocity, each in two forms: one is stable where the piece is nearly straight, the other
+        # where it starts at rest. Values that are not roots do no harm: they are points of the path as well.
         for up, down in (
             (-leave, lift - root),
             (-leave, lift + root),
@@ -98,9 +98,9 @@ class Trajectory:
 def plan_line(
     kinematics: Kinematics, limits: JointLimits, start_rad: np.ndarray, goal: ToolPose, *, tool_speed_m_s: float
 ) -> Trajectory:
-    """Lead the tool from these joint angles to a pose on a straight line, within speed, acceleration and jerk."""
+    """Move the tool from these joint angles to a pose in a straight line, within speed, acceleration and jerk."""
     start = kinematics.locate_tool(start_rad)
-    # The arm need not stand exactly where the inverse puts it; that difference fades out on the way.
+    # The arm may not be exactly where the inverse puts it; the difference fades out along the line.
     off_rad = start_rad - kinematics.solve(_between(start, goal, 0.0))
 
     def turn_to(shares: np.ndarray) -> np.ndarray:
@@ -112,7 +112,7 @@ def plan_line(
     bend = np.abs(np.gradient(slope, shares, axis=0)).max()
     steepest = np.abs(slope).max()
     length = math.dist((start.x_m, start.y_m, start.z_m), (goal.x_m, goal.y_m, goal.z_m))
-    # How fast the share may grow: the tool's speed, each joint's, and half of its acceleration at most for bends.
+    # How fast the share may grow: by the tool's speed, each joint's, and at most half the acceleration for bends.
     speed = min(
         tool_speed_m_s / max(length, TINY),
         float((limits.velocity_rad_s / np.maximum(np.abs(slope).max(axis=0), TINY)).min()),
@@ -142,14 +142,14 @@ def plan_joints(limits: JointLimits, start_rad: np.ndarray, goal_rad: np.ndarray
 
 
 def plan_hold(joints_rad: np.ndarray, *, seconds: float = 0.02) -> Trajectory:
-    """Be at these joint angles at once, and stay."""
+    """Go to these joint angles at once and stay."""
     return Trajectory(np.array([seconds]), joints_rad[np.newaxis].copy(), np.zeros((1, len(joints_rad))))
 
 
 def find_reachable(
     kinematics: Kinematics, limits: JointLimits, start_rad: np.ndarray, goal: ToolPose
 ) -> tuple[ToolPose, float, tuple[str, ...]]:
-    """The furthest pose on the way that the joints allow, its share of the way, and why no further."""
+    """The furthest pose towards the goal that the joints allow, its share of the way, and why it goes no further."""
     start = kinematics.locate_tool(start_rad)
     reached, share_reached = start, 0.0
     for share in TICKS[1:]:
@@ -165,7 +165,7 @@ def find_reachable(
 
 
 def _between(start: ToolPose, goal: ToolPose, share: float) -> ToolPose:
-    """A pose on the straight way; a start that is tilted rights itself at once."""
+    """A pose on the straight line; a tilted tool is straightened at once."""
     turn = math.remainder(goal.yaw_rad - start.yaw_rad, math.tau)
     return ToolPose(
         x_m=start.x_m + share * (goal.x_m - start.x_m),
@@ -178,7 +178,7 @@ def _between(start: ToolPose, goal: ToolPose, share: float) -> ToolPose:
 def _time(
     start: np.ndarray, goal: np.ndarray, *, speed: np.ndarray, acceleration: float, jerk: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The fastest way from rest to rest with all values in proportion: times (N,), values and rates (N, D)."""
+    """The fastest motion from rest to rest with all values in proportion: times (N,), values and rates (N, D)."""
     import ruckig
 
     degrees = len(start)
@@ -206,7 +206,7 @@ def _pieces(times: np.ndarray, path: np.ndarray, velocities: np.ndarray) -> tupl
 
 
 def _slow_down(times: np.ndarray, path: np.ndarray, velocities: np.ndarray, limits: JointLimits) -> Trajectory:
-    """Give it as much more time as the cubic pieces between its points need to keep the joints' speeds."""
+    """Stretch the times until the cubic pieces between the points keep the joints' speed limits."""
     fastest = Trajectory(times, path, velocities).fastest_rad_s()
     factor = max(1.0, float((fastest / limits.velocity_rad_s).max()))
     return Trajectory(times * factor, path, velocities / factor)

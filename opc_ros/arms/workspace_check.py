@@ -1,4 +1,4 @@
-"""Whether an arm reaches its whole workspace, found out without the arm."""
+"""Checks without the arm whether it can reach its whole workspace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ YAWS_RAD = (-math.pi / 4, 0.0, math.pi / 4)
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceCheck:
-    """Joints with what they may do, and where the tool cannot go."""
+    """The limits of each joint, and the poses that the tool cannot reach."""
 
     joints: tuple[tuple[str, float, float, float], ...]  # driver's name, from deg, to deg, deg/s
     poses: int

@@ -1,4 +1,4 @@
-"""The console as a web application: pages, their data, and one stream of what changes."""
+"""The console as a web application: pages, their data, and one stream of changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """What every page works with."""
+    """What every page gets to work with."""
 
     live: LiveView
     lab: ConsoleLab
@@ -47,11 +47,11 @@ class Console:
 
 
 def build_app(console: Console, *, hosts: frozenset[str] = LOOPBACK, needs_token_to_read: bool = False) -> ASGIApp:
-    """The application; `hosts` are the names it answers to."""
+    """The application; `hosts` are the host names it serves."""
     from opc_ros.console.pages import decisions, episodes, now, race, ranking, reports
 
     modules = (now, ranking, decisions, episodes, race, reports)
-    templates = Jinja2Templates(directory=HERE / "templates")  # autoescape is on for .html
+    templates = Jinja2Templates(directory=HERE / "templates")  # autoescape applies to .html
     pages = tuple(module.PAGE for module in modules)
 
     def show(page: Page) -> Route:
@@ -86,8 +86,8 @@ def data_route(path: str, make: Callable[[Request], object], *, methods: tuple[s
 def action_route(path: str, act: Callable[[dict[str, object]], object], *, never_waits: bool = False) -> Route:
     """A POST route that passes its JSON object to `act`.
 
-    What never waits for anybody runs at once; everything else runs in a worker thread, of which a slow disk or a
-    silent scheduler may have taken all.
+    With `never_waits` it runs at once. Everything else runs in a worker thread, and a slow disk or a silent scheduler
+    may be holding up all of those.
     """
 
     async def answer(request: Request) -> Response:

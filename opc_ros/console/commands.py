@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """What came of it, in one line a person can act on."""
+    """The result, in one line that a person can act on."""
 
     is_done: bool
     message: str
@@ -20,20 +20,20 @@ class Commands(Protocol):
     takes_statements: bool  # whether signed statements can be delivered
 
     def stop(self, robots: tuple[str, ...], person: str) -> CommandAnswer:
-        """Hold these arms at once; needs no signature, and waits for nothing."""
+        """Hold these arms at once; needs no signature and waits for nothing."""
 
     def halt(self, robot: str, person: str, reason: str) -> CommandAnswer:
-        """Take robot time back from one robot, or from all where it is empty; needs no signature."""
+        """Take robot time back from one robot, or from all if it is empty; needs no signature."""
 
     def submit(self, envelope: str) -> CommandAnswer:
-        """Deliver a signed statement to the node that handles its kind."""
+        """Deliver a signed statement to the node that acts on its kind."""
 
     def explain(self, request_id: str) -> dict[str, Any] | None:
-        """One request as the scheduler sees it now, with what the gate finds rule by rule; None: no answer."""
+        """One request as the scheduler sees it now, with the gate's findings rule by rule; None: no answer."""
 
 
 class NoLab:
-    """A console without nodes to talk to: everything can be viewed, nothing changed."""
+    """A console that is connected to no nodes: everything can be viewed, nothing changed."""
 
     takes_statements = False
 

@@ -45,9 +45,10 @@ def is_loopback(host: str) -> bool:
 class Guarded:
     """Wraps the application.
 
-    Every answer carries strict headers. A request must name a host this console serves, so that no page elsewhere can
-    reach it under a name of its own. Whatever changes something must come from the console's own pages: same origin,
-    and the token those pages carry. Off loopback, reading needs the token too (`/?token=...` sets it as a cookie).
+    Every answer carries strict headers. A request must name a host that this console serves, so that no foreign page
+    can reach it by pointing a domain of its own at it. A request that changes something must come from the console's
+    own pages: same origin, and the token those pages carry. Off loopback, reading needs the token too (`/?token=...`
+    sets it as a cookie).
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from opc_ros.workflows.ranking_archive import RankingArchive
 
 AUDIT_LINES = 20_000  # how far back a search looks
 EPISODES_READ = 4  # whole episodes cached for stepping through frames
-NEAR = 0.1  # of the best: how far below it still counts as near
+NEAR = 0.1  # how far below the best still counts as near
 RANKINGS_SHOWN = 12
 AGREEMENTS_SHOWN = 8
 _REAL = "SELECT candidate_id, success, at_ns FROM counted WHERE success IS NOT NULL AND rung IN ('reduced', 'full')"
@@ -37,10 +37,10 @@ DISPUTES_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LabPaths:
-    """Where a lab keeps its things."""
+    """Where a lab keeps its files."""
 
     store: Path
-    scores: Path  # folder of the ranking that the gate reads
+    scores: Path  # folder of the published ranking, which the gate reads
     deployment: Path
     candidates: Path
 
@@ -56,8 +56,8 @@ def label_word(episode: CommittedEpisode) -> str:
 def find_disagreements(values: Sequence[Mapping[str, float]], most: int) -> list[dict[str, Any]]:
     """Episodes scored by every candidate, largest disagreement first.
 
-    `values` has each candidate's mean Q by episode id. Scales differ between candidates, so each is measured in its own
-    standard deviations.
+    `values` has each candidate's mean Q by episode id. Scales differ between candidates, so each candidate's values are
+    divided by their standard deviation.
     """
     shared = sorted(set.intersection(*(set(each) for each in values))) if values else []
     if len(shared) < 2:
@@ -87,7 +87,7 @@ class ConsoleLab:
         self._disputes: tuple[float, list[dict[str, Any]]] | None = None
 
     def report(self) -> dict[str, Any] | None:
-        """The newest scoring report, as JSON, read once until another replaces it; None before the first."""
+        """The newest scoring report, as JSON, read once until another replaces it; None if there is none yet."""
         path = self.paths.scores / "report.json"
         try:
             found = path.stat()
@@ -105,7 +105,7 @@ class ConsoleLab:
         return document
 
     def tags(self) -> tuple[Mapping[str, tuple[str, ...]], str]:
-        """Tags by candidate id, and what is wrong with their file, which must not cost anybody the ranking."""
+        """Tags by candidate id, and what is wrong with their file, which must not stop the ranking from being shown."""
         try:
             return CandidateTags(self.paths.candidates).read(), ""
         except OpcError as error:
@@ -132,7 +132,7 @@ class ConsoleLab:
         return found
 
     def episodes(self, selection: Selection, *, first: int, count: int) -> tuple[int, list[CommittedEpisode]]:
-        """How many are selected, and some of them, newest first."""
+        """The number of selected episodes, and one page of them, newest first."""
         try:
             with open_store(self.paths.store) as store:
                 return store.statistics(selection).total.episodes, store.page(selection, first=first, count=count)
@@ -140,7 +140,7 @@ class ConsoleLab:
             return 0, []  # no store yet: the recorder creates it with its first episode
 
     def facets(self) -> dict[str, list[str]]:
-        """What one can filter by."""
+        """The values that episodes can be filtered by."""
         try:
             with open_store(self.paths.store) as store:
                 found = store.statistics()
@@ -173,8 +173,8 @@ class ConsoleLab:
     def agreement_over_time(self, most: int = AGREEMENTS_SHOWN) -> list[dict[str, Any]]:
         """How well each stored ranking of the whole registry agrees with the real results available at the time.
 
-        Rank correlation over the whole field, as the gate computes it, with its interval. Rankings older than the first
-        real result are left out.
+        This is the rank correlation over the whole field, as the gate computes it, with its interval. Rankings older
+        than the first real result are left out.
         """
         archive = RankingArchive(self.paths.scores.parent)
         try:
@@ -209,7 +209,7 @@ class ConsoleLab:
         return agreement
 
     def _ranks(self, archive: RankingArchive, ranking_id: str) -> dict[str, int]:
-        """A ranking never changes, so it is read once."""
+        """Read only once, because a ranking never changes."""
         if ranking_id not in self._ranks_read:
             found = {scored.name: scored.rank for scored in archive.read(ranking_id).candidates}
             with self._lock:
@@ -265,7 +265,7 @@ class ConsoleLab:
         ]
 
     def disputes(self) -> list[dict[str, Any]]:
-        """Where labellers disagree; looked for at most every few seconds."""
+        """Episodes on which labellers disagree; looked up at most every few seconds."""
         with self._lock:
             if self._disputes is not None and self._now_s() - self._disputes[0] < DISPUTES_S:
                 return self._disputes[1]
@@ -317,4 +317,4 @@ class ConsoleLab:
         for known in self.reports():
             if known["name"] == name:
                 return self.paths.scores.parent / name / "report.html"
-        raise OpcError(f"no report is called {name!r}")
+        raise OpcError(f"no report is named {name!r}")

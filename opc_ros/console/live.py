@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 EVENTS_KEPT = 500
-STOPS_KEPT = 16  # nodes of one robot that may obey a stop each
+STOPS_KEPT = 16  # most nodes of one robot that may each obey a stop
 SILENT_S = 3.0  # a robot silent for longer is shown as offline
 WATCHED_S = 5.0  # cameras stay subscribed for this long after the last image request
 
@@ -29,7 +29,7 @@ class RecorderState:
 
 @dataclass(frozen=True, slots=True)
 class RobotView:
-    """What one robot says of itself."""
+    """What one robot reports about itself."""
 
     robot: str
     state: str = "no policy runner"
@@ -43,9 +43,9 @@ class RobotView:
     guard: str = "unknown"
     guard_reason: str = ""
     recorder: RecorderState = field(default_factory=RecorderState)
-    stops: tuple[str, ...] = ()  # ids of the stops that its nodes obey, for a release to name
-    heard_s: float = 0.0  # on the steady clock
-    frame: int = 0  # counts camera images; 0: none yet
+    stops: tuple[str, ...] = ()  # ids of the stops that its nodes obey; a release must name them
+    heard_s: float = 0.0  # monotonic
+    frame: int = 0  # number of camera images so far; 0: none yet
 
     def as_seen(self, now_s: float) -> dict[str, Any]:
         """As JSON; a robot that has been silent for a while is offline, whatever its last state."""
@@ -68,7 +68,7 @@ class Event:
 
 
 class LiveView:
-    """Written by the node's threads, read by the server's: every method may be called from any thread."""
+    """Written by the node's threads and read by the server's; every method is thread-safe."""
 
     def __init__(self, now_s: Callable[[], float], *, event_counter: int = 0) -> None:
         self._now_s = now_s
@@ -84,7 +84,7 @@ class LiveView:
         self._wake: list[Callable[[], None]] = []
 
     def update_robot(self, robot: str, **changes: Any) -> None:
-        """Set some fields of a robot's view; a robot heard for the first time appears."""
+        """Update some fields of a robot's view; a robot heard for the first time is added."""
         with self._lock:
             view = self._robots.get(robot, RobotView(robot))
             self._robots[robot] = replace(view, heard_s=self._now_s(), **changes)
@@ -117,7 +117,7 @@ class LiveView:
             self._changed()
 
     def set_document(self, name: str, document: Any) -> None:
-        """Keep the newest of a kind: the deployment's status, the ranking on the topic."""
+        """Keep the newest of each kind: the deployment's status, the ranking on the topic."""
         with self._lock:
             before = self._documents.get(name)
             self._documents[name] = (self._now_s(), document)
@@ -159,7 +159,7 @@ class LiveView:
 
     @property
     def version(self) -> int:
-        """Grows with every change."""
+        """Increases with every change."""
         return self._version
 
     def on_change(self, wake: Callable[[], None]) -> Callable[[], None]:

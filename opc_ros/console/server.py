@@ -18,7 +18,7 @@ PORTS_TRIED = 20
 
 
 class ConsoleServer:
-    """Serves until stopped; the socket is bound on construction, so a port conflict shows at once."""
+    """Serves until stopped; the socket is bound on construction, so that a port conflict is noticed at once."""
 
     def __init__(self, console: Console, host: str = "127.0.0.1", port: int = 0) -> None:
         is_open = not is_loopback(host)
@@ -56,7 +56,7 @@ class ConsoleServer:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The port asked for, or one of the next few: two labs on one machine each get a page."""
+    """The requested port or one of the next few, so that two labs on one machine get a page each."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     ports = range(port, min(port + PORTS_TRIED, 65536)) if port else (0,)
     for tried in ports:

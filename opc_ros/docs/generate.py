@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = Path(__file__).resolve().parent / "reference"
 INTERFACES = ROOT / "ros2_ws" / "src" / "opc_interfaces"
 NOTE = "<!-- Made by `python -m opc_ros.docs.generate`; change the code, not this page. -->\n"
-WIDTH = "100"  # of help texts, whatever terminal this runs in
+WIDTH = "100"  # of help texts, whatever the terminal this runs in
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from opc_ros.scoring import Reweighter, bootstrap_scores, compute_metric, final_
 
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
 _OURS: tuple[str, ...] = ("opc", "soft_opc", "soft_opc_by_transition", "soft_opc_over_spread")
-_BASELINE_RESAMPLES = 100  # each scores all candidates anew
+_BASELINE_RESAMPLES = 100  # each of them scores all candidates again
 _SIZES = (10, 25, 50, 100, 200, 400, 800, 1600, 3200)
 _DRAWS = 100
 
@@ -35,7 +35,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class SizeCurve:
-    """Spearman of smaller parts of one validation set, drawn at random: mean and the middle 90 %, (S,) each."""
+    """Spearman on random smaller parts of one validation set: mean and the middle 90 %, (S,) each."""
 
     name: str
     sizes: tuple[int, ...]
@@ -51,7 +51,7 @@ def measure_figures(
     resamples: int,
     rng: np.random.Generator,
 ) -> tuple[dict[str, np.ndarray], dict[str, Figure]]:
-    """Scores (C,) and figures by metric; the three baselines only where greedy values are given."""
+    """Scores (C,) and figures by metric; the three baselines only if greedy values are given."""
     q, lengths, success = recorded
     scores: dict[str, np.ndarray] = {}
     samples: dict[str, np.ndarray] = {}
@@ -66,7 +66,7 @@ def measure_figures(
 
 
 def agree(scores: np.ndarray, true_success: np.ndarray) -> tuple[float, float]:
-    """R^2 and Spearman; 0 where all scores are equal and nothing is predicted."""
+    """R^2 and Spearman; 0 if all scores are equal and nothing is predicted."""
     try:
         return fit_line(scores, true_success).r_squared, spearman(scores, true_success)
     except ConstantScores:
@@ -81,7 +81,7 @@ def measure_size_curve(
     true_success: np.ndarray,
     rng: np.random.Generator,
 ) -> SizeCurve:
-    """Draw parts of every size without replacement; one without both outcomes is drawn again."""
+    """Draw parts of every size without replacement; a part that lacks an outcome is drawn again."""
     sizes = (*(size for size in _SIZES if size < lengths.size), lengths.size)
     weights = [_draw_parts(success, size, rng) for size in sizes]
     mean: dict[str, np.ndarray] = {}
@@ -97,13 +97,13 @@ def measure_size_curve(
 
 
 def noise_ceiling(true_success: np.ndarray, trials: np.ndarray, rng: np.random.Generator) -> float:
-    """Mean Spearman of true success with itself measured once more over as many trials: what noise alone leaves."""
+    """Mean Spearman of true success with a repeated measurement over as many trials: the ceiling set by noise alone."""
     again = rng.binomial(trials, true_success, size=(500, true_success.size)) / trials
     return float(np.mean([agree(row, true_success)[1] for row in again]))
 
 
 def _draw_parts(success: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Which episodes each draw holds, (draws, E) of 0 and 1."""
+    """Which episodes each draw contains, (draws, E) of 0 and 1."""
     if size == success.size:
         return np.ones((1, size))
     parts = np.zeros((_DRAWS, success.size))

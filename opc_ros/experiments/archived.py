@@ -1,4 +1,4 @@
-"""Candidates that only an experiment needs: taken from the repository's history when it asks, and checked by id."""
+"""Candidates that only an experiment needs: taken from the repository's history on demand, and checked by id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """One archived.yaml: in which commit, below which folder, and which id each candidate there must have."""
+    """One archived.yaml: the commit, the folder in it, and the id that each candidate there must have."""
 
     format_version: int
     commit: str
@@ -43,7 +43,7 @@ def read_archive(path: Path) -> Archive:
 
 
 def restore_archived(path: Path, into: Path) -> list[Candidate]:
-    """Every archived candidate, in folders below `into`; those that are there already are only checked."""
+    """Every archived candidate, in folders below `into`; existing ones are only checked."""
     archive = read_archive(path)
     restored = []
     for name, wanted in archive.candidates.items():

@@ -23,11 +23,11 @@ HISTORY, HISTORY_EPISODES, NEW = 30, 50, 15  # of a synthetic lab
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What was predicted for candidates whose results were hidden, and where in the prediction they came to lie."""
+    """What was predicted for candidates whose results were hidden, and where within the prediction the results lie."""
 
-    place: np.ndarray  # (n,) in 0 to 1: the share of the prediction below what was seen
+    place: np.ndarray  # (n,) in 0 to 1: the predicted probability of a lower result
     width: np.ndarray  # (n,) of 95 % intervals
-    chance_above: np.ndarray  # (n,) predicted chance of succeeding more often than the middle of all
+    chance_above: np.ndarray  # (n,) predicted chance of being in the better half
     is_above: np.ndarray  # (n,)
 
     def coverage(self, confidence: float) -> float:
@@ -50,7 +50,7 @@ def leave_one_family_out(table: ZooTable) -> Hidden:
 
 
 def hide_in_synthetic_labs(shape: ShapeName, correlation: float, labs: int, rng: np.random.Generator) -> Hidden:
-    """Labs with a history of tried candidates; new ones are predicted and compared with their true rate."""
+    """Labs with a history of tried candidates; success is predicted for new ones and compared with their true rate."""
     found = []
     for _ in range(labs):
         rates = draw_rates(shape, 1, HISTORY + NEW, rng)
@@ -58,7 +58,7 @@ def hide_in_synthetic_labs(shape: ShapeName, correlation: float, labs: int, rng:
         trials = rng.permutation(np.where(np.arange(HISTORY + NEW) < HISTORY, HISTORY_EPISODES, 0))
         predicted = predict_success(Field.of(scores, rng.binomial(trials, rates[0]), trials))
         index = np.flatnonzero(trials == 0)
-        many = 1_000_000  # episodes that tell a rate as good as exactly
+        many = 1_000_000  # enough episodes to make the rate as good as exact
         found.append(_compare_with_counts(predicted, index, np.rint(rates[0, index] * many), many, 0.5))
     return _join(found)
 
@@ -89,7 +89,7 @@ def _join(found: list[Hidden]) -> Hidden:
 
 
 def draw_reliability(zoo: dict[str, Hidden], synthetic: Hidden, path: Path) -> None:
-    """Coverage against nominal confidence, and how often what has a chance of p comes true."""
+    """Coverage against nominal confidence, and how often events with a predicted chance of p happen."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4.2), layout="constrained")
@@ -116,7 +116,7 @@ def draw_reliability(zoo: dict[str, Hidden], synthetic: Hidden, path: Path) -> N
 
 
 def main() -> None:
-    """Print every figure, and draw them."""
+    """Print all figures, and plot them."""
     parser = argparse.ArgumentParser(description="Coverage of predicted success.")
     parser.add_argument("--labs", type=int, default=100, help="synthetic ones of each kind (default: 100)")
     parser.add_argument("--metric", default="soft_opc_over_spread")

@@ -18,19 +18,19 @@ _MEMBER = re.compile(r"\(([0-9a-f]{12})\)")  # how an average's notes name its m
 
 @dataclass(frozen=True, slots=True)
 class ClusteredFigure:
-    """Of one score in one world; regrets in points of true success."""
+    """Figures of one score in one world; regrets in points of true success."""
 
     spearman: float
     spearman_interval: tuple[float, float]
     r_squared: float
     regret_at_1: float
     regret_at_3: float
-    spearman_above_half: float | None  # None where fewer than 4 candidates succeed in more than half of their trials
-    worse_without_a_run: float  # share of leave-one-run-out cases whose regret@1 is above the base score's
+    spearman_above_half: float | None  # None if fewer than 4 candidates succeed in more than half of their trials
+    worse_without_a_run: float  # share of leave-one-run-out cases in which regret@1 is above the base score's
 
 
 def training_runs_of(candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-    """The run that each candidate comes from; an average comes from those of all its members."""
+    """The training run of each candidate; an average belongs to the runs of all its members."""
     runs = {c.id[:12]: c.manifest.provenance.training_run or c.name for c in candidates}
     found = []
     for candidate in candidates:
@@ -79,7 +79,7 @@ def to_markdown(figures: Mapping[str, ClusteredFigure]) -> str:
 def _interval(
     scores: np.ndarray, success: np.ndarray, runs: Sequence[frozenset[str]], rng: np.random.Generator
 ) -> tuple[float, float]:
-    """The middle 95 % over resampled runs; an average counts as often as the rarest of its runs was drawn."""
+    """The middle 95 % over resampled runs; an average counts as often as its least drawn run."""
     names = sorted(frozenset().union(*runs))
     belongs = np.array([[name in run for name in names] for run in runs])
     found = []

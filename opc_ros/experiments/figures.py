@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LABELS = {name: metric.title for name, metric in all_metrics().items()}
-# Okabe and Ito's palette, told apart by the colour-blind too.
+# Okabe and Ito's palette, which colour-blind readers can distinguish too.
 COLOURS = {
     "td_error": "#999999",
     "sum_of_advantages": "#E69F00",
@@ -33,7 +33,7 @@ COLOURS = {
 
 
 def open_folder(folder: Path) -> None:
-    """Make the folder that plots go to, before anything is computed for them."""
+    """Create the folder for plots, before spending time on anything to plot."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -95,12 +95,12 @@ def draw_line(axes: Axes, line: FittedLine, scores: np.ndarray, colour: str) -> 
 
 
 def _draw_priors(results: Sequence[TreeResult]) -> Figure:
-    """Spearman correlation against the prior, mean over seeds with one standard deviation either way."""
+    """Spearman correlation against the prior, mean over seeds plus or minus one standard deviation."""
     figure = new_figure(3.6 * len(results), 3.6)
     for axes, result in zip(figure.subplots(1, len(results), sharey=True), results, strict=True):
         for metric in METRICS:
             values = np.broadcast_to(result.spearman[metric], (len(result.spearman[metric]), len(result.priors)))
-            # A prior that makes the score constant in any seed has no correlation to show.
+            # A prior for which the score is constant in any seed has no correlation to show.
             mean, spread = values.mean(axis=0), values.std(axis=0)
             axes.plot(result.priors, mean, color=COLOURS[metric], label=LABELS[metric], marker=".", markersize=4)
             axes.fill_between(result.priors, mean - spread, mean + spread, color=COLOURS[metric], alpha=0.15)
@@ -114,7 +114,7 @@ def _draw_priors(results: Sequence[TreeResult]) -> Figure:
 
 
 def _draw_against_paper(results: Sequence[TreeResult]) -> Figure:
-    """Spearman correlation of each metric in each variant, ours with its spread over seeds and the paper's."""
+    """Spearman correlation of each metric in each variant, ours with its spread over seeds beside the paper's."""
     figure = new_figure(9.0, 4.0)
     axes = figure.subplots()
     width = 0.8 / len(METRICS)
@@ -140,7 +140,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """As PNG with a palette of 64 colours: plots have few, and the file is a quarter as large."""
+    """A PNG with a palette of 64 colours: plots have few, and the file is a quarter of the size."""
     from PIL import Image
 
     drawn, image = io.BytesIO(), io.BytesIO()

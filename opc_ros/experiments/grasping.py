@@ -26,7 +26,7 @@ from opc_ros.scoring.source import SnapshotSource
 from opc_ros.store import Store
 from sim_bridge.training.true_success import TrueSuccess
 
-# R^2 and Spearman of the paper's table, in the order of METRICS.
+# (R^2, Spearman) from the paper's table, in the order of METRICS.
 PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
     "train": dict(zip(METRICS, ((0.02, -0.37), (0.74, 0.81), (0.00, 0.33), (0.49, 0.86), (0.55, 0.76)), strict=True)),
     "test": dict(zip(METRICS, ((0.10, -0.51), (0.74, 0.78), (0.06, -0.44), (0.35, 0.66), (0.48, 0.77)), strict=True)),
@@ -48,16 +48,16 @@ class PartCount:
 
 @dataclass(frozen=True, slots=True)
 class SetResult:
-    """What one validation set says about all candidates, (C,) each, and how that agrees with the truth."""
+    """Every metric's scores on one validation set, (C,) each, and how they agree with the truth."""
 
     name: str
     episodes: int
     successes: int
     transitions: int
-    episodes_with_greedy: int  # those that the three baselines rest on
+    episodes_with_greedy: int  # used by the three baselines
     scores: dict[str, np.ndarray]
     figures: dict[str, Figure]
-    q_of_successes: np.ndarray  # mean Q, each episode counting once
+    q_of_successes: np.ndarray  # mean Q, with each episode counting once
     q_of_failures: np.ndarray
 
 
@@ -69,7 +69,7 @@ class WorldResult:
     snapshot_id: str
     candidates: tuple[Candidate, ...]
     success: np.ndarray  # (C,) true share
-    trials: tuple[int, int]  # fewest and most episodes that a candidate's true success rests on
+    trials: tuple[int, int]  # fewest and most trials of any candidate
     ceiling: float
     sets: tuple[SetResult, ...]
     size_curves: tuple[SizeCurve, ...]
@@ -83,7 +83,7 @@ class WorldResult:
 
 @dataclass(frozen=True, slots=True)
 class Misranked:
-    """A candidate whose place by score is far from its place by true success; 1 is the best."""
+    """A candidate whose rank by score is far from its rank by true success; 1 is the best."""
 
     name: str
     by_score: int
@@ -145,7 +145,7 @@ def run_world(
 
 
 def find_misranked(world: WorldResult, name: str, metric: str = "soft_opc", count: int = 5) -> list[Misranked]:
-    """The candidates whose places differ most, worst first."""
+    """The candidates whose ranks differ most, worst first."""
     result = world.find(name)
     by_score = _places(result.scores[metric])
     by_success = _places(world.success)
@@ -165,7 +165,7 @@ def find_misranked(world: WorldResult, name: str, metric: str = "soft_opc", coun
 
 
 def training_runs(world: WorldResult, least: int = 3) -> dict[str, np.ndarray]:
-    """Places of each training run's checkpoints among the candidates, by step, for runs with several."""
+    """Indices of each training run's checkpoints among the candidates, by step, for runs with several."""
     runs: dict[str, list[int]] = {}
     for index, candidate in enumerate(world.candidates):
         if candidate.manifest.provenance.training_run:
@@ -187,7 +187,7 @@ def _score(
     budget: Budget,
     report: Report,
 ) -> tuple[ScoredSet, ScoredSet]:
-    """All episodes at the recorded actions, and some of them also at the greedy ones."""
+    """All episodes at the recorded actions, and some of them at the greedy ones as well."""
     snapshot = store.take_snapshot()
     wanted = frozenset().union(*(each.episode_ids for each in sets))
     entries = [entry for entry in snapshot.entries if entry.episode_id in wanted]
@@ -254,7 +254,7 @@ def _measure_set(
 
 
 def _places(values: np.ndarray) -> np.ndarray:
-    """1 for the largest; equal values in the order they are given."""
+    """1 for the largest; equal values in the order given."""
     places = np.empty(values.size, dtype=np.int64)
     places[np.argsort(-values, kind="stable")] = np.arange(1, values.size + 1)
     return places

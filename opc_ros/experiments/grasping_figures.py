@@ -34,7 +34,7 @@ def draw_grasping(worlds: Sequence[WorldResult], folder: Path) -> list[Path]:
 
 
 def _draw_scatter(worlds: Sequence[WorldResult], name: str) -> Figure:
-    """True success against our scores on one kind of set, a row for each metric and a column for each world."""
+    """True success against our scores on one kind of set, one row per metric and one column per world."""
     metrics = ("opc", "soft_opc", "soft_opc_over_spread")
     figure = new_figure(4.6 * len(worlds), 3.8 * len(metrics))
     grid = figure.subplots(len(metrics), len(worlds), squeeze=False, sharey="col")
@@ -74,7 +74,7 @@ def _draw_cell(axes: Axes, world: WorldResult, name: str, metric: str, families:
 
 
 def _draw_sizes(worlds: Sequence[WorldResult]) -> Figure:
-    """Spearman against how many episodes the validation set has."""
+    """Spearman against the number of episodes in the validation set."""
     figure = new_figure(4.6 * len(worlds), 3.8)
     for axes, world in zip(figure.subplots(1, len(worlds), squeeze=False, sharey=True)[0], worlds, strict=True):
         for curve, style in zip(world.size_curves, ("-", "--"), strict=False):
@@ -97,7 +97,7 @@ def _draw_sizes(worlds: Sequence[WorldResult]) -> Figure:
 
 
 def _draw_training(worlds: Sequence[WorldResult]) -> Figure:
-    """Score and true success over training: a column for each run with several checkpoints, a row for each world."""
+    """Score and true success over training: one column per run with several checkpoints, one row per world."""
     runs = sorted({run for world in worlds for run in training_runs(world)})
     figure = new_figure(2.7 * len(runs), 2.5 * len(worlds))
     grid = figure.subplots(len(worlds), len(runs), squeeze=False)

@@ -1,4 +1,4 @@
-"""The grasping experiment's results as sections of two Markdown pages: the headline and all tables."""
+"""Writes the grasping experiment's results as sections of two Markdown pages: the headline, and all tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = ("soft_opc_over_spread", "opc", "soft_opc")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What SoftOPC is to reach on the mixed set, over how many candidates."""
+    """The goal for SoftOPC on the mixed set, and over how many candidates."""
 
     spearman: float
     candidates: int
@@ -32,14 +32,14 @@ GOALS = {"train": Goal(0.86, 40), "test": Goal(0.77, 40), "pseudo_real": Goal(0.
 
 
 def write_pages(page: Path, worlds: Sequence[WorldResult], plots: Sequence[Path], *, command: str) -> None:
-    """Put the headline into the page, all tables and plots into grasping.md beside it."""
+    """Put the headline into the page, and all tables and plots into grasping.md beside it."""
     tables = page.with_name("grasping.md")
     write_section(page, "grasping", to_headline(worlds, command=command, tables=tables.name))
     write_section(tables, "grasping", to_tables(worlds, plots, command=command, page=tables))
 
 
 def to_headline(worlds: Sequence[WorldResult], *, command: str, tables: str) -> str:
-    """What a reader wants first; `tables` is the page with the rest, as linked from this one."""
+    """What a reader wants first; `tables` is the link from this page to the rest."""
     lines = [
         "## Grasping: does the score predict success?",
         "",
@@ -54,7 +54,7 @@ def to_headline(worlds: Sequence[WorldResult], *, command: str, tables: str) -> 
 
 
 def to_tables(worlds: Sequence[WorldResult], plots: Sequence[Path], *, command: str, page: Path) -> str:
-    """Everything else, with links to the plots as seen from the page."""
+    """Everything else; `plots` are linked relative to the page."""
     lines = [
         "## Tables and plots",
         "",
@@ -139,7 +139,7 @@ def _goals(worlds: Sequence[WorldResult]) -> Iterator[str]:
 
 
 def _judge(world: WorldResult, goal: Goal) -> str:
-    """Figures over fewer candidates than asked for meet no goal, however good they are."""
+    """Figures over fewer candidates than the goal requires meet no goal, however good they are."""
     figure = world.find(MIXED).figures["soft_opc"]
     is_reached = figure.spearman >= goal.spearman and figure.r_squared >= goal.r_squared
     if len(world.candidates) < goal.candidates:

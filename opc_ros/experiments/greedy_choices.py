@@ -21,7 +21,7 @@ from opc_ros.progress import Report, ignore_progress
 
 @dataclass(frozen=True, slots=True)
 class RecordedStates:
-    """Steps of some episodes, one episode behind the other."""
+    """Steps of some episodes, concatenated."""
 
     episodes: tuple[Episode, ...]
     seen: Observations  # (M, ...)
@@ -31,10 +31,10 @@ class RecordedStates:
 
 @dataclass(frozen=True, slots=True)
 class GreedyChoices:
-    """Of every candidate in every state."""
+    """The greedy action of every candidate in every state, and its Q."""
 
     actions: np.ndarray  # (C, M, 8)
-    q: np.ndarray  # (C, M), what the candidate thinks of its own action
+    q: np.ndarray  # (C, M), the candidate's Q of its own action
 
 
 def gather_states(episodes: Sequence[Episode], image_size: tuple[int, int]) -> RecordedStates:
@@ -48,7 +48,7 @@ def gather_states(episodes: Sequence[Episode], image_size: tuple[int, int]) -> R
 
 
 def spread_evenly(available: np.ndarray, count: int) -> np.ndarray:
-    """At most so many of the given places, evenly spread over them."""
+    """At most `most` of the given indices, evenly spread."""
     if available.size <= count:
         return available
     return np.asarray(available[np.unique(np.linspace(0, available.size - 1, count).round().astype(int))])
@@ -57,7 +57,7 @@ def spread_evenly(available: np.ndarray, count: int) -> np.ndarray:
 def find_greedy(
     candidates: Sequence[Candidate], states: RecordedStates, folder: Path, *, report: Report = ignore_progress
 ) -> GreedyChoices:
-    """Search what the folder lacks, episode by episode; an interrupted call goes on at the candidate it was at."""
+    """Search what the folder lacks, episode by episode; an interrupted call resumes at the candidate it had reached."""
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for done, candidate in enumerate(candidates, start=1):
@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 
 def _search(candidate: Candidate, states: RecordedStates, wanted: Sequence[int]) -> dict[str, np.ndarray]:
-    """Actions and their Q side by side, (T, 9) for each of the wanted episodes, by its id."""
+    """Actions and their Q side by side, (T, 9), for each of the wanted episodes, by id."""
     policy = load_policy(candidate, device="cpu")
     ends = np.cumsum(states.lengths).tolist()
     found = {}

@@ -1,4 +1,4 @@
-"""What agreement and the critic say of actions that candidates would have taken in some recorded episodes."""
+"""Agreement and the critic, applied to actions that candidates would have taken in some recorded episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def judge_own(
     own: np.ndarray,
     candidates: Sequence[Candidate],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Agreement and the critic's opinion of own actions (C, M, A) in the asked episodes, (C, M) each."""
+    """Agreement and the critic's rating of own actions (C, M, A) in these episodes, (C, M) each."""
     camera = next((c.manifest.input.camera for c in candidates if c.manifest.input.camera is not None), None)
     critic = fit_critic(
         everything.images,

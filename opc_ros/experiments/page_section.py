@@ -1,4 +1,4 @@
-"""A page of results that several experiments write, each its own section."""
+"""A page of results that several experiments write, each in a section of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opc_ros.errors import SetupError
 
 
 def write_section(page: Path, name: str, text: str) -> None:
-    """Put an experiment's section into the page, in place of its last one; the rest of the page stays."""
+    """Put an experiment's section into the page, in place of its previous one; the rest of the page stays."""
     begin, end = f"<!-- {name}: made by the command below -->", f"<!-- end of {name} -->"
     try:
         page.parent.mkdir(parents=True, exist_ok=True)

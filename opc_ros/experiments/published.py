@@ -1,4 +1,4 @@
-"""The paper's 15 real-world models: what their published SoftOPC says about their published grasp success."""
+"""The paper's 15 real-world models: how well their published SoftOPC predicts their published grasp success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision 14's rule on kept figures: which challengers fall at which step, and which is judged at the end.
+"""Applies decision 14's rule to saved figures: which challengers fail at which step, and which is judged at the end.
 
 python -m opc_ros.experiments.rule_of_choice train.json test.json pseudo_real.json tree.json pong.json
 """
@@ -55,7 +55,7 @@ class KeptWorld:
         return agree(self.scores[name], self.success)[1]
 
     def regret(self, name: str, k: int, without: str | None = None) -> float:
-        """Regret@k in points; without a training run, also without the averages it is a member of."""
+        """Regret@k in points; `without` leaves out a training run and the averages that have a member from it."""
         kept = np.array([without not in run for run in self.runs])
         return 100 * regret_at_k(self.scores[name][kept], self.success[kept], k)
 
@@ -65,7 +65,7 @@ class ChallengerVerdict:
     """What the rule says of one challenger."""
 
     name: str
-    dropped: str  # by which step and why; empty if it is left
+    dropped: str  # the step it fails at and why; empty if it remains
     worse_without_a_run: float  # share of runs without which its mean regret@1 over the worlds is above the default's
     mean_regret: float  # of regret@1 and regret@3 over the worlds
     mean_spearman: float
@@ -74,7 +74,7 @@ class ChallengerVerdict:
 def apply_rule(
     worlds: Sequence[KeptWorld], levels: Mapping[str, Mapping[str, float]]
 ) -> tuple[list[ChallengerVerdict], str]:
-    """A verdict on every challenger, and the name of the one to be judged; empty where none is left.
+    """A verdict on every challenger, and the name of the one to be judged; empty if none remains.
 
     Args:
         worlds: the development worlds.

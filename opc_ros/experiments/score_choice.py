@@ -41,7 +41,7 @@ from opc_ros.store import open_store
 from sim_bridge.training.evaluation import TrialPlan, read_outcomes
 
 _LEAST_TRIALS = 200
-# Runs of the members of the averages, which the tables do not name.
+# Training runs of the averages' members, which the tables do not name.
 _AVERAGES = {
     "pair": ("third", "mended"),
     "trio": ("third", "mended", "final"),
@@ -53,9 +53,9 @@ Figures = dict[str, ClusteredFigure]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """In how many episodes greedy actions are searched: so many successes, and so many of all; the more, the dearer."""
+    """In how many episodes greedy actions are searched, which is the expensive part."""
 
-    successes: int  # for what is known of greedy actions in successes
+    successes: int  # for what is measured on successes only
     episodes: int  # for the critic and the baselines, which need failures too
 
 
@@ -69,12 +69,12 @@ class WorldScores:
     runs: list[frozenset[str]]
     scores: Scores
     figures: Figures
-    same_episodes: Figures  # the baselines and three scores, all on the asked episodes alone
-    asked: Asked  # as many as there were
-    asked_at: np.ndarray  # places of all asked episodes
+    same_episodes: Figures  # the baselines and three scores, on the asked episodes only
+    asked: Asked  # how many there were of each
+    asked_at: np.ndarray  # indices of all asked episodes
 
     def document(self) -> dict[str, object]:
-        """What `rule_of_choice` and `set_size` read."""
+        """The content that `rule_of_choice` and `set_size` read."""
         return {
             "world": self.world,
             "snapshot": self.scored.snapshot_id,
@@ -90,7 +90,7 @@ class WorldScores:
 def run_world(
     world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, asked: Asked, *, least_trials: int
 ) -> WorldScores:
-    """Score all candidates with enough trials on everything the world's store holds."""
+    """Score all candidates with enough trials on everything in the world's store."""
     with open_store(store_folder(data, world)) as store, QCache(data / "q.sqlite") as q_cache:
         snapshot = store.take_snapshot()
         source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
@@ -121,7 +121,7 @@ def run_world(
 
 
 def load_zoo(folders: Sequence[Path]) -> list[Candidate]:
-    """All candidates in these folders, in the order of their names, which decides ties."""
+    """All candidates in these folders, ordered by name, which decides ties."""
     found = [candidate for folder in folders for candidate in CandidateRegistry(folder).find_each(())[0]]
     return sorted(found, key=lambda candidate: candidate.name)
 
@@ -145,7 +145,7 @@ def score_known(
 
 
 def _load(candidate: Candidate) -> Policy:
-    """In this process: the zoo's candidates are our own."""
+    """In this process: the zoo's candidates can be trusted."""
     return load_policy(candidate, device="cpu")
 
 
@@ -157,7 +157,7 @@ def _tell(done: int, total: int, note: str = "") -> None:
 def _ask(
     source: EpisodeSource, scored: ScoredSet, folder: Path, successes: np.ndarray, everywhere: np.ndarray
 ) -> tuple[Scores, Scores]:
-    """What greedy actions say, and scores of the asked episodes alone; none where no episode is to be asked about."""
+    """Properties of the greedy actions, and scores on the asked episodes alone; none if no episode is asked about."""
     at = np.union1d(successes, everywhere).astype(int)
     if not at.size:
         return {}, {}
@@ -182,7 +182,7 @@ def _ask(
     parts["critic"] = rated.mean(axis=1)
     lengths, success = scored.lengths[at], scored.success[at]
     if not 0 < success.sum() < success.size:
-        return parts, {}  # nothing to tell apart
+        return parts, {}  # one outcome only: nothing to score
     q = scored.q[:, _rows_of(scored, at)]
     baselines = score_baselines_each(q, greedy.q, lengths, success, scored.candidates)
     by_q = score_by_q(q, lengths, success)
@@ -198,7 +198,7 @@ def _rows_of(scored: ScoredSet, at: np.ndarray) -> np.ndarray:
 
 
 def judge_page(world: str) -> Figures:
-    """The three scores that the page's run kept, on its own episodes."""
+    """The three scores kept from the page's run, on its own episodes."""
     with (FOLDER / f"zoo_{world}.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if int(row["trials"]) >= _LEAST_TRIALS]
     success = np.array([int(row["successes"]) / int(row["trials"]) for row in rows])
@@ -228,7 +228,7 @@ def _write(path: Path | None, document: Mapping[str, object]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print one world's tables, or the tree's."""
+    """Print the tables of one world, or of the tree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--world", help="whose store in DATA is scored; without it the tree")
     parser.add_argument(

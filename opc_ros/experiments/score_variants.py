@@ -13,11 +13,11 @@ from opc_ros.scoring import compute_metric, final_rewards, score_baselines
 
 BASE = "soft_opc_over_spread"
 BY_Q = ("opc", "soft_opc", BASE, "soft_opc_on_ranks", "episode_auc", "weighted_auc", "auc_by_step", "opc_by_episode")
-WEIGHT = 0.3  # of a second part; from the first, exploratory look, not chosen again
+WEIGHT = 0.3  # of a second part; from the first, exploratory look, not tuned again
 _RIDGE = 3.0
-_GAMMA = re.compile(r'"gamma":\s*([0-9.]+)')  # in the notes of a training run that did not take the recipe's own
-_RECIPE_GAMMA = 0.9  # of the zoo's recipes that name none
-_FAR = 8  # steps from the end that are no longer told apart
+_GAMMA = re.compile(r'"gamma":\s*([0-9.]+)')  # in the notes of a training run with a discount other than its recipe's
+_RECIPE_GAMMA = 0.9  # of the zoo's recipes that state none
+_FAR = 8  # from this many steps before the end on, steps are treated alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class ActedOn:
 
 
 def score_by_q(q: np.ndarray, lengths: np.ndarray, success: np.ndarray) -> dict[str, np.ndarray]:
-    """Scores (C,) that need nothing but Q (C, N) at the recorded actions."""
+    """Scores (C,) that need only Q (C, N) at the recorded actions."""
     return {metric: np.array([compute_metric(metric, row, lengths, success) for row in q]) for metric in BY_Q}
 
 
 def discount_of(candidate: Candidate) -> float:
-    """What the candidate was trained with, as its notes say; an average's is that of the recipes that name none."""
+    """The discount a candidate was trained with, by its notes; for an average, that of recipes that state none."""
     named = _GAMMA.search(candidate.manifest.provenance.notes)
     return float(named.group(1)) if named else _RECIPE_GAMMA
 
@@ -63,7 +63,7 @@ def score_baselines_each(
 
 
 def score_actions(acted: ActedOn) -> dict[str, np.ndarray]:
-    """Three properties (C,) of the greedy actions, larger is better."""
+    """Three properties (C,) of the greedy actions; larger is better."""
     spread = _spread_by_step(acted.recorded, acted.lengths)  # (M, 4)
     moved = _moves(acted.greedy)
     from_recorded = np.linalg.norm((moved - _moves(acted.recorded)) / spread, axis=2)
@@ -78,12 +78,12 @@ def score_actions(acted: ActedOn) -> dict[str, np.ndarray]:
 
 
 def combine(base: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Standardised base plus WEIGHT times the standardised part."""
+    """The standardised base plus WEIGHT times the standardised part."""
     return np.asarray(_standardise(base) + WEIGHT * _standardise(part))
 
 
 def cross_fit(parts: Mapping[str, np.ndarray], success: np.ndarray, runs: Sequence[frozenset[str]]) -> np.ndarray:
-    """Ridge regression of true success on all parts; no candidate is predicted from one that shares a run with it."""
+    """Ridge regression of true success on all parts; a candidate is predicted from those that share no run with it."""
     columns = np.column_stack([_standardise(part) for part in parts.values()])
     predicted = np.empty(success.size)
     for index, own in enumerate(runs):
@@ -101,7 +101,7 @@ def _moves(actions: np.ndarray) -> np.ndarray:
 
 
 def _spread_by_step(recorded: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Standard deviation (M, 4) of the recorded actions that are as far from the end of their episodes."""
+    """Standard deviation (M, 4) of the recorded actions that are equally far from the end."""
     ends = np.repeat(np.cumsum(lengths), lengths)
     to_the_end = np.minimum(ends - 1 - np.arange(ends.size), _FAR)
     moves = _moves(recorded)
@@ -109,8 +109,8 @@ def _spread_by_step(recorded: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     spread = np.empty_like(moves)
     for steps in np.unique(to_the_end):
         at = to_the_end == steps
-        spread[at] = np.maximum(moves[at].std(axis=0), 0.1 * overall)  # where all do the same, a little still differs
-    return np.where(overall > 0, spread, np.inf)  # what nobody ever varied does not count
+        spread[at] = np.maximum(moves[at].std(axis=0), 0.1 * overall)  # small differences still count a little
+    return np.where(overall > 0, spread, np.inf)  # numbers that never vary do not count
 
 
 def _standardise(values: np.ndarray) -> np.ndarray:

@@ -24,12 +24,12 @@ from opc_ros.store import open_store
 
 SIZES = (25, 50, 100, 200, 300, 400, 600)
 _OVER_SPREAD_AND = "over spread and "
-ScorePart = Callable[[np.ndarray], np.ndarray]  # places of episodes (n,) -> scores (C,)
+ScorePart = Callable[[np.ndarray], np.ndarray]  # indices of episodes (n,) -> scores (C,)
 
 
 @dataclass(frozen=True, slots=True)
 class SizePoint:
-    """Parts of one size: the mean over draws, and the middle 90 % of Spearman; regrets in points."""
+    """Results on parts of one size: means over draws, and the middle 90 % of Spearman; regrets in points."""
 
     episodes: int
     spearman: float
@@ -48,7 +48,7 @@ def measure_sizes(
     rng: np.random.Generator,
     sizes: Sequence[int] = SIZES,
 ) -> list[SizePoint]:
-    """Draw parts without replacement, each with 2 successes and 2 failures or more; all of the set comes last."""
+    """Draw parts without replacement, each with at least 2 successes and 2 failures; the whole set comes last."""
     points = []
     for size in (*(size for size in sizes if size < success.size), success.size):
         found = []
@@ -70,7 +70,7 @@ def _draw(success: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarra
 
 
 def by_q(metric: str, q: np.ndarray, lengths: np.ndarray, success: np.ndarray) -> ScorePart:
-    """A score of Q (C, N) alone."""
+    """A score that needs only Q (C, N)."""
 
     def score(part: np.ndarray) -> np.ndarray:
         rows = np.repeat(np.isin(np.arange(lengths.size), part), lengths)
@@ -82,14 +82,14 @@ def by_q(metric: str, q: np.ndarray, lengths: np.ndarray, success: np.ndarray) -
 def with_greedy(
     name: str, scored: ScoredSet, at: np.ndarray, states: RecordedStates, greedy: GreedyChoices
 ) -> ScorePart:
-    """SoftOPC over spread and a property of the greedy actions in those asked successes that the part holds."""
+    """SoftOPC over spread plus a property of the greedy actions in those asked successes that the part contains."""
     base = by_q(BASE, scored.q, scored.lengths, scored.success)
     q = scored.q[:, np.repeat(np.isin(np.arange(scored.lengths.size), at), scored.lengths)]
 
     def score(part: np.ndarray) -> np.ndarray:
         held = np.isin(at, part)
         if held.sum() < 2:
-            return base(part)  # nothing to compare greedy actions in: what the default says is all there is
+            return base(part)  # no greedy actions to compare, so the default score is all there is
         rows = np.repeat(held, states.lengths)
         acted = ActedOn(
             states.actions[rows], states.lengths[held], greedy.actions[:, rows], greedy.q[:, rows], q[:, rows]
@@ -100,7 +100,7 @@ def with_greedy(
 
 
 def to_markdown(curves: dict[str, list[SizePoint]]) -> str:
-    """Sizes down, scores across: Spearman with the middle 90 %, regret@1 and regret@3."""
+    """One row per size, one column per score: Spearman with the middle 90 %, regret@1 and regret@3."""
     lines = ["| episodes | " + " | ".join(curves) + " |", "|---|" + "---|" * len(curves)]
     for row in zip(*curves.values(), strict=True):
         cells = [

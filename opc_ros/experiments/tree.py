@@ -18,7 +18,7 @@ Magnitude = Literal["one", "k", "thousand"]  # Q ~ U[0, 1], the k-th from U[0, k
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
 PRIORS = tuple(round(0.05 * step, 2) for step in range(21))
 
-# Where the mean Spearman correlation over 20 or more seeds lies on the deterministic tree, with 5 or 6 decisions.
+# Range of the mean Spearman correlation over 20 or more seeds on the deterministic tree, with 5 or 6 decisions.
 SPEARMAN_BANDS = {
     "td_error": (-0.19, -0.06),
     "sum_of_advantages": (-0.05, 0.05),
@@ -37,7 +37,7 @@ class TreeSettings:
     episodes: int = 1000
     slip: float = 0.0  # how often the environment acts at random instead
     magnitude: Magnitude = "one"
-    is_mostly_success: bool = False  # one leaf fails instead of one succeeds
+    is_mostly_success: bool = False  # all leaves but one succeed, instead of only one
 
     def __post_init__(self) -> None:
         for name, least in (("decisions", 1), ("functions", 3), ("episodes", 1)):
@@ -60,10 +60,10 @@ class TreeSettings:
 
 @dataclass(frozen=True, slots=True)
 class TreeVariant:
-    """A row of the paper's results; published figures are (R^2, Spearman) for each metric, where the paper has any."""
+    """A row of the paper's results; published figures are (R^2, Spearman) for each metric that the paper gives."""
 
     label: str
-    changes: Mapping[str, Any] = field(default_factory=dict)  # to the settings
+    changes: Mapping[str, Any] = field(default_factory=dict)  # applied to the settings
     is_swept: bool = False  # over all priors
     published: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ VARIANTS = (
 
 @dataclass(frozen=True, slots=True)
 class TreeEpisodes:
-    """Episodes of the random policy; actions are the intended ones, whatever the environment made of them."""
+    """Episodes of the random policy; actions are the intended ones, whatever the environment did."""
 
     node: np.ndarray  # (N,), from 1
     action: np.ndarray  # (N,), 0 left or 1 right
@@ -111,7 +111,7 @@ class TreeEpisodes:
 
 @dataclass(frozen=True, slots=True)
 class TreeRun:
-    """How one seed's scores agree with true success; nan where a score is the same for every function."""
+    """How one seed's scores agree with true success; NaN where a score is the same for every function."""
 
     scores: dict[str, np.ndarray]  # metric -> (K,) or (K, P)
     success: np.ndarray  # (K,), exact
@@ -170,7 +170,7 @@ def score_functions(q: np.ndarray, episodes: TreeEpisodes, priors: Sequence[floa
         "sum_of_advantages": baselines.sum_of_advantages,
         "mcc_error": baselines.mcc_error,
         "opc": np.array([opc_over_priors(values, lengths, success, priors) for values in recorded]),
-        # SoftOPC is the prior times the mean over successes, less the mean over all.
+        # SoftOPC is the prior times the mean over successes, minus the mean over all.
         "soft_opc": np.outer(soft + mean, priors) - mean[:, None],
     }
 
@@ -209,7 +209,7 @@ def _for_each_prior(
 
 @dataclass(frozen=True, slots=True)
 class TreeResult:
-    """One variant over several seeds, each figure with its own value for each seed and prior, (S, P)."""
+    """One variant over several seeds; each figure has a value for each seed and prior, (S, P)."""
 
     variant: TreeVariant
     priors: tuple[float, ...]
@@ -221,7 +221,7 @@ class TreeResult:
 def run_variant(
     variant: TreeVariant, base: TreeSettings, seeds: Sequence[int], report: Report = ignore_progress
 ) -> TreeResult:
-    """One variant on a tree of this size, once for each seed."""
+    """One variant on a tree of this size, for each seed."""
     if not seeds:
         raise ScoreError("tree: no seed, expected at least 1")
     settings = replace(base, **variant.changes)

@@ -15,12 +15,12 @@ from sim_bridge.training.own_play import plan_own_play
 
 FIRST_SEED = 500_000  # training data begins at 0, trials of true success at 1,000,000
 IMAGE_SIZE = 96
-EPSILON = 0.1  # how often an earlier policy acts at random while it collects
+EPSILON = 0.1  # how often an earlier policy acts at random while it collects episodes
 COLUMNS = ("train", "test", "pseudo_real")  # worlds, in the paper's order
 JUDGING_WORLD = "second_pseudo_real"  # a challenger to the default score is judged there, once (decision 14)
 MIXED, SCRIPTED, OWN_PLAY, MOSTLY_RANDOM = "mixed", "scripted", "own play", "mostly_random"
 
-# Scripted policies of each world and their share of a scripted set.
+# Scripted policies of each world, and their share of a scripted set.
 _SCRIPTED: dict[str, tuple[str, ...]] = {
     "train": ("scripted",),
     "test": ("scripted",),
@@ -80,7 +80,7 @@ class ValidationSet:
 def plan_sets(
     world: str, budget: Budget, earlier: Sequence[Candidate], *, first_seed: int = FIRST_SEED
 ) -> tuple[ValidationSet, ...]:
-    """All validation sets of one world, the one that counts first; every scene is played by one policy only."""
+    """All validation sets of one world, the main one first; every scene is played by one policy only."""
     scripted = tuple(_scripted_parts(world, budget, first_seed))
     learned = tuple(_own_play_parts(world, budget, earlier, first_seed))
     sets = [ValidationSet(MIXED, world, (*scripted, *learned)), ValidationSet(SCRIPTED, world, scripted)]
@@ -114,7 +114,7 @@ def _own_play_parts(world: str, budget: Budget, earlier: Sequence[Candidate], fi
 def collect_missing(
     store: Store, sets: Sequence[ValidationSet], *, workers: int, report: Report = ignore_progress
 ) -> int:
-    """Play what the store lacks and say how much that was; an interrupted collection goes on where it was."""
+    """Play what the store lacks and return how many episodes that was; an interrupted collection resumes."""
     there = set(store.episode_ids())
     parts = {part.label: part for validation_set in sets for part in validation_set.parts}.values()
     missing = [(part, [s for s in part.seeds if part.plan.episode_id(s) not in there]) for part in parts]
@@ -130,5 +130,5 @@ def collect_missing(
 
 
 def store_folder(data: Path, world: str) -> Path:
-    """Where the episodes of one world are kept."""
+    """The folder for the episodes of one world."""
     return data / world

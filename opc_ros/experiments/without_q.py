@@ -35,7 +35,7 @@ VARIANTS = (
     "critic_at_decisions",
     "critic_and_agreement",
 )
-# Added when the figures of the variants were known, and listed beside them: decision 17 says why.
+# Added after the figures of the variants were known, and listed beside them: decision 17 says why.
 MENDS = ("agreement_on_flags", "peer_agreement", "peers_and_flags")
 _FLAGS = slice(5, 8)  # opening, closing, terminating
 
@@ -47,8 +47,8 @@ def score_variants(
 
     Args:
         agreed: agreement of each candidate's own actions with the recorded ones, (C, N).
-        rated: what the critic thinks of them, less what it thinks of the recorded ones, (C, N).
-        decisive: where the own or the recorded action closes or terminates, (C, N) bool.
+        rated: the critic's value of them minus its value of the recorded ones, (C, N).
+        decisive: whether the own or the recorded action closes or terminates, (C, N) bool.
         lengths: steps of each episode, (E,).
         success: whether each succeeded, (E,).
     """
@@ -76,12 +76,12 @@ def score_variants(
 def score_mends(
     recorded: np.ndarray, own: np.ndarray, spread: np.ndarray, lengths: np.ndarray, success: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """What was tried after the variants had failed, (C,) each.
+    """The scores that were tried after the variants had failed, (C,) each.
 
     Args:
         recorded: actions, (N, 8).
         own: each candidate's in the same states, (C, N, 8).
-        spread: how much displacements vary among recorded actions as far from the end, (N, 3).
+        spread: how much displacements vary among recorded actions that are equally far from the end, (N, 3).
         lengths: steps of each episode, (E,).
         success: whether each succeeded, (E,).
     """
@@ -105,7 +105,7 @@ def score_mends(
 def run_world(
     world: str, data: Path, candidates: Sequence[Candidate], outcomes: Path, *, episodes: int, successes: int = 0
 ) -> tuple[str, dict[str, np.ndarray], dict[str, ClusteredFigure], list[str]]:
-    """Judge own actions in evenly chosen episodes, and successes, of the store; the critic is fitted on all of them."""
+    """Judge own actions in evenly chosen episodes and successes of the store; the critic is fitted on all episodes."""
     known = read_outcomes(candidates, TrialPlan(worlds=(world,)), outcomes)
     chosen = [c for c in candidates if (c.id, world) in known and known[c.id, world].episodes >= _LEAST_TRIALS]
     if len(chosen) < 4:

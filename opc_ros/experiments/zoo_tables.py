@@ -1,4 +1,4 @@
-"""Scores and real outcomes of the zoo's candidates in each world, and Pong's, as the experiments measured them."""
+"""Scores and real outcomes of the zoo's candidates in each world, and Pong's, as measured by the experiments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "tables"
 
 @dataclass(frozen=True, slots=True)
 class ZooTable:
-    """Candidates of one world with their scores and what they did."""
+    """Candidates of one world with their scores and results."""
 
     world: str
     names: tuple[str, ...]
@@ -25,7 +25,7 @@ class ZooTable:
 
 
 def read_zoo_table(world: str, metric: str = "soft_opc_over_spread") -> ZooTable:
-    """One world's table, by one of the scores it has."""
+    """One world's table, with the chosen score."""
     with (FOLDER / f"zoo_{world}.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return ZooTable(

@@ -1,4 +1,4 @@
-"""What a candidate of kind policy must answer: which action would it take in this state?"""
+"""The interface of a candidate of kind policy: which action would it take in this state?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ActionFunction(Protocol):
 
 
 class ScriptedActionFunction:
-    """A fake: the answer is a plain function of images and tools that the caller gives."""
+    """A fake: its answer is a plain function of images and tools that the caller provides."""
 
     def __init__(self, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
         self._function = function
@@ -46,7 +46,7 @@ class ExportedActionFunction:
 
 
 def check_answers(answers: np.ndarray, rows: int, samples: int) -> np.ndarray:
-    """Answers as (rows, samples, A) float32; one sample may leave its axis out. Raises what is wrong otherwise."""
+    """Answers as (rows, samples, A) float32; a single sample needs no axis. Raises what is wrong otherwise."""
     answers = np.asarray(answers)
     full = (rows, samples, ACTION_SIZE)
     expected = full if samples > 1 else (rows, ACTION_SIZE)
@@ -62,13 +62,13 @@ def check_answers(answers: np.ndarray, rows: int, samples: int) -> np.ndarray:
 
 
 def bring_within(answers: np.ndarray, bounds: ActionBounds) -> np.ndarray:
-    """Answers (N, A) as actions within bounds: clipped, sine and cosine of one angle, a flag up above one half."""
+    """Answers (N, A) as actions within bounds: clipped, sine and cosine made consistent, flags set above one half."""
     brought = [bounds.clamp(GraspAction.from_vector(answer)).to_vector() for answer in answers]
     return np.array(brought, dtype=np.float32).reshape(len(answers), ACTION_SIZE)
 
 
 def find_outside(actions: np.ndarray, space: ActionSpace) -> str:
-    """What is wrong with the first of some chosen actions (N, A) that is not of the space; empty if all are."""
+    """What is wrong with the first of some chosen actions (N, A) that is outside the space; empty if none is."""
     if isinstance(space, ActionChoices):
         is_choice = (actions[:, None] == space.to_array()).all(axis=2).any(axis=1)
         return "" if is_choice.all() else "is none of its choices"

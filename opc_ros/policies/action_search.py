@@ -1,23 +1,23 @@
-"""How a policy looks for its best action, and which random numbers it draws while it does."""
+"""How a policy searches for its best action, and which random numbers it draws on the way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-STEPS_PER_SEED = 1000  # more than an episode has, so that no two steps draw the same numbers
-MOST_SAMPLES = 1024  # answers of one network in one state
+STEPS_PER_SEED = 1000  # more than any episode has, so no two steps draw the same numbers
+MOST_SAMPLES = 1024  # that one network may answer in one state
 
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropySearch:
-    """Draw actions within bounds, keep the best, draw around them again; QT-Opt's numbers with a round more."""
+    """Draw actions within bounds, keep the best, draw again around them: QT-Opt's settings with one more round."""
 
     method: Literal["cem"] = "cem"
     samples: int = 64
     elites: int = 6
     rounds: int = 3
-    # Each step draws from a generator of its own, seeded with 1000 times the episode's seed plus the step.
+    # Each step draws from its own generator, seeded with 1000 times the episode's seed plus the step.
     randomness: Literal["seed_and_step"] = "seed_and_step"
 
     def __post_init__(self) -> None:
@@ -33,21 +33,21 @@ class CrossEntropySearch:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceSearch:
-    """Ask about every one of a few choices; nothing is drawn."""
+    """Compare every one of a few choices; nothing is drawn."""
 
     method: Literal["choices"] = "choices"
 
     def describe(self) -> str:
-        return "every choice is asked about"
+        return "every choice is compared"
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerDraw:
-    """A network that answers actions itself: its one answer acts, or one of several samples, each as likely."""
+    """A network that answers actions itself: its one answer is used, or one of several equally likely samples."""
 
     method: Literal["answer"] = "answer"
     samples: int = 1
-    # Each step draws from a generator of its own, seeded with 1000 times the episode's seed plus the step.
+    # Each step draws from its own generator, seeded with 1000 times the episode's seed plus the step.
     randomness: Literal["seed_and_step"] = "seed_and_step"
 
     def __post_init__(self) -> None:
@@ -64,5 +64,5 @@ ActionSearch = CrossEntropySearch | ChoiceSearch | AnswerDraw
 
 
 def search_seed(episode_seed: int, step: int) -> int:
-    """What the search of one step is seeded with: the rule `seed_and_step` in a manifest."""
+    """The seed for the search of one step: the rule `seed_and_step` in a manifest."""
     return episode_seed * STEPS_PER_SEED + step

@@ -1,4 +1,4 @@
-"""The actions a policy may choose from: all within bounds, or a few."""
+"""The actions a policy may choose from: anything within bounds, or a few fixed ones."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from opc_ros.task import GRASPING
 
 @dataclass(frozen=True, slots=True)
 class ActionChoices:
-    """The only actions there are; the best of them is found by asking about each."""
+    """A fixed list of actions; the best is found by comparing all of them."""
 
-    vectors: tuple[tuple[float, ...], ...]  # of as many numbers as the task's actions have
+    vectors: tuple[tuple[float, ...], ...]  # each as long as the task's actions
 
     def __post_init__(self) -> None:
         if len(self.vectors) < 2 or len(set(self.vectors)) != len(self.vectors):
@@ -42,12 +42,12 @@ ActionSpace = ActionBounds | ActionChoices
 
 
 def find_whole_space(task: str) -> ActionBounds | None:
-    """All actions of a task, whatever a candidate restricts itself to; None: they cannot be searched within bounds."""
+    """All actions of a task, whatever a candidate restricts itself to; None: not searchable within bounds."""
     return ActionBounds() if task == GRASPING.name else None
 
 
 def measure_reach(task: str, space: ActionSpace) -> float:
-    """How far one action may go, of what its task allows, from 0 to 1."""
+    """The size of one action as a fraction of what its task allows, from 0 to 1."""
     whole = find_whole_space(task)
     if whole is None:
         return 1.0

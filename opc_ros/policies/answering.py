@@ -1,4 +1,4 @@
-"""A thinker that asks its network for actions: there is no Q, and nothing is searched."""
+"""A thinker that asks its network for actions: it has no Q and searches nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.task import find_task
 
 
 class AnsweringThinker:
-    """Thinks in this process; each state is shown to the network by itself, as on an arm."""
+    """Runs in this process; each state is shown to the network alone, as on an arm."""
 
     def __init__(self, manifest: CandidateManifest, function: ActionFunction) -> None:
         assert isinstance(manifest.action_search, AnswerDraw)
@@ -27,7 +27,7 @@ class AnsweringThinker:
         raise CandidateError(why_no_q(self._name))
 
     def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Actions (T, A); what it thinks of them is not known and given as 0."""
+        """Actions (T, A), and zeros (T,) in place of their Q, which is not known."""
         chosen = [self._answer(seen.rows(row, row + 1), seed, first_step + row) for row in range(len(seen))]
         actions = np.concatenate(chosen) if chosen else np.zeros((0, ACTION_SIZE), dtype=np.float32)
         return actions, np.zeros(len(seen), dtype=np.float32)
@@ -46,12 +46,12 @@ class AnsweringThinker:
 
 
 def why_no_q(name: str) -> str:
-    """What to say to whoever asks a policy how good an action is."""
+    """The error message for callers who ask a policy for Q."""
     return f"candidate {name}: is a policy, which answers actions and no Q: score it with --metric critic"
 
 
 def probe_answers(function: ActionFunction, manifest: CandidateManifest) -> None:
-    """One call on a grey image: a wrong image size or answer shows before any real work."""
+    """One call on a grey image, so that a wrong image size or answer shows before any real work."""
     assert isinstance(manifest.action_search, AnswerDraw)
     task, (height, width) = find_task(manifest.task, where="task"), manifest.input.image_size
     seen = Observations(
@@ -74,6 +74,6 @@ def probe_answers(function: ActionFunction, manifest: CandidateManifest) -> None
 def _answers_one(function: ActionFunction, seen: Observations, samples: int) -> bool:
     try:
         check_answers(function.act(seen), 1, samples)
-    except Exception:  # then the number of rows was not the trouble
+    except Exception:  # then the number of rows was not the problem
         return False
     return True

@@ -1,4 +1,4 @@
-"""What a candidate's artifact may be: one object for each file format."""
+"""The file formats a candidate's artifact may have, one object for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.policies.q_function import QFunction
 class ArtifactFormat:
     """One file format, and how its bytes become a Q function or a policy."""
 
-    name: str  # what candidate.yaml calls it
+    name: str  # its name in candidate.yaml
     load: Callable[[Candidate, str, str], QFunction]  # candidate, where (for errors), device
-    load_actions: Callable[[Candidate, str, str], ActionFunction]  # the same of a candidate of kind policy
-    can_run_code: bool = False  # loaded only if the caller allows code
+    load_actions: Callable[[Candidate, str, str], ActionFunction]  # likewise, for a candidate of kind policy
+    can_run_code: bool = False  # loaded only if the caller allows candidates to run code

@@ -18,9 +18,9 @@ _CHANNELS = 3
 
 
 def read_signature(path: Path, *, allow_code: bool = False) -> tuple[str, InputSpec]:
-    """Format and input as far as the file knows them; the range of image values follows from its type.
+    """Format and input as far as the file states them; the range of image values follows from its type.
 
-    To ask a `.pt2` file is to load it, with whatever pickles it holds: only where the caller allows code.
+    A `.pt2` file must be loaded to find out, along with any pickles in it: only if the caller allows code.
     """
     artifact_format = _FORMATS.get(path.suffix)
     if artifact_format is None:
@@ -38,13 +38,13 @@ def read_signature(path: Path, *, allow_code: bool = False) -> tuple[str, InputS
 
 
 def _onnx_inputs(data: bytes, path: Path) -> list[tuple[str, list[int | None], bool]]:
-    from opc_ros.policies.onnx_q import open_graph  # which gives advice from here
+    from opc_ros.policies.onnx_q import open_graph  # it also advises what to do
 
     try:
         session = open_graph(data, str(path))
     except OpcError:
         raise
-    except Exception as error:  # its many error types share no narrower parent
+    except Exception as error:  # its many error types have no narrower common base
         raise CandidateError(f"{path}: onnxruntime cannot load it: {' '.join(str(error).split())[:300]}") from error
     return [
         (one.name, [size if isinstance(size, int) else None for size in one.shape], "uint8" in one.type)
@@ -57,7 +57,7 @@ def _program_inputs(data: bytes, path: Path) -> list[tuple[str, list[int | None]
 
     try:
         program = torch.export.load(io.BytesIO(data))
-    except Exception as error:  # torch raises whatever its reader met
+    except Exception as error:  # torch passes on whatever its reader raised
         raise CandidateError(f"{path}: torch cannot load it: {' '.join(str(error).split())[:300]}") from error
     names = set(program.graph_signature.user_inputs)
     found = []
@@ -105,7 +105,7 @@ def _to_spec(inputs: Sequence[tuple[str, list[int | None], bool]], path: Path) -
 
 
 def fixed_batch(where: str, rows: int | None) -> str:
-    """The advice for a network that was exported for one number of rows."""
+    """What to do about a network that was exported for a fixed number of rows."""
     return (
         f"{where} takes exactly {rows} rows, expected any number: export it with a dynamic batch (torch.onnx.export"
         "(..., dynamo=True, dynamic_shapes=[{0: Dim('batch')}, ...])), or let `opc candidate export` do it"

@@ -16,16 +16,17 @@ from opc_ros.policies.weights import load_network, save_weights
 
 
 def average_candidates(members: Sequence[Candidate], name: str, folder: Path, *, is_linked: bool = False) -> Candidate:
-    """Write a candidate folder that holds the members' weights side by side; it may not exist yet.
+    """Write a candidate folder with the members' weights side by side; the folder must not exist yet.
 
-    Linked, it names the members' folders, which lie beside it, and holds no weights of its own; the id is the same.
+    With links, it refers to the members' folders, which lie beside it, and holds no weights of its own; the id is the
+    same.
     """
     _check_alike(members)
     for member in members if is_linked else ():
         if member.folder.absolute().parent != folder.absolute().parent:
             raise CandidateError(f"{member.folder}: not beside {folder}, so the average cannot link to it")
     if folder.exists():
-        raise CandidateError(f"{folder}: is there already; remove it or choose another name")
+        raise CandidateError(f"{folder}: already exists; remove it or choose another name")
     first = members[0].manifest
     networks = [load_network(member.manifest, member.artifact_bytes) for member in members]
     try:
@@ -54,7 +55,7 @@ def average_candidates(members: Sequence[Candidate], name: str, folder: Path, *,
 
 
 def link_members(average: Candidate, members: Sequence[Candidate]) -> Candidate:
-    """Replace an average's own copy of the weights by the names of its members; the id stays the same."""
+    """Replace an average's own copy of the weights with references to its members; the id stays the same."""
     if (
         linking.join_weights([member.artifact_bytes for member in members], where=average.name)
         != average.artifact_bytes
@@ -71,7 +72,7 @@ def link_members(average: Candidate, members: Sequence[Candidate]) -> Candidate:
 
 
 def _check_alike(members: Sequence[Candidate]) -> None:
-    """Only networks of one kind that are shown the same can share an answer."""
+    """Only networks of one architecture with the same input can be averaged."""
     if len({member.id for member in members}) < max(2, len(members)):
         raise CandidateError(f"{_list_names(members)}: expected at least two, and each only once")
     first = members[0].manifest

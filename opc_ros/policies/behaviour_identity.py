@@ -1,4 +1,4 @@
-"""Which candidates act alike: a digest that neither a new name nor another provenance changes."""
+"""Which candidates behave alike: a digest that a new name or another provenance does not change."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import safetensors.numpy
 from opc_ros.documents import canonical_json
 from opc_ros.policies.candidate import Candidate
 
-_SAYS_NOTHING = ("name", "provenance", "artifact")  # of what a candidate computes
+_SAYS_NOTHING = ("name", "provenance", "artifact")  # the manifest's keys that decide what a candidate computes
 
 
 def behaviour_id(candidate: Candidate) -> str:
-    """sha256 over all that decides which action is chosen; an aborted candidate keeps it under another name.
+    """sha256 over everything that decides which action is chosen: an aborted candidate keeps it under a new name.
 
-    Weights count, not how their file is laid out. A copy that was changed on purpose, be it by one bit, is another
-    behaviour: what its scores are worth is asked of the gate, not of this digest.
+    The values of the weights count, not the layout of their file. A copy that was changed on purpose, even by one bit,
+    is another behaviour: whether its scores can be trusted is a question for the gate, not for this digest.
     """
     document = {key: value for key, value in candidate.manifest.to_document().items() if key not in _SAYS_NOTHING}
     digest = hashlib.sha256(b"opc behaviour 1\n")
@@ -44,12 +44,12 @@ def _digest_artifact(candidate: Candidate) -> bytes:
 
 
 def _strip_onnx(data: bytes) -> bytes:
-    """The graph without who made it and what they said about it."""
+    """The graph without its producer and its documentation strings."""
     try:
         import onnx
 
         model = onnx.load_model_from_string(data)
-    except Exception:  # no onnx here, or no ONNX file: then its bytes are all there is
+    except Exception:  # onnx is not installed, or this is not an ONNX file: then only its bytes can be compared
         return data
     for name in ("producer_name", "producer_version", "domain", "doc_string", "metadata_props", "model_version"):
         model.ClearField(name)

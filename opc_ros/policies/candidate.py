@@ -1,4 +1,4 @@
-"""A candidate: manifest and artifact, read once, known by the digest of exactly the bytes that will run."""
+"""A candidate: manifest and artifact, read once, identified by the digest of exactly the bytes that will run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_ARTIFACT_BYTES = 4 << 30
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What gets scored, permitted and run: the id says which bytes, and the bytes are here."""
+    """What gets scored, permitted and run: its id names the bytes, and it holds those bytes."""
 
     id: str  # sha256, lower-case hex, over canonical manifest and artifact
     manifest: CandidateManifest
@@ -38,7 +38,7 @@ class Candidate:
 def read_candidate(folder: Path | str, *, follows_links: bool = True) -> Candidate:
     """Read each file once; everything after this works on those bytes, whatever happens to the files.
 
-    A folder from elsewhere is read without following links: they could lead to files of whoever reads.
+    A folder from elsewhere is read without following links, which could point to files that only the reader may read.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -57,7 +57,7 @@ def read_candidate(folder: Path | str, *, follows_links: bool = True) -> Candida
 
 
 def find_change(candidate: Candidate) -> str:
-    """What has become of its files since it was read; empty where they still are this candidate."""
+    """How its files have changed since they were read; empty if they are still this candidate."""
     try:
         manifest_bytes = read_bytes(candidate.folder / MANIFEST_NAME, error=CandidateError)
         artifact_bytes = _read_artifact_of(candidate.folder, candidate.manifest)
@@ -71,7 +71,7 @@ def find_change(candidate: Candidate) -> str:
 
 
 def candidate_id(canonical: bytes, artifact: bytes) -> str:
-    """One sha256 over the digests of both parts, so that no byte can move from one to the other."""
+    """One sha256 over the digests of both parts, so that no byte can move from one part to the other."""
     parts = (hashlib.sha256(canonical).hexdigest(), hashlib.sha256(artifact).hexdigest())
     return hashlib.sha256("\n".join(("opc candidate 1", *parts, "")).encode()).hexdigest()
 
@@ -102,7 +102,7 @@ def copy_candidate(candidate: Candidate, folder: Path) -> Candidate:
 
 
 def _read_artifact_of(folder: Path, manifest: CandidateManifest, *, follows_links: bool = True) -> bytes:
-    """The file that the manifest names, or what an average's members give in its place."""
+    """The file that the manifest names, or the file that an average's members make up."""
     if manifest.architecture != "average" or not (folder / MEMBERS_NAME).exists():
         return read_artifact(folder / manifest.artifact, follows_links=follows_links)
     if (folder / manifest.artifact).exists():
@@ -116,5 +116,5 @@ def _read_member(folder: Path) -> tuple[str, bytes]:
 
 
 def read_artifact(path: Path, *, follows_links: bool = True) -> bytes:
-    """The whole file, if it is no larger than any candidate needs."""
+    """The whole file, if it is no larger than a candidate can be."""
     return read_bytes(path, limit=MAX_ARTIFACT_BYTES, error=CandidateError, follows_links=follows_links)

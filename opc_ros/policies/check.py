@@ -1,4 +1,4 @@
-"""Try a Q function on a few frames and say in plain words what is wrong with it."""
+"""Tries a Q function on a few frames and says in plain words what is wrong with it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from opc_ros.errors import CandidateError
 from opc_ros.policies.loading import check_values
 from opc_ros.policies.q_function import Observations, QFunction
 
-_SAME = 1e-4  # float32 networks differ by less when asked twice
+_SAME = 1e-4  # two calls of a float32 network differ by less
 _ELSEWHERE_M = 0.02
-_SHARE_OF_SPREAD = 1e-3  # far above rounding, far below what would order candidates
+_SHARE_OF_SPREAD = 1e-3  # far above rounding errors, far below a difference that would change the order of candidates
 _SHARE_OF_SIZE = 1e-5
 
 
@@ -20,12 +20,12 @@ _SHARE_OF_SIZE = 1e-5
 class Defect:
     """One thing about a Q function that its maker should know."""
 
-    is_fatal: bool  # no score can come of it
+    is_fatal: bool  # makes scoring impossible
     text: str
 
 
 def check_q_function(q_function: QFunction, observations: Observations, actions: np.ndarray) -> tuple[Defect, ...]:
-    """What is wrong, worst first; nothing if all is well. Give it at least four states with different actions."""
+    """What is wrong, worst first; empty if nothing is. Needs at least four states with different actions."""
     try:
         return _find_all(q_function, observations, actions)
     except CandidateError as error:
@@ -75,7 +75,7 @@ def _find_constant(
 def _find_row_mixing(
     q_function: QFunction, observations: Observations, actions: np.ndarray, values: np.ndarray
 ) -> Defect | None:
-    """Every state is asked about alone, and all of them in another order."""
+    """Evaluate every state alone, and all of them in other orders."""
     rows = np.arange(len(values))
     for order in (*rows[:, None], rows[::-1], np.roll(rows, len(rows) // 2)):
         asked = Observations(images=observations.images[order], tools=observations.tools[order])
@@ -86,21 +86,22 @@ def _find_row_mixing(
 
 
 def find_dependence(values: np.ndarray, rows: np.ndarray, again: np.ndarray) -> str:
-    """What is wrong where answers about some rows change with who else is asked about; empty where nothing is.
+    """What is wrong if Q in some rows depends on the other rows of the batch; empty if nothing is.
 
-    The difference is measured by the spread of Q, because scores may be free of scale: a hundredth of a small Q counts.
+    The allowed difference is relative to the spread of Q, because scores have no fixed scale: a hundredth matters if Q
+    is small.
 
     Args:
-        values: answers about many states at once, (N,).
-        rows: numbers of those asked about again, (R,).
-        again: answers about these alone or in other company, (R,).
+        values: Q of many states evaluated together, (N,).
+        rows: indices of the rows that were evaluated again, (R,).
+        again: their Q when evaluated alone or among other rows, (R,).
     """
     allowed = _SHARE_OF_SPREAD * float(np.ptp(values)) + _SHARE_OF_SIZE * float(np.abs(values).max())
     worst = int(np.argmax(np.abs(again - values[rows])))
     if abs(float(again[worst] - values[rows[worst]])) <= allowed:
         return ""
     return (
-        f"answers {values[rows[worst]]:.6g} about a state and {again[worst]:.6g} about the same in other company, "
+        f"answers {values[rows[worst]]:.6g} about a state and {again[worst]:.6g} about it in another batch, "
         "expected the same: it looks at its neighbours in the batch, or its normalisation is still training"
     )
 

@@ -1,4 +1,4 @@
-"""Named architectures computed less exactly, for scoring alone: on an arm every policy thinks in float32."""
+"""Named architectures in reduced precision, for scoring only: on an arm every policy computes in float32."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from opc_ros.policies.torch_q import NetworkQFunction
 
 
 def coarsen(q_function: QFunction) -> QFunction:
-    """The same Q function in bfloat16, where it is one of a named architecture; any other stays as it is."""
+    """The same Q function in bfloat16 if it is a named architecture; any other is returned unchanged."""
     if isinstance(q_function, NetworkQFunction):
         return CoarseQFunction(q_function.network)
     return q_function
 
 
 class CoarseQFunction(NetworkQFunction):
-    """Convolutions in bfloat16, whose sums are float32 inside; what judges their maps in float32."""
+    """Convolutions in bfloat16 (accumulated in float32), and the head after them in float32."""
 
     def __init__(self, network: QNetwork) -> None:
         super().__init__(network, "cpu")
@@ -34,7 +34,7 @@ class CoarseQFunction(NetworkQFunction):
 
 
 class _InFloat32(nn.Module):
-    """A layer that keeps Q apart: rounded to bfloat16, Q near one half would have steps of 0.002."""
+    """A layer that stays in float32: Q rounded to bfloat16 would have steps of 0.002 near one half."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()

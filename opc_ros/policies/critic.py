@@ -1,6 +1,6 @@
 """A critic: a regression of discounted success on state, action and what the camera shows where the action leads.
 
-It is the same for all candidates, and cross-fitted: each episode is judged by a fit that has not seen it.
+There is one for all candidates, and it is cross-fitted: each episode is rated by a fit that has not seen it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from opc_ros.camera import CameraSpec
 from opc_ros.policies.landing_view import LandingView
 
-VERSION = "1"  # changes with anything below that changes its numbers
-IMAGE_SIDE = 48  # pixels of the images it is shown
+VERSION = "1"  # increase it with any change below that changes the numbers
+IMAGE_SIDE = 48  # pixels of the images it gets
 FOLDS = 5
-DISCOUNT = 0.9  # for each step to the end
+DISCOUNT = 0.9  # for each step until the end
 _LANDMARKS = 500
 _PENALTY = 0.3
 _REACH = 1.0  # of the kernel, in median distances
-_FLAG_WEIGHT = 2.0  # what is off or on matters more than its share of variance
+_FLAG_WEIGHT = 2.0  # gripper and terminate flags matter more than their share of the variance
 
 
 def fit_critic(
@@ -33,16 +33,16 @@ def fit_critic(
     keys: Sequence[str],
     camera: CameraSpec | None,
 ) -> Critic:
-    """Fit one regression for each fold on the episodes of all others.
+    """For each fold, fit one regression on the episodes of all other folds.
 
     Args:
-        images: what the camera showed, (N, side, side, 3) uint8, the episodes one behind the other.
+        images: what the camera showed, (N, side, side, 3) uint8, one episode after another.
         states: what else was known, (N, S).
         actions: what was done, (N, A).
         lengths: steps of each episode, (E,).
         success: whether each succeeded, (E,).
-        keys: what names each episode's bytes, (E,); folds follow from them, so they stay as the store grows.
-        camera: lets it look where an action leads; without, it looks at the whole image.
+        keys: names of the episodes' bytes, (E,); they decide the folds, which therefore stay as the store grows.
+        camera: lets it look where an action leads; without one, it looks at the whole image.
     """
     ends = np.repeat(np.cumsum(lengths), lengths)
     steps_to_end = ends - 1 - np.arange(ends.size)
@@ -86,13 +86,13 @@ class Critic:
         self._recorded = self._value(recorded)
 
     def rate(self, actions: np.ndarray) -> np.ndarray:
-        """How much more it thinks of actions (N, A) than of the recorded ones, (N,) float32."""
+        """By how much it values actions (N, A) above the recorded ones, (N,) float32."""
         value = self._value(self._scale.apply(_describe(self._states, actions, self._view)))
         return np.asarray(value - self._recorded, dtype=np.float32)
 
     @property
     def recorded_value(self) -> np.ndarray:
-        """What it thinks of the recorded actions, (N,): about the discounted success that followed."""
+        """Its value of the recorded actions, (N,): an estimate of the discounted success that followed."""
         return self._recorded
 
     def _value(self, shown: np.ndarray) -> np.ndarray:
@@ -104,13 +104,13 @@ class Critic:
 
 
 def _describe(states: np.ndarray, actions: np.ndarray, view: LandingView) -> np.ndarray:
-    """Everything a fit is told of a state and an action, (N, F)."""
+    """The features of states and actions, (N, F)."""
     return np.column_stack([states, actions, view.see(actions)]).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Brings every number near one; what never varied is left out."""
+    """Scales every feature to order one, and drops those that never vary."""
 
     centre: np.ndarray  # (F,)
     factor: np.ndarray  # (F,)
@@ -128,7 +128,7 @@ class _Scale:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Kernel ridge regression on a few of the rows."""
+    """Kernel ridge regression with some of the rows as landmarks."""
 
     landmarks: np.ndarray  # (L, F)
     weights: np.ndarray  # (L,)

@@ -11,7 +11,7 @@ from opc_ros.policies.q_function import Observations
 def network_arguments(
     spec: InputSpec, observations: Observations, actions: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """What the network is given, in the order the manifest names; one that answers actions is given none."""
+    """The network's inputs in the order of the manifest; a network that answers actions takes no actions."""
     images = observations.images
     if spec.image_layout == "bchw":
         images = images.transpose(0, 3, 1, 2)

@@ -1,4 +1,4 @@
-"""A torch module of anybody's as a candidate: exported with a free batch size, tried, and written with its manifest."""
+"""Makes a candidate of any torch module: exports it with a dynamic batch size, tries it, and writes its manifest."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from opc_ros.policies.q_function import Observations
 from opc_ros.task import find_task
 
 SUFFIX: dict[str, str] = {"onnx": "policy.onnx", "torch_export": "policy.pt2"}
-_TRIED = (1, 2, 7, 16)  # batch sizes; the example that is traced has three rows
+_TRIED = (1, 2, 7, 16)  # batch sizes; the traced example has three rows
 _SAME = 1e-4
 
 
 def build_module(reference: str) -> torch.nn.Module:
-    """Run `FILE.py:FUNCTION` and take the module it returns, ready to be asked."""
+    """Run `FILE.py:FUNCTION` and return the module it builds, in evaluation mode."""
     path, colon, function = reference.rpartition(":")
     if not colon or not Path(path).is_file():
         raise CandidateError(f"{reference}: expected FILE.py:FUNCTION with a file that exists")
@@ -40,7 +40,7 @@ def build_module(reference: str) -> torch.nn.Module:
         module = names[function]()
     except CandidateError:
         raise
-    except Exception as error:  # whatever somebody else's code raises
+    except Exception as error:  # other people's code may raise anything
         reason = " ".join(str(error).split())[:300]
         raise CandidateError(f"{reference}: raised {type(error).__name__}: {reason}") from error
     if not isinstance(module, torch.nn.Module):
@@ -49,7 +49,7 @@ def build_module(reference: str) -> torch.nn.Module:
 
 
 def export_candidate(module: torch.nn.Module, folder: Path, manifest: CandidateManifest) -> Candidate:
-    """Export, write the folder, and refuse what does not answer as the module does for any number of rows."""
+    """Export, write the folder, and refuse an export that does not agree with the module for every number of rows."""
     example = _arguments(manifest, rows=3, seed=0)
     try:
         wanted = module(*example)
@@ -70,7 +70,7 @@ def _export_program(module: torch.nn.Module, example: tuple[torch.Tensor, ...]) 
     batch = torch.export.Dim("batch")
     try:
         program = torch.export.export(module, example, dynamic_shapes=tuple({0: batch} for _ in example))
-    except Exception as error:  # torch raises whatever it met
+    except Exception as error:  # torch passes on whatever was raised
         raise _fixed_batch(error) from error
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
@@ -97,7 +97,7 @@ def _export_onnx(module: torch.nn.Module, example: tuple[torch.Tensor, ...]) -> 
                 verbose=False,
                 dynamic_shapes=tuple({0: batch} for _ in example),
             )
-        except Exception as error:  # torch raises whatever it met
+        except Exception as error:  # torch passes on whatever was raised
             raise _fixed_batch(error) from error
         return path.read_bytes()
 
@@ -105,7 +105,7 @@ def _export_onnx(module: torch.nn.Module, example: tuple[torch.Tensor, ...]) -> 
 def _fixed_batch(error: Exception) -> CandidateError:
     reason = " ".join(str(error).split())[:200]
     return CandidateError(
-        "the module cannot be exported for any number of rows: it must not fix the first dimension (write "
+        "the module cannot be exported with a variable number of rows: it must not fix the first dimension (write "
         f"x.flatten(1) or x.reshape(x.shape[0], -1), no loop over rows): {reason}"
     )
 
@@ -113,7 +113,7 @@ def _fixed_batch(error: Exception) -> CandidateError:
 def _compare(module: torch.nn.Module, candidate: Candidate) -> None:
     try:
         answer = _load(candidate)
-    except CandidateError as error:  # torch has fixed the number of rows to the example's without a word
+    except CandidateError as error:  # torch has silently fixed the number of rows to the example's
         raise _fixed_batch(error) from error
     manifest = candidate.manifest
     for rows in _TRIED:
@@ -130,7 +130,7 @@ def _compare(module: torch.nn.Module, candidate: Candidate) -> None:
 
 
 def _load(candidate: Candidate) -> Callable[[Observations, np.ndarray], np.ndarray]:
-    """What it answers about states, and about actions in them where it judges actions."""
+    """A function that returns its answers in these states: actions, or Q of the given actions."""
     if candidate.manifest.is_policy:
         function = load_action_function(candidate, allow_code=True, device="cpu")
         return lambda observations, actions: function.act(observations)
@@ -138,7 +138,7 @@ def _load(candidate: Candidate) -> Callable[[Observations, np.ndarray], np.ndarr
 
 
 def _check(manifest: CandidateManifest, answers: np.ndarray, rows: int) -> np.ndarray:
-    """Answers of the shape that the manifest promises."""
+    """Answers, checked for the shape that the manifest states."""
     if isinstance(manifest.action_search, AnswerDraw):
         return check_answers(answers, rows, manifest.action_search.samples)
     return check_values(answers, rows)

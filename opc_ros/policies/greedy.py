@@ -1,4 +1,4 @@
-"""Greedy actions: the best of a few, or the best that the cross-entropy method finds within bounds."""
+"""Greedy actions: the best of a few choices, or the best that the cross-entropy method finds within bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.policies.loading import check_values
 from opc_ros.policies.q_function import FactoredQFunction, Observations, QFunction
 
 _GRIPPER_CHOICES = 3  # leave, open, close
-_ROWS_AT_ONCE = 2048  # of samples, in one pass of a network
+_ROWS_AT_ONCE = 2048  # samples in one pass of a network
 _BYTES_AT_ONCE = 256 << 20  # of repeated images
 
 
@@ -27,7 +27,7 @@ def greedy_actions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best action in each state (B, A), and its Q (B,): exact among choices, the best found within bounds.
 
-    Every state meets the same random numbers, those of the seed, whoever else is in the batch.
+    All states use the same random numbers, which depend only on the seed and not on the rest of the batch.
     """
     if not len(observations):
         size = space.size if isinstance(space, ActionChoices) else ACTION_SIZE
@@ -47,13 +47,13 @@ def greedy_actions(
 
 
 def draw_actions(bounds: ActionBounds, count: int, seed: int) -> np.ndarray:
-    """Actions (count, A) spread evenly over all within bounds, as every search begins."""
+    """Actions (count, A) drawn uniformly within bounds, as in the first round of every search."""
     drawn = _Proposal.at_the_start(1, bounds).draw(np.random.default_rng(seed), count)
     return np.asarray(drawn.to_vectors()[0])
 
 
 def q_in_one_state(q_function: QFunction, observation: Observations, actions: np.ndarray) -> np.ndarray:
-    """Q (K,) of several actions (K, A) in the one state given, whose image is looked at once where that can be."""
+    """Q (K,) of several actions (K, A) in one state; the image is encoded once if the Q function can do that."""
     rows = len(actions) if isinstance(q_function, FactoredQFunction) else _states_at_once(q_function, observation, 1)
     pieces = [actions[start : start + rows] for start in range(0, len(actions), rows)]
     return np.concatenate([_judge_of(q_function, observation, len(piece))(piece) for piece in pieces])
@@ -67,7 +67,7 @@ def _cem(search: CrossEntropySearch | ChoiceSearch) -> CrossEntropySearch:
 def _compare(
     q_function: QFunction, observations: Observations, choices: ActionChoices
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ask about every choice; of equally good ones the first is taken."""
+    """Compare all choices; of equally good ones the first wins."""
     vectors, states = choices.to_array(), len(observations)
     judge = _judge_of(q_function, observations, len(vectors))
     values = judge(np.tile(vectors, (states, 1))).reshape(states, len(vectors))
@@ -116,7 +116,7 @@ class _Samples:
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """Where the next samples come from, for each state."""
+    """The distribution that the next samples are drawn from, one per state."""
 
     limits: np.ndarray  # (4,)
     mean: np.ndarray | None  # (B, 4); None: uniform within the limits
@@ -148,7 +148,7 @@ class _Proposal:
         )
 
     def refit(self, sampled: _Samples, elites: np.ndarray) -> _Proposal:
-        """Follow the elites (B, elites); one vote for every choice keeps each of them possible."""
+        """Fit to the elites (B, elites); one extra vote per choice keeps each of them possible."""
         states = np.arange(len(elites))[:, None]
         moves = sampled.moves[states, elites]
         chosen = sampled.gripper[states, elites]
@@ -163,7 +163,7 @@ class _Proposal:
 
 
 def _judge_of(q_function: QFunction, observations: Observations, samples: int) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of actions (B * K, 8) that sees each image once where the Q function can."""
+    """A function of actions (B * K, 8) that encodes each image once if the Q function can do that."""
     rows = len(observations) * samples
     if isinstance(q_function, FactoredQFunction):
         factored = q_function
@@ -176,7 +176,7 @@ def _judge_of(q_function: QFunction, observations: Observations, samples: int) -
 
 
 def _states_at_once(q_function: QFunction, observations: Observations, samples: int) -> int:
-    """As many as fit the memory bound; a Q function in one piece holds every image once for each sample."""
+    """As many states as fit the memory bound; a Q function in one piece needs a copy of the image for each sample."""
     rows = _ROWS_AT_ONCE
     if not isinstance(q_function, FactoredQFunction):
         rows = min(rows, _BYTES_AT_ONCE // (4 * max(1, observations.images[0].size)))

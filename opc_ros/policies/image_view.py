@@ -1,4 +1,4 @@
-"""How frames become the images that a candidate sees: at which size, and decoded whole or at the codec's own scale."""
+"""How frames become the images that a candidate sees: their size, and whether they are decoded in full or reduced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.grasp import Observation
 
 @dataclass(frozen=True, slots=True)
 class ImageView:
-    """What scorer and robot make of a frame for one candidate; both call the same two functions."""
+    """How scorer and robot turn a frame into one candidate's image; both call the same two functions."""
 
     size: tuple[int, int]  # height, width
     is_reduced: bool = False  # JPEG decoded no larger than needed
@@ -24,14 +24,14 @@ class ImageView:
         return resize_image(frame.decode_reduced(self.size) if self.is_reduced else frame.decode(), self.size)
 
     def show_observation(self, observation: Observation) -> np.ndarray:
-        """The same of what an arm sees; what came without a camera's bytes has nothing to reduce."""
+        """The same for an arm's observation; without the camera's original bytes there is nothing to decode smaller."""
         if self.is_reduced and observation.frame is not None:
             return self.show(observation.frame)
         return resize_image(observation.image, self.size)
 
 
 def show_in_each(frame: Frame, views: Collection[ImageView]) -> dict[ImageView, np.ndarray]:
-    """One frame in several views, decoded whole at most once."""
+    """One frame in several views; it is decoded in full at most once."""
     images = {view: view.show(frame) for view in views if view.is_reduced}
     others = [view for view in views if not view.is_reduced]
     if others:
@@ -41,7 +41,7 @@ def show_in_each(frame: Frame, views: Collection[ImageView]) -> dict[ImageView, 
 
 
 def resize_image(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """The image at (height, width); training, scoring and robots all shrink it this way."""
+    """The image at (height, width); training, scoring and robots all resize with this function."""
     height, width = size
     if image.shape[:2] == (height, width):
         return image

@@ -1,4 +1,4 @@
-"""What a candidate expects to be shown, and which actions it was made for."""
+"""What a candidate expects as input, and which actions it was made for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.policies.image_view import ImageView
 
 @dataclass(frozen=True, slots=True)
 class Normalisation:
-    """How a named architecture brings what it is shown near one; exported networks do that inside."""
+    """How a named architecture scales its inputs to order one; exported networks do that inside."""
 
     tool_centre_m: Row = (0.55, 0.0, 0.2, 0.04)  # x, y, z, aperture of an arm over its bin
     tool_spread_m: Row = (0.15, 0.15, 0.15, 0.04)
@@ -37,15 +37,15 @@ class InputSpec:
     image_width: int
     action_bounds: ActionBounds = field(default_factory=ActionBounds)
     action_scale: tuple[float, ...] | None = (
-        None  # one factor for each number of an action; None: by the bounds, for exported networks 1
+        None  # one factor for each number of an action; None: by the bounds, or 1 for exported networks
     )
     camera: CameraSpec | None = None
     image_layout: Literal["bhwc", "bchw"] = "bchw"
     image_values: Literal["bytes", "unit"] = "unit"  # 0..255 as uint8, or 0..1 as float32
     arguments: tuple[Literal["image", "tool", "action"], ...] = ("image", "tool", "action")  # in this order
-    action_choices: tuple[tuple[float, ...], ...] | None = None  # the only actions there are; None: all within bounds
+    action_choices: tuple[tuple[float, ...], ...] | None = None  # the only actions it may take; None: all within bounds
     normalisation: Normalisation = field(default_factory=Normalisation)  # for named architectures
-    image_decoding: Literal["reduced"] | None = None  # JPEG no larger than needed, by the codec's scales; None: whole
+    image_decoding: Literal["reduced"] | None = None  # at the codec's smallest sufficient scale; None: in full
 
     def __post_init__(self) -> None:
         if not (1 <= self.image_height <= 4096 and 1 <= self.image_width <= 4096):
@@ -71,11 +71,11 @@ class InputSpec:
 
     @property
     def action_space(self) -> ActionSpace:
-        """What the greedy action is looked for in."""
+        """The space that the greedy action is searched in."""
         return self.action_bounds if self.action_choices is None else ActionChoices(self.action_choices)
 
     def scale_by_bounds(self) -> tuple[float, ...]:
-        """Factors that bring an action at its bounds to about one; given factors win."""
+        """Factors that scale an action at its bounds to about one; explicit factors take precedence."""
         if self.action_scale is not None:
             return self.action_scale
         bounds = self.action_bounds

@@ -7,16 +7,16 @@ import numpy as np
 from opc_ros.camera import CameraSpec
 from opc_ros.grasp import ACTION_SIZE, TOOL_SIZE
 
-_NUMBERS = 12  # that a patch is told in
+_NUMBERS = 12  # principal components that describe a patch
 _CELLS = 10
 _SIDE_M = 0.14
 _SURFACE_Z_M = 0.02  # where objects lie
-_THUMBNAIL = 12  # cells of the whole image where no camera is known
+_THUMBNAIL = 12  # cells of the whole image, used if no camera is known
 _LEARNT_FROM = 4000  # patches
 
 
 class LandingView:
-    """Patches of the recorded images around where actions lead, told in principal components of the recorded ones."""
+    """Patches of the recorded images around the points where actions lead, as a few principal components."""
 
     def __init__(self, images: np.ndarray, states: np.ndarray, camera: CameraSpec | None) -> None:
         self._images = images  # (N, h, w, 3)
@@ -26,22 +26,22 @@ class LandingView:
         self._axes = np.zeros((0, 0))
 
     def learn(self, actions: np.ndarray) -> None:
-        """Find the components along which patches of the recorded actions (N, A) differ most."""
+        """Find the components along which patches of the recorded actions (N, A) vary most."""
         patches = self._patches(actions)
         patches = patches[:: max(1, -(-len(patches) // _LEARNT_FROM))]
         self._mean = patches.mean(axis=0)
         _, strengths, axes = np.linalg.svd(patches - self._mean, full_matrices=False)
         kept = axes[:_NUMBERS][strengths[:_NUMBERS] > 1e-6]
-        # The sign of a component is a matter of the library: its largest number is made positive.
+        # A component's sign depends on the linear algebra library, so make its largest number positive.
         signs = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])
         self._axes = kept * signs[:, None]
 
     def see(self, actions: np.ndarray) -> np.ndarray:
-        """For actions (N, A) in the recorded states, (N, at most 12)."""
+        """Components for actions (N, A) in the recorded states, (N, at most 12)."""
         return (self._patches(actions) - self._mean) @ self._axes.T
 
     def _patches(self, actions: np.ndarray) -> np.ndarray:
-        """(N, cells * cells * 3), each less its own mean colour, from about -1 to 1."""
+        """(N, cells * cells * 3), each minus its own mean colour, from about -1 to 1."""
         if self._camera is None or actions.shape[1] != ACTION_SIZE:
             height, width = self._images.shape[1:3]
             rows, columns = (np.arange(_THUMBNAIL) * side // _THUMBNAIL for side in (height, width))
@@ -52,7 +52,7 @@ class LandingView:
         return np.asarray((colours - colours.mean(axis=1, keepdims=True)).reshape(len(actions), -1))
 
     def _look(self, actions: np.ndarray, camera: CameraSpec) -> np.ndarray:
-        """Colours of a level grid around each landing place, turned with the gripper, (N, cells * cells, 3)."""
+        """Colours of a horizontal grid around each landing point, rotated with the gripper, (N, cells * cells, 3)."""
         yaw = self._states[:, 3] + np.arctan2(actions[:, 3], actions[:, 4])
         ticks = ((np.arange(_CELLS) + 0.5) / _CELLS - 0.5) * _SIDE_M
         ahead, left = (axis.ravel() for axis in np.meshgrid(ticks, ticks, indexing="ij"))

@@ -18,14 +18,14 @@ from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations, QFunction
 from opc_ros.task import find_task
 
-FORMATS = all_formats()  # here already: a candidate's own process may open no file any more
+FORMATS = all_formats()  # found now, because a candidate's own process may not open files later
 CODE_FORMATS = tuple(name for name, each in FORMATS.items() if each.can_run_code)
 
 
 def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: str | None = None) -> QFunction:
-    """The Q function in exactly the bytes the candidate's id was computed from.
+    """The Q function in exactly the bytes that the candidate's id was computed from.
 
-    A `.pt2` file can hold pickles, and TorchScript is a program: both run only where the caller allows code.
+    A `.pt2` file can hold pickles, and TorchScript is a program: both load only if the caller allows code.
     """
     if candidate.manifest.is_policy:
         raise CandidateError(why_no_q(candidate.name))
@@ -36,13 +36,13 @@ def load_q_function(candidate: Candidate, *, allow_code: bool = False, device: s
 def load_action_function(
     candidate: Candidate, *, allow_code: bool = False, device: str | None = None
 ) -> ActionFunction:
-    """The same for a candidate of kind policy."""
+    """Likewise for a candidate of kind policy."""
     artifact_format, where = _trusted_format(candidate, allow_code=allow_code)
     return artifact_format.load_actions(candidate, where, device or choose_device())
 
 
 def _trusted_format(candidate: Candidate, *, allow_code: bool) -> tuple[ArtifactFormat, str]:
-    """The format whose loader may see these bytes, and how its errors begin."""
+    """The format whose loader may see these bytes, and the beginning of its error messages."""
     manifest = candidate.manifest
     where = f"candidate {candidate.name}: {manifest.artifact}"
     _refuse_pickle(candidate.artifact_bytes, manifest.format, where)
@@ -55,9 +55,9 @@ def _trusted_format(candidate: Candidate, *, allow_code: bool) -> tuple[Artifact
 
 
 def try_candidate(candidate: Candidate) -> None:
-    """Refuse one that cannot be loaded or cannot answer; formats that can run code are not touched.
+    """Refuse a candidate that cannot be loaded or cannot answer; formats that can run code are not loaded.
 
-    It is tried in a confined process of its own, with a deadline: it may be anybody's.
+    It is tried in a confined process with a deadline, because it may come from anybody.
     """
     from opc_ros.policies.worker.loader import PolicyLoader
 
@@ -74,7 +74,7 @@ def try_candidate(candidate: Candidate) -> None:
 
 
 def check_values(values: np.ndarray, count: int) -> np.ndarray:
-    """Q values as (count,) float32; (count, 1) passes too. Raises what is wrong with them otherwise."""
+    """Q values as (count,) float32; (count, 1) is accepted too. Raises what is wrong with them otherwise."""
     values = np.asarray(values)
     if values.shape not in ((count,), (count, 1)):
         raise CandidateError(f"returned shape {values.shape} for {count} actions, expected ({count},)")
@@ -88,7 +88,7 @@ def check_values(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def probe(q_function: QFunction, manifest: CandidateManifest) -> None:
-    """One call on a grey image: a wrong image size or action length shows before any real work."""
+    """One call on a grey image, so that a wrong image size or action length shows before any real work."""
     task, (height, width) = find_task(manifest.task, where="task"), manifest.input.image_size
     observations = Observations(
         images=np.full((2, height, width, 3), 128, dtype=np.uint8),
@@ -110,13 +110,13 @@ def probe(q_function: QFunction, manifest: CandidateManifest) -> None:
 def _answers_one(q_function: QFunction, observation: Observations, action: np.ndarray) -> bool:
     try:
         check_values(q_function.q(observation, action), 1)
-    except Exception:  # then the number of rows was not the trouble
+    except Exception:  # then the number of rows was not the problem
         return False
     return True
 
 
 def warm_up_programs() -> None:
-    """Load a trivial program of each kind, so that torch has read and imported what it needs for others."""
+    """Load a trivial program of each kind, so that torch has already read and imported what later ones need."""
     import torch
 
     class Small(torch.nn.Module):
@@ -140,7 +140,7 @@ def warm_up_programs() -> None:
 
 
 def _refuse_pickle(data: bytes, artifact_format: str, where: str) -> None:
-    """A pickle under any name: bare, or inside the archives torch.save writes."""
+    """Refuse a pickle under any name: bare, or inside the archives that torch.save writes."""
     is_pickle = len(data) > 2 and data[0] == 0x80 and data[1] in range(2, 6)
     if data[:2] == b"PK" and artifact_format not in CODE_FORMATS:
         is_pickle = True

@@ -1,4 +1,4 @@
-"""candidate.yaml: what a candidate is, what it wants to be shown and where it comes from."""
+"""candidate.yaml: what a candidate is, what input it expects and where it comes from."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 class Provenance:
     """How a candidate came to be; nothing here changes what it computes."""
 
-    family: str = ""  # what sets it apart: "randomised", "heavy dropout"
-    training_run: str = ""  # checkpoints of one run share it
+    family: str = ""  # what distinguishes it: "randomised", "heavy dropout"
+    training_run: str = ""  # shared by all checkpoints of one run
     step: int | None = None  # of that run
     seed: int | None = None
     data_snapshot: str = ""
@@ -36,9 +36,9 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class CandidateManifest:
-    """One candidate.yaml: all that decides which action is chosen, so that the id covers it.
+    """One candidate.yaml: everything that decides which action is chosen, so that the id covers it.
 
-    What is left out here is written out in the file; a file that leaves it out is refused.
+    Defaults here only help to write manifests: they are written out in the file, and a file that omits one is refused.
     """
 
     format_version: int
@@ -46,12 +46,12 @@ class CandidateManifest:
     artifact: str  # a file beside the manifest
     format: str  # one of opc_ros/policies/formats
     input: InputSpec
-    architecture: str = ""  # safetensors only: code for these weights ships with opc_ros
+    architecture: str = ""  # safetensors only; the code for these weights ships with opc_ros
     hyper_parameters: dict[str, Any] = field(default_factory=dict)
-    task: str = GRASPING.name  # what its images, states and actions are
+    task: str = GRASPING.name  # defines its images, states and actions
     action_search: ActionSearch = field(default_factory=CrossEntropySearch)
-    think_s: float = 1.0  # the longest it may take to choose an action on an arm
-    kind: Literal["q", "policy"] = "q"  # it answers how good an action is, or the action itself
+    think_s: float = 1.0  # the longest that choosing an action may take on an arm
+    kind: Literal["q", "policy"] = "q"  # whether it answers Q of an action, or an action
     provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class CandidateManifest:
 
     @property
     def is_policy(self) -> bool:
-        """Whether it answers actions instead of how good they are."""
+        """Whether it answers actions rather than Q."""
         return self.kind == "policy"
 
     def _check_kind(self) -> None:
@@ -100,13 +100,13 @@ class CandidateManifest:
             raise ValueError("action_scale is given, but a policy is shown no action and answers in metres and radians")
 
     def _check_format(self) -> None:
-        from opc_ros.policies.formats import all_formats  # each reads candidates, so each knows manifests
+        from opc_ros.policies.formats import all_formats  # imported here because each format imports manifests
 
         if self.format not in all_formats():
             raise ValueError(f"format is {self.format!r}, expected one of {', '.join(all_formats())}")
 
     def _check_fits(self, task: Task) -> None:
-        """Refuse scales and choices that are not of the task, and a search that does not know its actions."""
+        """Refuse scales and choices that do not fit the task, and a search that cannot handle its actions."""
         scale, choices, wanted = self.input.action_scale, self.input.action_choices, len(task.actions)
         if scale is not None and len(scale) != wanted:
             raise ValueError(f"action_scale has {len(scale)} numbers, expected {wanted} for {task.name}")
@@ -124,21 +124,21 @@ class CandidateManifest:
             )
 
     def to_document(self) -> dict[str, Any]:
-        """What stands in the file: tuples as lists, and nothing that is not given."""
+        """The content of the file: tuples as lists, and no keys that are not set."""
         plain = _to_plain(asdict(self))
         assert isinstance(plain, dict)
         if not self.is_policy:
-            del plain["kind"]  # manifests did not always say, and what they say makes the id
+            del plain["kind"]  # earlier manifests did not have this key, and the id must stay the same
         return plain
 
 
 def parse_manifest(data: bytes, *, where: str) -> CandidateManifest:
-    """Read candidate.yaml strictly: every key known, and everything that shapes an action stated."""
+    """Read candidate.yaml strictly: no unknown key, and nothing that shapes an action left to a default."""
     document = parse_yaml(data, where=where, error=CandidateError)
     version = document.get("format_version") if isinstance(document, dict) else None
     if version == 1:
         raise CandidateError(
-            f"{where}: format_version 1 says nothing of action search, normalisation and deadline; "
+            f"{where}: format_version 1 says nothing about action search, normalisation and deadline; "
             "`opc candidate migrate FOLDER` writes them out"
         )
     manifest = parse_config(document, CandidateManifest, where=where, error=CandidateError)
@@ -149,7 +149,7 @@ def parse_manifest(data: bytes, *, where: str) -> CandidateManifest:
 
 
 def find_unstated(stated: Mapping[str, Any], document: Mapping[str, Any], path: str = "") -> str:
-    """The first key that a document leaves to a default, with the keys it stands below; empty if none."""
+    """The first key that a document leaves to a default, with its parent keys in front; empty if none."""
     for key, value in stated.items():
         if key not in document:
             return f"{path}{key}"
@@ -160,7 +160,7 @@ def find_unstated(stated: Mapping[str, Any], document: Mapping[str, Any], path: 
 
 
 def canonical_manifest(data: bytes, *, where: str) -> bytes:
-    """The same bytes for every layout, comment and key order of the same YAML document."""
+    """The same bytes for every layout, comment and key order of one YAML document."""
     document = parse_yaml(data, where=where, error=CandidateError)
     try:
         return canonical_json(document, is_ascii=True).encode()

@@ -35,7 +35,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """One members.yaml: whose weights, in which order, give the artifact with this digest."""
+    """One members.yaml: whose weights, in which order, make up the artifact with this digest."""
 
     format_version: int
     artifact_sha256: str
@@ -61,7 +61,7 @@ def read_linked_artifact(folder: Path, read_member: Callable[[Path], tuple[str, 
 
     Args:
         folder: the average's.
-        read_member: gives id and artifact of the candidate in a folder.
+        read_member: returns id and artifact of the candidate in a folder.
     """
     path = folder / MEMBERS_NAME
     data = read_bytes(path, error=CandidateError)
@@ -84,7 +84,7 @@ def read_linked_artifact(folder: Path, read_member: Callable[[Path], tuple[str, 
 
 
 def join_weights(artifacts: Sequence[bytes], *, where: str) -> bytes:
-    """The safetensors file that the network `average` has: every member's tensors under the member's number."""
+    """The safetensors file of the architecture `average`: every member's tensors under that member's index."""
     import safetensors
     import safetensors.numpy
 

@@ -1,4 +1,4 @@
-"""Candidates of format version 1 become version 2: what was code's business is written into the manifest."""
+"""Migrates candidates from format version 1 to 2: what used to be defaults in code is written into the manifest."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from opc_ros.policies.manifest import (
 )
 
 KEPT_NAME = "candidate.version-1.yaml"  # the old manifest, beside the new one
-_ID_SHOWN = 12  # letters of an id in notes, in a registry's folder names and to people
+_ID_SHOWN = 12  # characters of an id in notes, in folder names of a registry and in output
 
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """A candidate under its old and its new id."""
+    """The old and the new id of a candidate."""
 
     old_id: str
     new_id: str
@@ -50,14 +50,14 @@ class _ManifestVersion1:
 
 
 def find_old_candidates(folders: Iterable[Path]) -> list[Path]:
-    """Those whose manifest is of version 1."""
+    """The folders whose manifest has version 1."""
     return [folder for folder in folders if _version_of(folder) == 1]
 
 
 def migrate_candidates(folders: Iterable[Path]) -> list[Migrated]:
-    """Bring every version-1 folder to version 2; the old manifest stays beside the new, and weights are not touched.
+    """Migrate every version-1 folder to version 2; the old manifest is kept beside the new one, weights are untouched.
 
-    Ids that notes mention (an average names its members) are renamed along, so members come before averages.
+    Ids mentioned in notes (an average names its members) are replaced too, so members are migrated before averages.
     """
     old = find_old_candidates(folders)
     old.sort(key=lambda folder: _read_version1(folder).architecture == "average")
@@ -76,14 +76,14 @@ def _migrate(folder: Path, renamed: Mapping[str, str]) -> Migrated:
     if not (folder / KEPT_NAME).exists():
         shutil.copy2(folder / MANIFEST_NAME, folder / KEPT_NAME)
     written = write_candidate(folder, _to_version2(manifest, renamed, where), artifact)
-    # A registry's folders bear the beginning of the id.
+    # Folders in a registry are named after the id.
     if folder.name == f"{manifest.name}-{old_id[:_ID_SHOWN]}":
         folder = folder.rename(folder.with_name(f"{manifest.name}-{written.id[:_ID_SHOWN]}"))
     return Migrated(old_id, read_candidate(folder).id, folder)
 
 
 def _to_version2(old: _ManifestVersion1, renamed: Mapping[str, str], where: str) -> CandidateManifest:
-    """The meaning that version 1 had in code: the search of `opc evaluate`, and the architectures' constants."""
+    """What version 1 left to the code: the search of `opc evaluate`, and the architectures' constants."""
     notes = old.provenance.notes
     for before, after in renamed.items():
         notes = notes.replace(before[:_ID_SHOWN], after[:_ID_SHOWN])

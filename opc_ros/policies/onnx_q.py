@@ -22,7 +22,7 @@ class OnnxGraph:
             self._session = open_graph(artifact, where)
         except OpcError:
             raise
-        except Exception as error:  # its many error types share no narrower parent
+        except Exception as error:  # its many error types have no narrower common base
             reason = " ".join(str(error).split())
             raise CandidateError(f"{where}: onnxruntime cannot load it: {reason}") from error
         self._names = [argument.name for argument in self._session.get_inputs()]
@@ -36,12 +36,12 @@ class OnnxGraph:
             )
 
     def run(self, arguments: list[np.ndarray]) -> np.ndarray:
-        """The first output, given inputs in the order the manifest names."""
+        """The first output, for inputs in the order of the manifest."""
         return np.asarray(self._session.run(None, dict(zip(self._names, arguments, strict=True)))[0])
 
 
 class OnnxQFunction:
-    """A graph that judges actions."""
+    """A graph that answers Q."""
 
     def __init__(self, artifact: bytes, spec: InputSpec, *, where: str) -> None:
         self._graph = OnnxGraph(artifact, spec, where=where)
@@ -52,7 +52,7 @@ class OnnxQFunction:
 
 
 def warm_up() -> None:
-    """Let the libraries read what they read when first used; without them there is nothing to do."""
+    """Let the libraries read the files they read on first use; without the libraries there is nothing to do."""
     try:
         import onnx.helper
         import onnxruntime
@@ -68,7 +68,7 @@ def warm_up() -> None:
 
 
 def open_graph(artifact: bytes, where: str) -> Any:
-    """A session on a graph that keeps all of its weights inside; raises what onnxruntime does of one it cannot read."""
+    """A session on a graph that holds all of its weights; raises onnxruntime's own errors if it cannot be read."""
     try:
         import onnxruntime  # noqa: F401
     except ImportError as error:
@@ -83,18 +83,18 @@ def _open(artifact: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what goes wrong is raised; the log would repeat it
+    options.log_severity_level = 4  # errors are raised anyway; the log would only repeat them
     return onnxruntime.InferenceSession(artifact, options, providers=["CPUExecutionProvider"])
 
 
 def _refuse_other_files(artifact: bytes, where: str) -> None:
-    """A graph may name other files for its weights; those bytes would run without being part of the id."""
+    """Refuse a graph that names other files for its weights: those bytes would run without being part of the id."""
     import onnx
 
     try:
         model = onnx.load_model_from_string(artifact)
     except Exception as error:  # protobuf's own error type differs between its builds
-        raise CandidateError(f"{where}: is no ONNX file") from error
+        raise CandidateError(f"{where}: is not an ONNX file") from error
     for tensor in _find_tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
             raise CandidateError(

@@ -1,4 +1,4 @@
-"""A candidate as a policy: what is scored, measured, permitted and run is this one object."""
+"""A candidate as a policy: this one object is what gets scored, measured, permitted and run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from opc_ros.policies.q_function import Observations, QFunction
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a policy chose in one state, and what it thinks of it."""
+    """The action a policy chose in one state, and its Q."""
 
     vector: np.ndarray  # (A,) float32, as the search found it
-    q: float | None  # None: it answers actions and does not say
+    q: float | None  # None: it answers actions and has no Q
 
     @property
     def action(self) -> GraspAction:
@@ -32,7 +32,7 @@ class Choice:
 
 
 class Thinker(Protocol):
-    """Where a policy's thoughts come from: this process, or one of the candidate's own."""
+    """Where a policy computes: in this process, or in one of the candidate's own."""
 
     def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
         """Q (B,) of each action in the state of the same row."""
@@ -43,14 +43,14 @@ class Thinker(Protocol):
         ...
 
     def q_in_one_state(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
-        """Q (K,) of several actions in the one state that is given."""
+        """Q (K,) of several actions in one state."""
         ...
 
     def close(self) -> None: ...
 
 
 class LocalThinker:
-    """Thinks in this process: for candidates one has made oneself, and inside a candidate's own process."""
+    """Runs in this process: for trusted candidates, and inside a candidate's own process."""
 
     def __init__(self, manifest: CandidateManifest, q_function: QFunction) -> None:
         assert not isinstance(manifest.action_search, AnswerDraw), "a policy has nothing to search"
@@ -66,9 +66,10 @@ class LocalThinker:
         return check_values(self._q_function.q(seen, actions), len(actions))
 
     def decide_on(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Where actions are drawn, each step is thought through by itself, exactly as on an arm.
+        """If actions are drawn, each step is searched alone, exactly as on an arm.
 
-        A few given choices are compared for all steps at once: no draw hangs on the last bit of a Q.
+        A few fixed choices are compared for all steps at once: without random draws, no result hinges on the last bit
+        of a Q.
         """
         if isinstance(self._search, ChoiceSearch):
             return self._find(seen, 0)
@@ -85,10 +86,10 @@ class LocalThinker:
 
 
 class Policy:
-    """The action that the manifest's search finds best under the candidate's Q, or the one that the candidate answers.
+    """The action that the manifest's search finds best under the candidate's Q, or that the candidate answers itself.
 
-    A choice follows from image, tool, the episode's seed and the step alone: states are searched one at a time, so the
-    same step of the same episode gives the same action to the last bit, whoever asks.
+    A choice depends only on image, tool, the episode's seed and the step: states are searched one at a time, so the
+    same step of the same episode always gives the same action, bit for bit.
     """
 
     def __init__(self, candidate: Candidate, thinker: Thinker) -> None:
@@ -99,7 +100,7 @@ class Policy:
 
     @property
     def name(self) -> str:
-        """The candidate's id: what episodes name as who played them."""
+        """The candidate's id, under which episodes record who played them."""
         return self._candidate.id
 
     @property
@@ -107,17 +108,17 @@ class Policy:
         return self._candidate
 
     def begin(self, seed: int) -> None:
-        """An episode begins; its steps are counted from here on."""
+        """Begin an episode; steps are counted from here."""
         self._seed, self._step = seed, 0
 
     def choose(self, observation: Observation) -> GraspAction:
-        """The action of the next step of the episode that was begun."""
+        """The action for the next step of the current episode."""
         choice = self.decide(observation, seed=self._seed, step=self._step)
         self._step += 1
         return choice.action
 
     def skip(self) -> None:
-        """Somebody else chose at the next step; it is counted all the same."""
+        """Count a step at which somebody else chose the action."""
         self._step += 1
 
     def decide(self, observation: Observation, *, seed: int, step: int) -> Choice:
@@ -127,26 +128,26 @@ class Policy:
         return Choice(actions[0], None if self._candidate.manifest.is_policy else float(values[0]))
 
     def decide_each(self, seen: Observations, *, seed: int, first_step: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """The actions (T, A) and their Q (T,) at consecutive steps of one episode, images at the size it looks at."""
+        """The actions (T, A) and their Q (T,) at consecutive steps of one episode; images at the candidate's size."""
         return self._thinker.decide_on(seen, seed=seed, first_step=first_step)
 
     def q(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
-        """What it thinks of other actions, (B,); images at the size it looks at."""
+        """Q (B,) of given actions; images at the candidate's size."""
         return self._thinker.q(seen, actions)
 
     def q_in_one_state(self, seen: Observations, actions: np.ndarray) -> np.ndarray:
-        """What it thinks of several actions in one state, (K,); the image at the size it looks at."""
+        """Q (K,) of several actions in one state; image at the candidate's size."""
         return self._thinker.q_in_one_state(seen, actions)
 
     def close(self) -> None:
-        """Let go of whatever it thinks in."""
+        """Release whatever it computes in."""
         self._thinker.close()
 
 
 def load_policy(candidate: Candidate, *, allow_code: bool = False, device: str | None = None) -> Policy:
     """Load the candidate's bytes into this process, and try it once.
 
-    It thinks on one core: sums that are split among cores round differently, and an action must not depend on that.
+    It computes on one core: sums that are split among cores round differently, and an action must not depend on that.
     """
     limit_threads_here(1)
     return Policy(candidate, load_thinker(candidate, allow_code=allow_code, device=device))
@@ -155,7 +156,7 @@ def load_policy(candidate: Candidate, *, allow_code: bool = False, device: str |
 def load_thinker(
     candidate: Candidate, *, allow_code: bool = False, device: str | None = None, is_coarse: bool = False
 ) -> Thinker:
-    """What thinks for a candidate of either kind, tried once; `is_coarse`: Q in bfloat16, for a first look."""
+    """The thinker for a candidate of either kind, tried once; `is_coarse`: Q in bfloat16, for a first look."""
     manifest = candidate.manifest
     if manifest.is_policy:
         function = load_action_function(candidate, allow_code=allow_code, device=device)
@@ -171,10 +172,10 @@ def load_thinker(
 
 
 def seed_of_recorded(episode_id: str, recorded_seed: int | None = None) -> int:
-    """The seed with which a recorded episode is thought through again.
+    """The seed with which a policy is evaluated on a recorded episode.
 
-    The one it was played with, where it is known; otherwise 32 bits of the sha256 of its id, so that everybody who
-    asks what a policy would have done there draws the same numbers.
+    This is the seed the episode was played with, if known; otherwise 32 bits of the sha256 of its id, so that everybody
+    who asks what a policy would have done there draws the same numbers.
     """
     if recorded_seed is not None:
         return recorded_seed

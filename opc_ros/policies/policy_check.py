@@ -1,4 +1,4 @@
-"""Try a candidate of kind policy on a few frames and say in plain words what is wrong with it."""
+"""Tries a candidate of kind policy on a few frames and says in plain words what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MANY = 0.5  # of the answers
 
 
 def check_policy(policy: Policy, observations: Observations) -> tuple[Defect, ...]:
-    """What is wrong, worst first; nothing if all is well. Give it at least four different states."""
+    """What is wrong, worst first; empty if nothing is. Needs at least four different states."""
     try:
         return _find_all(policy, observations)
     except CandidateError as error:

@@ -1,4 +1,4 @@
-"""What every candidate must answer: how good is this action in this state?"""
+"""The interface of a candidate of kind q: how good is this action in this state?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opc_ros.policies.image_view import ImageView
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """A batch of what policies see, at the image size one Q function asks for."""
+    """A batch of what policies see, at the image size of one Q function."""
 
     images: np.ndarray  # (B, H, W, 3) uint8, RGB
     tools: np.ndarray  # (B, S) float32, in the order of the task's state
@@ -39,7 +39,7 @@ class Observations:
 
     @classmethod
     def from_sequence(cls, observations: Sequence[Observation], view: ImageView) -> Observations:
-        """What a candidate with this view sees of each."""
+        """The observations as a candidate with this view sees them."""
         return cls(
             images=np.stack([view.show_observation(observation) for observation in observations]),
             tools=np.stack([observation.tool.to_vector() for observation in observations]),
@@ -57,19 +57,19 @@ class QFunction(Protocol):
 
 @runtime_checkable
 class FactoredQFunction(QFunction, Protocol):
-    """A Q function that looks at the image once, however many actions it is asked about."""
+    """A Q function that encodes the image once, however many actions are compared."""
 
     def encode(self, observations: Observations) -> Any:
         """Whatever `head` needs to know about B states."""
         ...
 
     def head(self, code: Any, actions: np.ndarray) -> np.ndarray:
-        """Q of actions (B * K, A), the K of the first state first, (B * K,) float32."""
+        """Q of actions (B * K, A), the first K belonging to the first state, (B * K,) float32."""
         ...
 
 
 class ScriptedQFunction:
-    """A fake: Q is a plain function of images, tools and actions that the caller gives."""
+    """A fake: Q is a plain function of images, tools and actions that the caller provides."""
 
     def __init__(self, function: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> None:
         self._function = function

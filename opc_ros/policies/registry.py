@@ -1,4 +1,4 @@
-"""The folder where candidates are kept, each under its name and the beginning of its id."""
+"""The folder in which candidates are kept, each named after the candidate and the beginning of its id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.policies.manifest import MANIFEST_NAME
 
 
 class CandidateRegistry:
-    """Candidates below one folder; what is added is copied, so its maker may go on training in place."""
+    """Candidates in one folder; what is added is copied, so training may continue in the original folder."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path).expanduser()
@@ -24,7 +24,7 @@ class CandidateRegistry:
         return self._path
 
     def add(self, candidate: Candidate) -> Candidate:
-        """Keep a copy; the same candidate again changes nothing."""
+        """Keep a copy; adding the same candidate again changes nothing."""
         folder = self._path / f"{candidate.name}-{candidate.id[:12]}"
         try:
             self._path.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class CandidateRegistry:
         return kept
 
     def rename(self, ref: str, name: str) -> Candidate:
-        """Register the same policy under another name, which is another id, and take the old one out."""
+        """Register the same policy under another name, and therefore another id, and take the old one out."""
         found = self.find(ref)
         if name == found.name:
             raise CandidateError(f"candidate {ref!r}: is already called {name!r}")
@@ -80,11 +80,11 @@ class CandidateRegistry:
                 yield folder, error
 
     def find(self, ref: str) -> Candidate:
-        """By folder, by name, or by the beginning of an id."""
+        """Find a candidate by folder, by name, or by the beginning of its id."""
         return self._find_all([ref])[0]
 
     def find_each(self, refs: Sequence[str]) -> tuple[list[Candidate], list[tuple[Path, OpcError]]]:
-        """Those asked for; without any, all, and the folders of those that cannot be read with the reason."""
+        """The requested candidates; without a request, all, and the unreadable folders with the reason."""
         if refs:
             return self._find_all(refs), []
         found, unreadable = [], []
@@ -96,7 +96,7 @@ class CandidateRegistry:
         return found, unreadable
 
     def _find_all(self, refs: Sequence[str]) -> list[Candidate]:
-        """Reads the registry once, however many are asked for, and not at all where all are folders."""
+        """Reads the registry at most once, and not at all if all references are folders."""
         kept: list[Candidate] | None = None
         found = []
         for ref in refs:

@@ -1,4 +1,4 @@
-"""Candidates that are shown the same, asked together: one question reaches them all."""
+"""Candidates with the same input that are evaluated together, with one request for all."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MOST_MEMBERS = 16
 
 
 class Stack(Protocol):
-    """Policies that can be asked about the same states at once."""
+    """Policies that can be evaluated on the same states at once."""
 
     @property
     def policies(self) -> tuple[Policy, ...]: ...
 
     def q(self, members: Sequence[int], seen: Observations, actions: np.ndarray) -> np.ndarray:
-        """What the policies of these numbers think of each action, (M, B) float32; a bad answer stays in its row."""
+        """Q (M, B) float32 of each action under the policies with these indices; a bad answer stays within its row."""
         ...
 
     def close(self) -> None: ...
@@ -42,7 +42,7 @@ class SingleStack:
 
 
 class LocalStack:
-    """Candidates that think in this process; networks of named architectures share what they look at."""
+    """Candidates in this process; networks of named architectures share the image crops that they look at."""
 
     def __init__(self, thinkers: Sequence[Thinker]) -> None:
         self._thinkers = thinkers
@@ -69,10 +69,10 @@ class LocalStack:
 
 
 def find_stacks(candidates: Sequence[Candidate], *, at_least: int = 1) -> list[tuple[Candidate, ...]]:
-    """Which candidates may share a process: numbers for code that ships here, looking at images of one size.
+    """Which candidates may share a process: weights for code that ships here, with images of one size.
 
-    A candidate that brings a program of its own is always alone. There are `at_least` stacks of each kind where it has
-    as many candidates, so that every core has one to ask.
+    A candidate that brings a program of its own is always alone. Each kind is split into `at_least` stacks, if it has
+    that many candidates, so that every core has one to work on.
     """
     kinds: dict[tuple[object, ...], list[Candidate]] = {}
     for candidate in candidates:

@@ -1,4 +1,4 @@
-"""Q functions over torch: named architectures in two halves, exported programs in one piece."""
+"""Q functions in torch: named architectures in two halves, exported programs in one piece."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from opc_ros.policies.q_function import Observations
 
 
 class NetworkQFunction:
-    """A named architecture; it looks at each image once, however many actions it judges."""
+    """A named architecture; it encodes each image once, however many actions are compared."""
 
     def __init__(self, network: QNetwork, device: str) -> None:
         fuse_normalisation(network)
@@ -57,7 +57,7 @@ class NetworkQFunction:
 
 
 def ask_together(asked: Sequence[NetworkQFunction], observations: Observations, actions: np.ndarray) -> np.ndarray:
-    """Q of one action in each state under each of the networks, (M, B); each value as if its network were alone."""
+    """Q (M, B) of one action per state under each of the networks; each value is as if its network were alone."""
     given = [asked[0].move(values) for values in (observations.images, observations.tools, actions)]
     with torch.inference_mode(), asked[0].arithmetic():
         return np.asarray(answer_each([one.network for one in asked], *given).cpu().numpy())
@@ -89,10 +89,10 @@ def fuse_normalisation(network: nn.Module) -> None:
 def load_program(
     candidate: Candidate, read: Callable[[io.BytesIO], Any], where: str, device: str
 ) -> Callable[[list[np.ndarray]], np.ndarray]:
-    """A program in the candidate's bytes, arrays in, array out; `read` is torch's reader of its format."""
+    """A function from arrays to an array that runs the candidate's program; `read` is torch's reader for its format."""
     try:
         program = read(io.BytesIO(candidate.artifact_bytes))
-    except Exception as error:  # torch raises whatever its reader met
+    except Exception as error:  # torch passes on whatever its reader raised
         reason = " ".join(str(error).split())[:300]
         raise CandidateError(f"{where}: torch cannot load it as {candidate.manifest.format}: {reason}") from error
 

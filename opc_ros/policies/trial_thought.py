@@ -20,9 +20,9 @@ _THOUGHTS = 5
 
 @dataclass(frozen=True, slots=True)
 class TrialThought:
-    """How long an action took, and how long it may take."""
+    """How long choosing an action took, and how long it may take."""
 
-    median_s: float | None  # None: one was not done in time
+    median_s: float | None  # None: one choice missed the deadline
     deadline_s: float
 
     @property
@@ -31,12 +31,12 @@ class TrialThought:
 
     def describe(self) -> str:
         if self.median_s is None:
-            return f"thinks longer than {self.deadline_s:g} s: its episodes would be broken off"
-        return f"{1000 * self.median_s:.1f} ms for an action on this machine, in a process of its own"
+            return f"takes longer than {self.deadline_s:g} s: its episodes would be broken off"
+        return f"{1000 * self.median_s:.1f} ms per action on this machine, in a process of its own"
 
 
 def think_once(candidate: Candidate, *, allow_code: bool = False) -> TrialThought:
-    """The median of a few thoughts about a grey image."""
+    """The median time over a few choices on a grey image."""
     task, (height, width) = (
         find_task(candidate.manifest.task, where=candidate.name),
         candidate.manifest.input.image_size,

@@ -22,7 +22,7 @@ def save_weights(network: nn.Module) -> bytes:
 
 
 def load_network(manifest: CandidateManifest, artifact: bytes) -> QNetwork:
-    """The manifest's architecture with these weights, ready to judge."""
+    """The manifest's architecture with these weights, ready to answer Q."""
     where = f"candidate {manifest.name}"
     stated = state_hyper_parameters(manifest.architecture, manifest.hyper_parameters, where=where)
     _refuse_unstated(manifest, stated)
@@ -32,7 +32,7 @@ def load_network(manifest: CandidateManifest, artifact: bytes) -> QNetwork:
 
 
 def load_policy_network(manifest: CandidateManifest, artifact: bytes) -> PolicyNetwork:
-    """The same of a policy, ready to act."""
+    """Likewise for a policy, ready to act."""
     where = f"candidate {manifest.name}"
     _refuse_unstated(manifest, state_policy_parameters(manifest.architecture, manifest.hyper_parameters, where=where))
     network = build_policy_network(manifest.architecture, manifest.input, manifest.hyper_parameters, where=where)
@@ -53,7 +53,7 @@ def _put_weights(network: nn.Module, manifest: CandidateManifest, artifact: byte
         state = safetensors.torch.load(artifact)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())
-        raise CandidateError(f"{where}: {manifest.artifact} is no safetensors file: {reason}") from error
+        raise CandidateError(f"{where}: {manifest.artifact} is not a safetensors file: {reason}") from error
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
     for name in sorted(expected.keys() | found.keys()):

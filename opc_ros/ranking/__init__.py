@@ -1,4 +1,4 @@
-"""Order candidates with uncertainty and compare the order with true success."""
+"""Orders candidates with uncertainty, and compares the order with true success."""
 
 from opc_ros.ranking.agreement import (
     Agreement,

@@ -1,4 +1,4 @@
-"""How well scores agree with true success where it is known."""
+"""How well scores agree with true success where that is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opc_ros.errors import ConstantScores, LengthMismatch, ScoreError
 
 @dataclass(frozen=True, slots=True)
 class FittedLine:
-    """The straight line of least squares from score to true success, and what is needed for its band."""
+    """The least-squares line from score to true success, and what its confidence band needs."""
 
     slope: float
     intercept: float
@@ -24,11 +24,11 @@ class FittedLine:
     residual: float  # standard deviation around the line, points - 2 degrees of freedom
 
     def predict(self, scores: ArrayLike) -> np.ndarray:
-        """True success the line expects."""
+        """True success predicted by the line."""
         return self.intercept + self.slope * np.asarray(scores, dtype=np.float64)
 
     def band(self, scores: ArrayLike, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper edge of where the line itself lies with this confidence."""
+        """Lower and upper edge of the confidence band of the line itself."""
         if not 0.0 < confidence < 1.0:
             raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
         at = np.asarray(scores, dtype=np.float64)
@@ -42,8 +42,8 @@ class SafetyErrors:
     """How often a threshold on true success is misjudged by the fitted line."""
 
     threshold: float
-    safe_refused: float | None  # Type I: share of the truly safe that the score would keep off; None if none is safe
-    unsafe_admitted: float | None  # Type II: share of the truly unsafe that it would let on; None if all are safe
+    safe_refused: float | None  # Type I: share of the truly safe that the score would refuse; None if none is safe
+    unsafe_admitted: float | None  # Type II: share of the truly unsafe that it would admit; None if all are safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ def measure_agreement(
 
     Args:
         scores: one for each candidate.
-        success: true success of each candidate, on any one scale.
-        top_k: for which k regret@k is wanted; those beyond the number of candidates are left out.
-        safe_success: success from which on a candidate counts as safe.
+        success: true success of each candidate, on any common scale.
+        top_k: values of k for regret@k; those above the number of candidates are left out.
+        safe_success: the lowest success that counts as safe.
     """
     found, true = _check(scores, success)
     line = fit_line(found, true)
@@ -82,7 +82,7 @@ def measure_agreement(
 
 
 def fit_line(scores: ArrayLike, success: ArrayLike) -> FittedLine:
-    """Least squares of true success on scores; R^2 is the squared correlation, whichever is drawn across."""
+    """Least squares of true success on scores; R^2 is the squared correlation, the same with axes swapped."""
     found, true = _check(scores, success)
     _check_varies(found, true)
     if found.size < 3:
@@ -103,7 +103,7 @@ def fit_line(scores: ArrayLike, success: ArrayLike) -> FittedLine:
 
 
 def spearman(scores: ArrayLike, success: ArrayLike) -> float:
-    """Rank correlation: 1 the same order, -1 the opposite; ties get their mean rank."""
+    """Rank correlation: 1 for the same order, -1 for the opposite; ties get their mean rank."""
     found, true = _check(scores, success)
     _check_varies(found, true)
     x, y = _mean_ranks(found), _mean_ranks(true)
@@ -113,7 +113,7 @@ def spearman(scores: ArrayLike, success: ArrayLike) -> float:
 
 
 def kendall(scores: ArrayLike, success: ArrayLike) -> float:
-    """Kendall's tau-b: pairs in the same order minus pairs in the opposite, corrected for ties."""
+    """Kendall's tau-b: pairs in the same order minus pairs in opposite order, corrected for ties."""
     from scipy.stats import kendalltau
 
     found, true = _check(scores, success)
@@ -122,9 +122,9 @@ def kendall(scores: ArrayLike, success: ArrayLike) -> float:
 
 
 def regret_at_k(scores: ArrayLike, success: ArrayLike, k: int) -> float:
-    """Success given up by running only the k best-scored: best of all minus best of those (DOPE).
+    """Success lost by running only the k best-scored: best of all minus best of those (DOPE).
 
-    A tie for the last place goes to the worse candidate, so that an undecided score is not credited with luck.
+    A tie for the last place goes to the worse candidate, so that a score gets no credit for luck.
     """
     found, true = _check(scores, success)
     if not 1 <= k <= found.size:
@@ -134,17 +134,17 @@ def regret_at_k(scores: ArrayLike, success: ArrayLike, k: int) -> float:
 
 
 def mean_maximum_rank_violation(scores: ArrayLike, success: ArrayLike) -> float:
-    """Mean over candidates of the largest gap in true success to one they are misordered with (SIMPLER's MMRV)."""
+    """Mean over candidates of the largest success gap to a candidate they are misordered with (SIMPLER's MMRV)."""
     found, true = _check(scores, success)
     is_misordered = (found[:, None] < found) != (true[:, None] < true)
     return float(np.mean(np.max(np.abs(true[:, None] - true) * is_misordered, axis=1)))
 
 
 def safety_errors(predicted: ArrayLike, success: ArrayLike, threshold: float) -> SafetyErrors:
-    """Judge each candidate safe or not by predicted and by true success against one threshold.
+    """Judge each candidate safe or not, by predicted and by true success, against one threshold.
 
-    The hypothesis put to the test is that a candidate is safe: refusing a safe one is a Type I error, admitting an
-    unsafe one a Type II error.
+    The null hypothesis is that a candidate is safe: refusing a safe one is a Type I error, admitting an unsafe one a
+    Type II error.
     """
     judged, true = _check(predicted, success)
     is_safe = true >= threshold

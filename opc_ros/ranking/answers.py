@@ -1,4 +1,4 @@
-"""What candidates answer about the same recorded states: who acts alike, whatever its name, format or bytes."""
+"""Compares candidates by their answers in the same recorded states: who behaves alike, whatever the name or format."""
 
 from __future__ import annotations
 
@@ -10,32 +10,31 @@ from typing import Literal
 import numpy as np
 
 PROBES = 64
-LEAST_SHARED = (
-    16  # states that two candidates must both have been asked about; with fewer, there is no evidence either way
-)
-LEAST_DIFFERENT = 8  # different answers among them: two candidates that are stuck at 0 are not thereby the same
-# Standardised answers of the demo's nearest honest relatives, averages of three and of four checkpoints, lie 0.064
-# apart, neighbouring checkpoints 0.33. Another format moves them by less than 0.001, noise of 1 % by 0.011.
+LEAST_SHARED = 16  # states that two candidates must share; with fewer, there is no evidence either way
+LEAST_DIFFERENT = 8  # distinct answers among them: two candidates that are stuck at 0 need not be the same
+# Standardised answers of the demo's most similar honest candidates (averages of three and of four checkpoints) differ
+# by 0.064, those of neighbouring checkpoints by 0.33. Another file format changes them by less than 0.001, noise of 1 %
+# by 0.011.
 ALIKE_WITHIN = 0.02
-SAME_ORDER_WITHIN = 5e-4  # 1 - rank correlation: a logit for a probability leaves the order and the greedy action
+SAME_ORDER_WITHIN = 5e-4  # 1 - rank correlation: a logit instead of a probability keeps order and greedy action
 Likeness = Literal["same", "different", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A recorded state that every candidate is asked about."""
+    """A recorded state in which every candidate is evaluated."""
 
-    name: str  # which episode file and which step, hashed
-    index: int  # of the transition, the episodes one behind the other
+    name: str  # hash of the episode file and the step
+    index: int  # of the transition, with the episodes concatenated
 
 
 def choose_probes(
     keys: Sequence[str], started_ns: Sequence[int], lengths: Sequence[int], count: int = PROBES
 ) -> tuple[Probe, ...]:
-    """States of the oldest episodes, one of each first: a store that grows keeps them.
+    """States of the oldest episodes, first one of each, so that they stay as the store grows.
 
     Args:
-        keys: what names an episode's bytes, (E,).
+        keys: names of the episodes' bytes, (E,).
         started_ns: when each began, (E,).
         lengths: transitions of each, (E,).
         count: how many states, at most.
@@ -53,7 +52,7 @@ def choose_probes(
 
 
 def compare_answers(one: Mapping[str, float], other: Mapping[str, float]) -> Likeness:
-    """Whether two candidates are one policy: their answers agree up to scale and offset, or up to any rising curve."""
+    """Whether two candidates are one policy: their answers agree up to scale and offset, or in their order."""
     shared = [name for name in one if name in other]
     if len(shared) < LEAST_SHARED:
         return "unknown"
@@ -67,7 +66,7 @@ def compare_answers(one: Mapping[str, float], other: Mapping[str, float]) -> Lik
 
 
 def _distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Root mean square of the difference, each with mean 0 and spread 1."""
+    """Root mean square of the difference, after scaling both to mean 0 and standard deviation 1."""
     first, second = ((row - row.mean()) / row.std() for row in (one, other))
     return float(np.sqrt(np.mean((first - second) ** 2)))
 

@@ -1,4 +1,4 @@
-"""What changed between two rankings: who moved, who is new, who is gone, and whether they may be compared at all."""
+"""What changed between two rankings: who moved, who is new, who is gone, and whether they can be compared at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opc_ros.ranking.ranking import RankedCandidate, Ranking
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One candidate's place before and after; None where it was not ranked."""
+    """One candidate's place before and after; None if it was not ranked."""
 
     candidate_id: str
     name: str
@@ -20,7 +20,7 @@ class Move:
 
     @property
     def is_beyond_doubt(self) -> bool:
-        """Whether the rank intervals before and after do not touch."""
+        """Whether the rank intervals before and after do not overlap."""
         if self.before is None or self.after is None:
             return False
         first, second = self.before.rank_interval, self.after.rank_interval
@@ -33,9 +33,9 @@ class RankingComparison:
 
     before_id: str
     after_id: str
-    differences: tuple[str, ...]  # in what they rest on: a sentence each
-    spearman: float | None  # of the scores of candidates in both; None with fewer than two, or scores all alike
-    moves: tuple[Move, ...]  # in the order after, then those gone in the order before
+    differences: tuple[str, ...]  # in what they are based on: a sentence each
+    spearman: float | None  # of the scores of candidates in both; None with fewer than two, or if all scores are equal
+    moves: tuple[Move, ...]  # in the new order, then those that are gone in the old order
 
 
 def compare_rankings(before: Ranking, after: Ranking) -> RankingComparison:

@@ -1,4 +1,4 @@
-"""What is expected of every candidate of a ranking, given what has run so far."""
+"""The predicted success of every candidate in a ranking, given the results so far."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from opc_ros.ranking.success_model import Prior
 from opc_ros.scoring import find_ranking_metric
 from opc_ros.scoring.metric import find_asked
 
-CONFIDENCE = 0.95  # of the intervals that people are shown
+CONFIDENCE = 0.95  # of the intervals shown to people
 _DRAWS = 2000
-# How well a judge of actions orders candidates is not shown as it is for their own Q, and what was measured is less:
-# until results say more, its scores are hardly believed, and intervals stay wide.
+# Scores by a judge of actions have been shown to order candidates less well than their own Q does: until results say
+# more, they count for little and intervals stay wide.
 JUDGED = Prior(slope=0.2, slope_sd=0.8)
 
 
@@ -34,9 +34,9 @@ class Expected:
         return f"{100 * self.mean:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f})"
 
     def contains(self, rate: float) -> bool:
-        """Whether the interval holds this rate as people read both, in whole percent.
+        """Whether the interval contains this rate when both are rounded to whole percent.
 
-        An interval whose tails weigh the same never reaches 0 itself, where policies that never succeed are.
+        An interval with equal tails never quite reaches 0, which is the true rate of policies that never succeed.
         """
         low, read, high = (float(f"{100 * each:.0f}") for each in (self.low, rate, self.high))
         return low <= read <= high
@@ -44,7 +44,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class RankAgreement:
-    """Rank correlation of scores with true success over the whole field, as far as results tell."""
+    """Rank correlation of scores with true success over the whole field, as far as results determine it."""
 
     mean: float
     low: float
@@ -58,7 +58,7 @@ class Forecast:
     ids: tuple[str, ...]
     scores: np.ndarray  # (K,)
     predicted: PredictedSuccess
-    _near: dict[float, np.ndarray] = field(default_factory=dict, repr=False, compare=False)  # asked before
+    _near: dict[float, np.ndarray] = field(default_factory=dict, repr=False, compare=False)  # answers already computed
     _agreed: dict[int, RankAgreement] = field(default_factory=dict, repr=False, compare=False)  # by seed
 
     def expected(self, candidate_id: str) -> Expected:
@@ -84,14 +84,14 @@ class Forecast:
         return float(pair.better_than(1)[0])
 
     def index(self, candidate_id: str) -> int:
-        """Where a candidate stands in the arrays."""
+        """The candidate's index in the arrays."""
         try:
             return self.ids.index(candidate_id)
         except ValueError:
             raise RankingError(f"candidate {candidate_id[:12]} is not in the field of {len(self.ids)}") from None
 
     def agreement(self, seed: int = 0) -> RankAgreement:
-        """How scores and success agree over everyone, not over those alone that were good enough to be tried.
+        """Agreement of scores and success over everyone, not only over those that were good enough to be tried.
 
         Success of untried candidates is drawn from the model, so that trying only the best-scored does not make a good
         score look bad (restriction of range).
@@ -105,7 +105,7 @@ class Forecast:
 
 
 def forecast_ranking(ranking: Ranking, results: Mapping[str, tuple[int, int]]) -> Forecast:
-    """Predict everyone in a ranking; results are successes and episodes of those that have run."""
+    """Predict success for everyone in a ranking; `results` are successes and episodes of those that have run."""
     placed = ranking.candidates
     ids = tuple(candidate.candidate_id for candidate in placed)
     counts = [results.get(candidate_id, (0, 0)) for candidate_id in ids]
@@ -115,7 +115,7 @@ def forecast_ranking(ranking: Ranking, results: Mapping[str, tuple[int, int]]) -
 
 
 def is_of_q(ranking: Ranking) -> bool:
-    """Whether candidates were ranked by their own Q, and not by what a judge thinks of their actions."""
+    """Whether candidates were ranked by their own Q, rather than by how a judge rates their actions."""
     return find_asked(find_ranking_metric(ranking.metric)) == "q"
 
 
@@ -126,13 +126,13 @@ def forecast(
     families: Sequence[str],
     prior: Prior | None = None,
 ) -> Forecast:
-    """Predict a field that is given piece by piece."""
+    """Predict success for a field given as separate sequences."""
     field = Field.of(scores, [count[0] for count in counts], [count[1] for count in counts], families)
     return Forecast(tuple(ids), field.scores, predict_success(field, prior))
 
 
 def _rank_correlations(scores: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Spearman of one set of scores (K,) with each row of rates (R, K); 0 where scores do not differ."""
+    """Spearman of one set of scores (K,) with each row of rates (R, K); 0 if all scores are equal."""
     if scores.size < 2 or np.ptp(scores) == 0:
         return np.zeros(len(rates))
     from scipy.stats import rankdata

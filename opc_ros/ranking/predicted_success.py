@@ -1,4 +1,4 @@
-"""Predicted success: from offline scores and whatever has run to each candidate's success rate with an interval."""
+"""Predicted success: each candidate's success rate with an interval, from offline scores and all results so far."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from opc_ros.ranking.success_model import (
     weigh_points,
 )
 
-SIBLING_CORRELATION = 0.5  # how alike candidates of one family err
+SIBLING_CORRELATION = 0.5  # of the errors of candidates in one family
 _ZOOMS = 3
 _SIDE = 13  # points along each axis of the line's quadrature
-_REACH = 3.6  # standard deviations that it spans to either side
+_REACH = 3.6  # standard deviations that it spans on each side
 _NEGLIGIBLE = 1e-4  # of the heaviest point's weight
 _LEAST_POINTS, _MOST_DENSITIES = 600, 50_000  # points kept, and points times candidates if that allows more
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Every candidate there is, those with results and those without."""
+    """Every candidate there is, with results or without."""
 
     scores: np.ndarray  # (K,)
-    families: tuple[str, ...]  # (K,) candidates of one family err alike
+    families: tuple[str, ...]  # (K,) candidates of one family have correlated errors
     successes: np.ndarray  # (K,) of real episodes
     trials: np.ndarray  # (K,)
 
@@ -58,7 +58,7 @@ class Field:
     def of(
         cls, scores: ArrayLike, successes: ArrayLike, trials: ArrayLike, families: Sequence[str] | None = None
     ) -> Field:
-        """From anything like arrays; without families every candidate is one of its own."""
+        """From array-likes; without families every candidate has its own."""
         found = np.asarray(scores, dtype=np.float64)
         names = tuple(families) if families is not None else tuple(str(index) for index in range(found.size))
         return cls(found, names, np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64))
@@ -69,24 +69,24 @@ class Field:
         return np.asarray((self.scores - self.scores.mean()) / (spread if spread > 0.0 else 1.0))
 
     def say(self) -> np.ndarray:
-        """How much each candidate's results count for the line, (K,): siblings with results share their say."""
+        """Weight of each candidate's results in the fit of the line, (K,): siblings with results share theirs."""
         tried = Counter(family for family, trials in zip(self.families, self.trials, strict=True) if trials > 0)
         return np.array([1.0 / (1.0 + SIBLING_CORRELATION * max(0, tried[family] - 1)) for family in self.families])
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedSuccess:
-    """What is believed of every candidate's success rate, given all scores and all results."""
+    """The posterior of every candidate's success rate, given all scores and all results."""
 
     weight: np.ndarray  # (H,) of each point of the quadrature
     density: np.ndarray  # (H, K, G) of success rates at each point
-    slope: tuple[float, float, float]  # logits a standard deviation of score is worth: mean, low and high of 95 %
+    slope: tuple[float, float, float]  # logits per standard deviation of score: mean, low and high end of 95 %
     scatter: float  # mean scatter of logits about the line
     duds: float  # expected share of candidates whose score says nothing
-    correlation: float  # expected, of score and logit of success of all others
+    correlation: float  # expected correlation of score and logit of success, duds aside
 
     def select(self, index: Sequence[int] | np.ndarray) -> PredictedSuccess:
-        """The same of some candidates alone."""
+        """The same, restricted to some candidates."""
         return replace(self, density=self.density[:, np.asarray(index, dtype=np.intp)])
 
     def mean(self) -> np.ndarray:
@@ -94,7 +94,7 @@ class PredictedSuccess:
         return np.asarray(self.marginal() @ RATES)
 
     def interval(self, confidence: float = 0.95) -> np.ndarray:
-        """Between which rates each candidate lies with this probability, (K, 2); both tails weigh the same."""
+        """Credible interval of each candidate's success rate, (K, 2), with equal tails."""
         tail = (1.0 - confidence) / 2.0
         cumulated = np.concatenate([np.zeros((self.density.shape[1], 1)), np.cumsum(self.marginal(), axis=1)], axis=1)
         return np.array([np.interp([tail, 1.0 - tail], row, EDGES) for row in cumulated])
@@ -112,7 +112,7 @@ class PredictedSuccess:
         return 1.0 - self.above(rate)
 
     def better_than(self, other: int, margin: float = 0.0) -> np.ndarray:
-        """Probability of being better than one of the field, (K,)."""
+        """Probability of being better than one candidate of the field, (K,)."""
         return np.asarray(self.weight @ chance_better(self.density, other, margin))
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -128,11 +128,11 @@ class PredictedSuccess:
 
 
 def predict_success(field: Field, prior: Prior | None = None) -> PredictedSuccess:
-    """Fit line and scatter to everyone's results and apply them, with their doubt, to every candidate."""
+    """Fit line and scatter to all results, and apply them with their uncertainty to every candidate."""
     prior = prior or Prior()
     z = field.standardised()
     likelihood = np.exp(log_likelihood(field.successes, field.trials))
-    tried = field.trials > 0  # nobody else says anything about the line, and a field may hold a thousand
+    tried = field.trials > 0  # only these inform the line, and a field may hold a thousand
     points, weight = _zoom(prior, z[tried], marginal(likelihood[tried]), field.say()[tried])
     points, weight = _thin(points, weight, max(_LEAST_POINTS, _MOST_DENSITIES // z.size))
     low, share = line_position(points.intercept[:, None], points.slope[:, None], z)
@@ -150,7 +150,7 @@ def predict_success(field: Field, prior: Prior | None = None) -> PredictedSucces
 
 
 def _zoom(prior: Prior, z: np.ndarray, chance: np.ndarray, say: np.ndarray) -> tuple[Points, np.ndarray]:
-    """Points where the posterior is: a wide grid first, then closer ones around what it finds."""
+    """Points where the posterior is: first a wide grid, then finer ones around its mass."""
     points = spread_points(
         prior.intercept + prior.intercept_sd * np.linspace(-_REACH, _REACH, 25),
         prior.slope + prior.slope_sd * np.linspace(-_REACH, _REACH, 19),
@@ -164,11 +164,12 @@ def _zoom(prior: Prior, z: np.ndarray, chance: np.ndarray, say: np.ndarray) -> t
 
 
 def _thin(points: Points, weight: np.ndarray, most: int) -> tuple[Points, np.ndarray]:
-    """The points that matter; of very many as many as are needed, evenly spaced by weight, each counting the same."""
+    """The points that matter; if there are too many, a subset evenly spaced by weight, each with the same weight."""
     keep = np.flatnonzero(weight > _NEGLIGIBLE * weight.max())
     found = weight[keep] / weight[keep].sum()
     if keep.size > most:
-        # Ordered by shape, then by what the line says of a middling candidate, neighbours stand for each other.
+        # Sorted by shape, then by the line's value for an average candidate, so that neighbours can represent each
+        # other.
         keep = keep[np.lexsort((points.slope[keep], points.intercept[keep], points.shape[keep]))]
         levels = (np.arange(most) + 0.5) / most
         at = np.searchsorted(np.cumsum(weight[keep]) / weight[keep].sum(), levels).clip(max=keep.size - 1)
@@ -179,7 +180,7 @@ def _thin(points: Points, weight: np.ndarray, most: int) -> tuple[Points, np.nda
 
 
 def _closer(points: Points, weight: np.ndarray, spacing: np.ndarray) -> tuple[Points, np.ndarray]:
-    """For each shape a grid along the main axes of the lines that are plausible with it."""
+    """For each shape, a grid along the main axes of the lines that are plausible with it."""
     side = np.linspace(-_REACH, _REACH, _SIDE)
     offsets = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
     lines = np.column_stack([points.intercept, points.slope])
@@ -191,7 +192,7 @@ def _closer(points: Points, weight: np.ndarray, spacing: np.ndarray) -> tuple[Po
         mine = weight[is_mine] / weight[is_mine].sum()
         mean = mine @ lines[is_mine]
         about = lines[is_mine] - mean
-        # A grid coarser than the posterior sees it as a single point: never trust a width below its spacing.
+        # A grid coarser than the posterior sees it as a single point, so never assume a width below the spacing.
         covariance = (mine[:, None] * about).T @ about + np.diag((spacing / 2.0) ** 2)
         root = np.linalg.cholesky(covariance)
         parts.append((mean + offsets @ root.T, shape, np.log(np.linalg.det(root))))

@@ -1,4 +1,4 @@
-"""Order candidates by score, with the uncertainty that the validation set leaves."""
+"""Orders candidates by score, with the uncertainty that the validation set leaves."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def rank_candidates(
     searches: Mapping[str, SearchLook] | None = None,
     report: Report = ignore_progress,
 ) -> Ranking:
-    """Candidates from best to worst; equal scores are ordered by candidate id.
+    """Candidates from best to worst; ties are ordered by candidate id.
 
     Args:
         q_by_candidate: for each candidate id its Q value of each recorded transition, (N,).
-        names: what people call each candidate id.
+        names: the name of each candidate id, for people.
         lengths: transitions of each episode, (E,).
         success: whether each episode succeeded, (E,).
         metric: which score.
@@ -55,13 +55,13 @@ def rank_candidates(
         seed: of the resamples, the only source of randomness; the same seed gives the same ranking.
         snapshot_id: of the validation set that the Q values belong to.
         scope: whether these candidates, with those left out, are all there are.
-        own: by candidate id, which episodes do not count for it because it played or learnt from them, (E,) bool.
-        left_out: candidates that could not be scored, named so that nobody is missing silently.
-        families: which family each candidate id belongs to, where it has one.
-        probes: states whose answers are kept, so that a policy is known again.
-        hidden: which episodes nobody is told of, (E,) bool; scores on them are compared with those on the others.
-        searches: by candidate id, what was seen of its own action search.
-        report: told how many resamples are done.
+        own: by candidate id, which episodes do not count for it because it played or was trained on them, (E,) bool.
+        left_out: candidates that could not be scored, so that none goes missing silently.
+        families: the family of each candidate id that has one.
+        probes: states whose answers are kept, so that a policy can be recognised later.
+        hidden: which episodes are kept secret, (E,) bool; scores on them are compared with those on the others.
+        searches: by candidate id, what was measured of its own action search.
+        report: called with the number of resamples done.
     """
     if not q_by_candidate:
         raise RankingError("no candidate to rank, expected at least one")
@@ -117,7 +117,7 @@ def rank_candidates(
             score=scores[candidate_id],
             score_interval=(low, high),
             rank=rank,
-            # Resampling may shift a rank; an interval that left out the rank itself would only confuse.
+            # Resampling may shift a rank; an interval that does not contain the rank itself would only confuse.
             rank_interval=(min(best, rank), max(worst, rank)),
             top_k_probability=probability,
             family=(families or {}).get(candidate_id, ""),
@@ -152,7 +152,7 @@ def rank_candidates(
 
 
 def digest_q_values(q_by_candidate: Mapping[str, ArrayLike], lengths: ArrayLike, success: ArrayLike) -> str:
-    """sha256 over lengths, outcomes and every candidate's Q values in single precision, candidates in order of id."""
+    """sha256 over lengths, outcomes and every candidate's Q values in single precision, in order of candidate id."""
     digest = hashlib.sha256(b"opc q values 1\n")
     digest.update(np.ascontiguousarray(lengths, dtype="<i8").tobytes())
     digest.update(np.ascontiguousarray(success, dtype="u1").tobytes())

@@ -1,4 +1,4 @@
-"""A ranking of candidates as a value: order, uncertainty, what it rests on, and its canonical JSON."""
+"""A ranking of candidates as a value: order, uncertainty, what it is based on, and its canonical JSON."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from opc_ros.scoring import ranking_metric_names
 from opc_ros.scoring.search_look import SearchLook
 
 FORMAT = "opc-ranking/3"
-WITHOUT_SEARCHES = "opc-ranking/2"  # still read and written as it was, so that its id and its signature stay valid
-Scope = Literal["registry", "selection"]  # everything that was registered, or those asked for
+WITHOUT_SEARCHES = "opc-ranking/2"  # still read and written unchanged, so that its id and signature stay valid
+Scope = Literal["registry", "selection"]  # everything that was registered, or only what was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class RankedCandidate:
     name: str
     score: float
     score_interval: tuple[float, float]
-    rank: int  # 1 is best; equal scores are ordered by candidate id
+    rank: int  # 1 is best; ties are ordered by candidate id
     rank_interval: tuple[int, int]
     top_k_probability: float
-    family: str = ""  # candidates of one family err alike; empty: it has none but itself
-    own_episodes: int = 0  # not counted for it, because it has played them or learnt from them
-    bias: float = 0.0  # by how much the score is expected to be too high, being the best of many thresholds
+    family: str = ""  # candidates of one family have correlated errors; empty: it is alone in its family
+    own_episodes: int = 0  # not counted for it, because it played them or was trained on them
+    bias: float = 0.0  # by how much the score is expected to be too high, as the best of many thresholds
 
     @property
     def unbiased(self) -> float:
@@ -40,15 +40,15 @@ class RankedCandidate:
         return self.score - self.bias
 
     answers: tuple[float, ...] = ()  # its Q at the ranking's probes
-    search: SearchLook | None = None  # what its own action search misses; None: by a version that did not look
-    hidden_chance: float = 1.0  # that its lead on shown episodes over hidden ones is luck; 1 where they agree
+    search: SearchLook | None = None  # how much its own action search misses; None: not measured by that version
+    hidden_chance: float = 1.0  # of its lead on shown over hidden episodes being luck; 1 if they agree
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOutCandidate:
-    """A candidate that has no place because it could not be scored."""
+    """A candidate without a rank because it could not be scored."""
 
-    candidate_id: str  # empty where not even its id could be told
+    candidate_id: str  # empty if not even its id is known
     name: str
     reason: str
 
@@ -64,22 +64,22 @@ class Ranking:
     resamples: int
     seed: int  # of the resamples
     snapshot_id: str
-    q_digest: str  # sha256 over every Q value it rests on, see `digest_q_values`
+    q_digest: str  # sha256 over every Q value it is based on, see `digest_q_values`
     scope: Scope
     episodes: int
     successes: int
     candidates: tuple[RankedCandidate, ...]
     left_out: tuple[LeftOutCandidate, ...]
     beats: tuple[tuple[float, ...], ...]  # [i][j]: probability that the i-th candidate scores above the j-th
-    hidden_episodes: int = 0  # which ones stays secret
-    probes: tuple[str, ...] = ()  # states by which one knows a policy again, see `choose_probes`
+    hidden_episodes: int = 0  # their number only; which ones is secret
+    probes: tuple[str, ...] = ()  # states by which a policy can be recognised, see `choose_probes`
 
     def __post_init__(self) -> None:
         _check_whole(self)
 
     @property
     def ranking_id(self) -> str:
-        """sha256 of the canonical bytes: any change to any figure is another ranking."""
+        """sha256 of the canonical bytes: changing any figure makes another ranking."""
         return _identify(self)
 
     def canonical_bytes(self) -> bytes:
@@ -91,7 +91,7 @@ class Ranking:
         return self.candidates[self._index(candidate_id)]
 
     def answers_of(self, candidate_id: str) -> dict[str, float]:
-        """What a candidate answers about the probes; nothing where it is not ranked, or nobody was asked."""
+        """A candidate's answers at the probes; empty if it is not ranked or there are no probes."""
         answers = next((each.answers for each in self.candidates if each.candidate_id == candidate_id), ())
         return dict(zip(self.probes, answers, strict=False))
 
@@ -106,7 +106,7 @@ class Ranking:
         raise RankingError(f"candidate {candidate_id} is not among the {len(self.candidates)} ranked: score it first")
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no blanks, shortest exact numbers; equal rankings give equal text."""
+        """Canonical JSON: sorted keys, no whitespace, shortest exact numbers; equal rankings give equal text."""
         content = {"format": FORMAT, **asdict(self)}
         if all(candidate.search is None for candidate in self.candidates):
             content["format"] = WITHOUT_SEARCHES
@@ -116,7 +116,7 @@ class Ranking:
 
     @classmethod
     def from_json(cls, text: str) -> Ranking:
-        """Read what `to_json` wrote; anything missing, unknown or of another version is an error."""
+        """Read what `to_json` wrote; anything missing or unknown, or another version, is an error."""
         content = parse_json(text, where="ranking", error=RankingError)
         if not isinstance(content, dict) or content.pop("format", None) not in (FORMAT, WITHOUT_SEARCHES):
             raise RankingError(f"ranking has another format, expected {FORMAT}: rank again with this version")
@@ -125,7 +125,7 @@ class Ranking:
 
 @lru_cache(maxsize=32)
 def _identify(ranking: Ranking) -> str:
-    """Kept, because the gate asks again and again for that of the same ranking."""
+    """Cached, because the gate keeps asking for the id of the same ranking."""
     return hashlib.sha256(ranking.canonical_bytes()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Labs made up for simulations: candidates of known success in four shapes, with scores as good as one likes."""
+"""Made-up labs for simulations: candidates of known success in four distributions, with scores of a chosen quality."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def draw_labs(
 ) -> SyntheticLabs:
     """Candidates in random order; scores have this Spearman correlation with success on average.
 
-    The shapes: success anywhere from 10 to 90 %; two thirds within 15 points of the best and the rest far below; half
-    around 35 % and half around 75 %; or all between 60 and 70 % but one at 80 %.
+    The distributions are: success anywhere from 10 to 90 %; two thirds within 15 points of the best and the rest far
+    below; half around 35 % and half around 75 %; or all between 60 and 70 % except one at 80 %.
     """
     rates = draw_rates(shape, labs, candidates, rng)
     return SyntheticLabs(rates, degrade_scores(rates, correlation, rng))
@@ -50,7 +50,7 @@ def draw_rates(shape: ShapeName, labs: int, candidates: int, rng: np.random.Gene
 
 
 def degrade_scores(rates: np.ndarray, correlation: float, rng: np.random.Generator) -> np.ndarray:
-    """Scores whose ranks correlate with those of the rates as asked, on average over labs, (R, K)."""
+    """Scores with this rank correlation with the rates on average over labs, (R, K)."""
     candidates = rates.shape[1]
     ranks = rates.argsort(axis=1).argsort(axis=1)
     normal = ndtri((ranks + 0.5) / candidates)

@@ -1,4 +1,4 @@
-"""What resampled scores (R resamples, C candidates) say about an order; candidates that tie share the doubt."""
+"""What resampled scores (R resamples, C candidates) say about an order; candidates that tie share the uncertainty."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def measure_stability(halves: np.ndarray) -> SplitStability:
             correlations[index] = spearman(first, second)
         except ConstantScores:
             continue
-    best = halves == halves.max(axis=2, keepdims=True)  # (S, 2, C), several where they tie
+    best = halves == halves.max(axis=2, keepdims=True)  # (S, 2, C), more than one if they tie
     return SplitStability(
         spearman_mean=float(correlations.mean()),
         spearman_low=float(np.quantile(correlations, 0.05)),
@@ -41,7 +41,7 @@ def measure_stability(halves: np.ndarray) -> SplitStability:
 
 
 def rank_bounds(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Best and worst rank each candidate can claim in each resample, both (R, C); they differ where scores tie."""
+    """Best and worst rank each candidate can claim in each resample, both (R, C); they differ if scores tie."""
     better = np.empty(samples.shape, dtype=np.int64)
     no_worse = np.empty(samples.shape, dtype=np.int64)
     for index, column in enumerate(samples.T):
@@ -51,7 +51,7 @@ def rank_bounds(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rank_intervals(samples: np.ndarray, confidence: float) -> np.ndarray:
-    """Ranks between which each candidate lies with this confidence, (C, 2); rounded outwards."""
+    """Confidence interval of each candidate's rank, (C, 2), rounded outwards."""
     if not 0.0 < confidence < 1.0:
         raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
     tail = (1 - confidence) / 2
@@ -62,7 +62,7 @@ def rank_intervals(samples: np.ndarray, confidence: float) -> np.ndarray:
 
 
 def top_k_probabilities(samples: np.ndarray, k: int) -> np.ndarray:
-    """Share of resamples in which each candidate is among the k best, (C,); places tied for are shared evenly."""
+    """Share of resamples in which each candidate is among the k best, (C,); tied places are shared evenly."""
     if not 1 <= k <= samples.shape[1]:
         raise ScoreError(f"k is {k}, expected 1 to {samples.shape[1]}, the number of candidates")
     best, worst = rank_bounds(samples)

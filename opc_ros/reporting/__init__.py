@@ -1,1 +1,1 @@
-"""Pages and figures made from what a scoring run found."""
+"""Pages and figures made from the results of a scoring run."""

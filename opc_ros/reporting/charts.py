@@ -12,7 +12,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Numbers from low to high onto pixels from start to end."""
+    """Maps numbers from low to high onto pixels from start to end."""
 
     low: float
     high: float
@@ -38,7 +38,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class LabelledPoint:
-    """A dot with a name and, where known, how far it might lie to either side."""
+    """A dot with a name and, if known, its uncertainty in both directions."""
 
     name: str
     x: float
@@ -47,13 +47,13 @@ class LabelledPoint:
 
 
 def pad(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
-    """A little room on either side; a single value gets some too."""
+    """The range with a small margin on both sides; a single value gets one too."""
     span = high - low or abs(high) or 1.0
     return low - span * share, high + span * share
 
 
 def format_number(value: float) -> str:
-    """Short and exact enough for an axis: thousands and millions are cut to k and M."""
+    """As short as an axis needs, yet exact: thousands and millions become k and M."""
     for size, letter in ((1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (1e3 if letter == 'k' else size):g}{letter}"
@@ -61,7 +61,7 @@ def format_number(value: float) -> str:
 
 
 def draw_interval(axis: Axis, value: float, low: float, high: float) -> str:
-    """A dot on its interval, for a table cell; a tick marks zero where it is in sight."""
+    """A dot on its interval, for a table cell; a tick marks zero if it is in range."""
     zero = f'<path class="zero" d="M{axis.at(0):.1f} 2V16"/>' if axis.low < 0 < axis.high else ""
     return (
         f'<svg class="interval" viewBox="0 0 {axis.start + axis.end:g} 18" role="img" '
@@ -159,7 +159,7 @@ def draw_training(
 
 
 def _frame(x_axis: Axis, y_axis: Axis, x_title: str, y_title: str, *, percent: bool = False) -> str:
-    """Light grid lines, numbers at the ends of them, a title for each axis."""
+    """Light grid lines with numbers at their ends, and a title for each axis."""
     parts = []
     for value in y_axis.ticks(5):
         y = y_axis.at(value)
@@ -177,7 +177,7 @@ def _frame(x_axis: Axis, y_axis: Axis, x_title: str, y_title: str, *, percent: b
 
 
 def _labels(points: Sequence[tuple[str, float, float]], width: float) -> list[str]:
-    """Names beside dots, in the order given; one that would cover another name or dot is left to its tooltip."""
+    """Names beside dots, in the order given; one that would cover another name or dot is only in its tooltip."""
     taken = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in points]
     drawn = []
     for name, x, y in points:

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CandidateOutlook:
-    """One candidate, by scores and results together."""
+    """One candidate's prospects, by scores and results together."""
 
     expected: float  # success rate
-    low: float  # of 95 %
+    low: float  # of the 95 % interval
     high: float
     near: float  # probability of being within the tolerance of the best
     successes: int  # of real episodes
     trials: int
-    verdict: str = ""  # pass, open or refused; empty where no gate was asked
+    verdict: str = ""  # pass, open or refused; empty if no gate was asked
     reason: str = ""
-    place_before: int | None = None  # None: it was not in the ranking before
+    place_before: int | None = None  # None: it was not in the previous ranking
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedPrediction:
-    """What the results of other families alone would have predicted for a candidate that has run."""
+    """What the results of other families alone predict for a candidate that has run."""
 
     name: str
     low: float
@@ -35,13 +35,13 @@ class CheckedPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Of a whole field."""
+    """The prospects of a whole field."""
 
     candidates: tuple[CandidateOutlook, ...]  # in the ranking's order
     tolerance: float
-    gate: str  # the rules' file; empty where no gate was asked
+    gate: str  # the file of the gate's rules; empty if no gate was asked
     champion_id: str
-    before_id: str  # of the ranking before; empty where there is none
+    before_id: str  # of the previous ranking; empty if there is none
     before_made_at: str
     checked: tuple[CheckedPrediction, ...] = ()
 
@@ -55,12 +55,12 @@ class Glimpse:
     is_success: bool
     mean_q: float  # according to the top candidate
     jpeg: str  # base64, of its last frame
-    link: str  # to its file, relative to the page; empty if unknown
+    link: str  # relative path to its file; empty if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """One candidate's score on the episodes of one robot or object set; None where all had the same outcome."""
+    """One candidate's score on the episodes of one robot or object set; None if all had the same outcome."""
 
     group: str
     scores: tuple[float | None, ...]  # in the ranking's order

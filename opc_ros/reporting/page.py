@@ -40,7 +40,7 @@ def _read(name: str) -> str:
 
 
 def page_policy() -> str:
-    """The page may load nothing: a report opens the same offline, and runs only this one script."""
+    """The page may load nothing and run only this one script, so that a report looks the same offline."""
     digest = base64.b64encode(hashlib.sha256(_read("report.js").encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
 

@@ -1,4 +1,4 @@
-"""Pieces of HTML that several sections of the report are made of."""
+"""Pieces of HTML that several sections of the report use."""
 
 from __future__ import annotations
 

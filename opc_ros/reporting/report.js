@@ -1,5 +1,5 @@
 "use strict";
-// Sort a table by a click on a head, filter rows by text, and fold long tables; without this script all is shown.
+// Sorts a table by a click on a header, filters rows by text, and folds long tables; without it everything is shown.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const value = (row, index) => {

@@ -33,7 +33,7 @@ MOST_IN_GROUPS, MOST_GROUPS = 12, 12  # limits of the tables by robot and object
 
 @dataclass(frozen=True, slots=True)
 class KnownSuccess:
-    """How often a candidate succeeded where it was really run."""
+    """How often a candidate succeeded when it was really run."""
 
     share: float  # 0 to 1
     episodes: int = 0  # 0: unknown
@@ -41,7 +41,7 @@ class KnownSuccess:
 
 @dataclass(frozen=True, slots=True)
 class CandidateReport:
-    """One candidate's figures beyond its place in the ranking."""
+    """One candidate's figures besides its place in the ranking."""
 
     candidate_id: str
     name: str
@@ -54,7 +54,7 @@ class CandidateReport:
     data_snapshot: str
     git_revision: str
     metrics: dict[str, float]
-    successes_per_bin: tuple[int, ...]  # episodes by their mean Q
+    successes_per_bin: tuple[int, ...]  # counts of episodes by their mean Q
     failures_per_bin: tuple[int, ...]
     bin_range: tuple[float, float]
     known_success: KnownSuccess | None
@@ -93,14 +93,14 @@ class ScoringReport:
     ranking: Ranking
     candidates: tuple[CandidateReport, ...]  # in the ranking's order
     validation_set: SetReport
-    stability: SplitStability | None  # None with one candidate, or too few episodes to halve
-    agreement: Agreement | None  # where true success is known for at least three
+    stability: SplitStability | None  # None with one candidate, or with too few episodes to split in half
+    agreement: Agreement | None  # if true success is known for at least three
     agreement_note: str
     failed_candidates: tuple[Failure, ...]
     failed_episodes: tuple[Failure, ...]
     outlook: Outlook | None = None  # None where no outlook was requested
     glimpses: tuple[Glimpse, ...] = ()
-    by_robot: tuple[GroupScore, ...] = ()  # where there are two or more
+    by_robot: tuple[GroupScore, ...] = ()  # if there are two or more
     by_object_set: tuple[GroupScore, ...] = ()
 
     def to_json(self) -> str:
@@ -166,7 +166,7 @@ def _score_groups(scored: ScoredSet, ranking: Ranking, key: Callable[[EpisodeFac
 
 
 def _score_part(scored: ScoredSet, row: int, is_part: np.ndarray, ranking: Ranking) -> float | None:
-    """None where the part has no success, no failure, or nothing that counts for the candidate."""
+    """None if the part has no success, no failure, or nothing that counts for the candidate."""
     is_out = ~is_part if scored.own is None else ~is_part | scored.own[row]
     outcomes = scored.success[~is_out]
     if not outcomes.size or outcomes.all() or not outcomes.any():
@@ -205,7 +205,7 @@ def _report_candidate(scored: ScoredSet, row: int, prior: float, known: Mapping[
 
 
 def compute_all_metrics(scored: ScoredSet, row: int, prior: float) -> dict[str, float]:
-    """Every metric of what was asked for, by name; those that need Q at greedy actions only where it was computed."""
+    """Every metric that these answers suffice for, by name; some also need Q at greedy actions."""
     answers = Answers(
         scored.q[row], scored.lengths, scored.success, None if scored.q_greedy is None else scored.q_greedy[row]
     )

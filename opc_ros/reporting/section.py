@@ -10,9 +10,9 @@ from opc_ros.reporting.report import ScoringReport
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Rendered if its function returns something; to add one, add a module to `sections/` that defines SECTION."""
+    """Shown if its function returns something; to add one, add a module to `sections/` that defines SECTION."""
 
     key: str  # anchor on the page
     title: str
-    place: int  # sections stand in this order; leave room for others
-    render: Callable[[ScoringReport], str]  # HTML; empty where there is nothing to show
+    place: int  # sections are ordered by it; leave gaps for others
+    render: Callable[[ScoringReport], str]  # HTML; empty if there is nothing to show

@@ -1,4 +1,4 @@
-"""Scores of Q functions on recorded episodes, and how sure they are."""
+"""Scores of Q functions on recorded episodes, with their uncertainty."""
 
 from opc_ros.scoring.baselines import (
     BaselineScores,

@@ -1,4 +1,4 @@
-"""Candidates ready to be asked, and what they answer about the steps of some episodes."""
+"""Loaded candidates, and their answers about the steps of some episodes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from opc_ros.scoring.failure import Failure, describe_failure
 from opc_ros.scoring.mixed_batches import mix_rows, rows_of_a_batch
 
 LoadPolicy = Callable[[Candidate], Policy]
-Answers = dict[str, np.ndarray]  # Q (N,) by candidate id, episodes one behind the other
+Answers = dict[str, np.ndarray]  # Q (N,) by candidate id, the episodes concatenated
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedCandidate:
-    """A candidate ready to be asked, alone or with others of its stack."""
+    """A loaded candidate, alone or in a stack with others."""
 
     id: str
     stack: Stack
-    member: int  # which of the stack's
+    member: int  # its index in the stack
     view: ImageView
     task: str
     has_own_code: bool
@@ -44,7 +44,7 @@ Loaded = tuple[dict[str, LoadedCandidate], tuple[Failure, ...]]
 
 
 def load_candidates(candidates: Iterable[Candidate], load: LoadPolicy) -> Loaded:
-    """Load each by itself; those that cannot be loaded or cannot answer come back as failures."""
+    """Load each by itself; those that cannot be loaded or cannot answer are returned as failures."""
     loaded: dict[str, LoadedCandidate] = {}
     failures = []
     for candidate in candidates:
@@ -56,7 +56,7 @@ def load_candidates(candidates: Iterable[Candidate], load: LoadPolicy) -> Loaded
 
 
 def load_together(candidates: Sequence[Candidate], loader: PolicyLoader, *, at_least: int) -> Loaded:
-    """Load stacks of candidates that can share a process; where one cannot, each of its members by itself."""
+    """Load stacks of candidates that can share a process; if one cannot be loaded, load its members one by one."""
     if why_in_process():
         return load_candidates(candidates, loader)
     loaded: dict[str, LoadedCandidate] = {}
@@ -64,7 +64,7 @@ def load_together(candidates: Sequence[Candidate], loader: PolicyLoader, *, at_l
     for stacked in find_stacks(candidates, at_least=at_least):
         try:
             loaded |= _members(stacked, loader.load_stack(stacked))
-        except Exception:  # it does not say whose fault it was
+        except Exception:  # the error does not say which member caused it
             found, failed = load_candidates(stacked, loader)
             loaded |= found
             failures += failed
@@ -86,7 +86,7 @@ def _members(stacked: Sequence[Candidate], stack: Stack) -> dict[str, LoadedCand
 
 
 def group_by_stack(candidates: Iterable[LoadedCandidate]) -> list[list[LoadedCandidate]]:
-    """Those that one question reaches together."""
+    """Candidates in groups that one request reaches together."""
     groups: dict[int, list[LoadedCandidate]] = {}
     for candidate in candidates:
         groups.setdefault(id(candidate.stack), []).append(candidate)
@@ -96,7 +96,7 @@ def group_by_stack(candidates: Iterable[LoadedCandidate]) -> list[list[LoadedCan
 def ask_stack(
     candidates: Sequence[LoadedCandidate], states: Sequence[EpisodeStates]
 ) -> tuple[Answers, tuple[Failure, ...]]:
-    """What members of one stack answer about every step; a member that breaks the batch is identified and left out."""
+    """Answers of one stack's members about every step; a member that breaks the batch is identified and left out."""
     try:
         found = _ask_in_mixed_batches(candidates, states)
     except Exception as error:  # a candidate may raise anything, and the others are still to be scored
@@ -128,7 +128,7 @@ def _keep_good(found: Mapping[str, tuple[np.ndarray, str]]) -> tuple[Answers, tu
 def _ask_in_mixed_batches(
     candidates: Sequence[LoadedCandidate], states: Sequence[EpisodeStates]
 ) -> dict[str, tuple[np.ndarray, str]]:
-    """Q at the recorded action of every step, (N,), episodes one behind the other, and what is wrong with it."""
+    """By candidate id, Q (N,) at the recorded actions, the episodes concatenated, and what is wrong with it."""
     first = candidates[0]
     everything = Observations(
         images=np.concatenate([state.images[first.view] for state in states]),

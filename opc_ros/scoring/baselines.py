@@ -1,6 +1,6 @@
-"""The scores OPC is compared with: TD error, discounted sum of advantages and Monte-Carlo corrected error.
+"""The scores that OPC is compared with: TD error, discounted sum of advantages and Monte-Carlo corrected error.
 
-All take Q at the recorded action and Q at the policy's own action in the same state (q_greedy, the largest Q).
+All of them need Q at the recorded action and Q at the policy's own action in the same state (q_greedy, the largest Q).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from opc_ros.scoring.transitions import Episodes, check_finite, check_lengths, c
 
 
 def td_error(q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, rewards: ArrayLike, *, gamma: float = 1.0) -> float:
-    """Mean squared error of Q to one step's reward plus the greedy value after it; lower is better.
+    """Mean squared error of Q against one step's reward plus the greedy value after it; lower is better.
 
-    mean over t of (Q(s_t, a_t) - (r_t + gamma * Q(s_{t+1}, a_pi)))^2, nothing follows an episode's last step.
+    mean over t of (Q(s_t, a_t) - (r_t + gamma * Q(s_{t+1}, a_pi)))^2; the value after an episode's last step is 0.
 
     Args:
         q: Q value of each recorded transition, (N,).
@@ -50,7 +50,7 @@ def discounted_sum_of_advantages(q: ArrayLike, q_greedy: ArrayLike, lengths: Arr
 def mcc_error(
     q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, rewards: ArrayLike, *, gamma: float = 1.0
 ) -> float:
-    """Mean squared error of Q to the Monte-Carlo return corrected by the advantages; lower is better.
+    """Mean squared error of Q against the Monte-Carlo return corrected by the advantages; lower is better.
 
     The target is r_t + sum_{t' > t} gamma^{t'-t} (r_t' - A_t') with A = Q(s, a) - Q(s, a_pi).
 
@@ -94,7 +94,7 @@ class BaselineScores:
 def score_baselines(
     q: ArrayLike, q_greedy: ArrayLike, lengths: ArrayLike, rewards: ArrayLike, *, gamma: float = 1.0
 ) -> BaselineScores:
-    """All baselines of many candidates at once; one column of q and q_greedy, (N, C), for each candidate."""
+    """All baselines of many candidates at once; q and q_greedy, (N, C), have one column per candidate."""
     episodes, values, greedy = _check(q, q_greedy, lengths, gamma, dimensions=2)
     gained = _check_rewards(rewards, episodes)[:, None]
     advantage_sums = _sum_from_here_on(values - greedy, episodes, gamma)
@@ -144,7 +144,7 @@ def _next_step(values: np.ndarray, episodes: Episodes) -> np.ndarray:
 def _sum_from_here_on(values: np.ndarray, episodes: Episodes, gamma: float) -> np.ndarray:
     """Discounted sum from each transition to the end of its episode, (N, ...).
 
-    All episodes walk back from their last step together, so the loop is as long as the longest one.
+    All episodes are walked back from their last step together, so the loop is as long as the longest episode.
     """
     sums = values.copy()
     by_length = np.argsort(-episodes.lengths, kind="stable")

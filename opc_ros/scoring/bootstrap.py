@@ -1,4 +1,4 @@
-"""How sure scores are: whole episodes resampled together, jointly for all candidates."""
+"""Uncertainty of scores: whole episodes are resampled together, jointly for all candidates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from opc_ros.scoring.metrics import find_ranking_metric
 from opc_ros.scoring.reweighting import Reweighter
 from opc_ros.scoring.transitions import check_lengths, check_success
 
-# Weights held at a time. What is drawn does not depend on it, because draws come in whole batches of rows.
+# Weights held in memory at once. The random numbers do not depend on it, because rows are drawn in whole batches.
 _WEIGHTS_AT_ONCE = 8_000_000
 _ROWS_DRAWN = 16
-# Q values prepared at a time: candidates beyond that are scored in turn, on the same resamples drawn once more.
+# Q values prepared at once: further candidates are scored in turn, on the same resamples drawn again.
 _VALUES_AT_ONCE = 16_000_000
 
-# From so many episodes on each is drawn a number of times of its own, with mean and variance 1 to within 0.03 %,
-# instead of as many together as there are: scores go by proportions, so they spread the same, and drawing is cheaper.
+# With this many episodes, each gets an independent Poisson weight, with mean and variance 1 to within 0.03 %, instead
+# of the total being fixed: scores depend on proportions only, so they vary the same, and drawing is cheaper.
 _POISSON_FROM = 200_000
 _DRAWN_AT_ONCE = 1 << 20
 _POISSON_WEIGHTS_AT_ONCE = 4_000_000
@@ -43,8 +43,8 @@ def bootstrap_scores(
 ) -> np.ndarray:
     """Scores of all candidates on resampled validation sets, (R, C).
 
-    Each resample draws as many episodes as there are, whole and with replacement, and is the same for every candidate,
-    so that differences between candidates in one row are differences on one set.
+    Each resample draws as many episodes as there are, whole and with replacement. It is the same for every candidate,
+    so differences between candidates in one row are differences on one set.
 
     Args:
         q_by_candidate: for each of C candidates its Q value of each recorded transition, (N,).
@@ -55,7 +55,7 @@ def bootstrap_scores(
         resamples: R.
         rng: the only source of randomness; the same state gives the same scores.
         own: which episodes do not count for which candidate, (C, E) bool.
-        report: told how many resamples are done.
+        report: called with the number of resamples done.
     """
     if resamples < 1:
         raise ScoreError(f"resamples is {resamples}, expected at least 1")
@@ -80,24 +80,24 @@ def bootstrap_scores(
             count = min(len(q_by_candidate), first + at_once) - first
             done += len(scores) * count
             report(done // len(q_by_candidate), resamples, "resamples")
-        del reweighter  # before the next is prepared
+        del reweighter  # free it before the next is prepared
     return found
 
 
 def candidates_at_once(lengths: ArrayLike) -> int:
-    """How many candidates are prepared together on such a set, so that memory does not grow with their number."""
+    """How many candidates are prepared together on this set, so that memory does not grow with their number."""
     return max(1, _VALUES_AT_ONCE // check_lengths(lengths).transitions)
 
 
 def weightings_at_once(episodes: int) -> int:
-    """How many weights of every episode are held together."""
+    """How many weightings of all episodes are held in memory at once."""
     return max(1, _WEIGHTS_AT_ONCE // episodes)
 
 
 def _score_resamples(
     reweighter: Reweighter, resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Which is the first, and the scores of some."""
+    """Batches of resamples: the index of the first, and the scores of all."""
     size = sum(reweighter.outcomes)
     at_once = (
         max(1, _POISSON_WEIGHTS_AT_ONCE // size)
@@ -112,8 +112,8 @@ def _score_resamples(
 def draw_resamples(outcomes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
     """How often each episode is drawn in each of several resamples, (count, E), successes first, then failures.
 
-    Successes and failures are drawn together, because how many of each a set has is chance too: drawn apart, 95 %
-    intervals of strong candidates would cover 70 to 80 %. A resample without one of the two is drawn again.
+    Successes and failures are drawn together, because how many of each a set has is chance too: drawn separately, 95 %
+    intervals of strong candidates would cover 70 to 80 %. A resample that lacks one of the two is drawn again.
     """
     size = sum(outcomes)
     if size >= _POISSON_FROM:
@@ -132,7 +132,7 @@ def draw_resamples(outcomes: tuple[int, int], count: int, rng: np.random.Generat
 
 
 def _draw_poisson(outcomes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
-    """Independent Poisson weights, piece by piece; what is drawn does not depend on how many rows are drawn at once."""
+    """Independent Poisson weights, drawn in pieces; the result does not depend on how many rows are drawn at once."""
     times = _poisson_table()
     weights = np.empty((count, sum(outcomes)))
     for row in weights:
@@ -147,7 +147,7 @@ def _draw_poisson(outcomes: tuple[int, int], count: int, rng: np.random.Generato
 
 @cache
 def _poisson_table() -> np.ndarray:
-    """Poisson numbers of mean 1, each as often among 2^16 as it is likely, so that two random bytes draw one."""
+    """Poisson numbers of mean 1, in 2^16 entries in proportion to their probability: two random bytes draw one."""
     likely = np.array([1 / (math.e * math.factorial(times)) for times in range(9)])
     often = np.rint(likely * (1 << 16)).astype(np.int64)
     often[1] += (1 << 16) - often.sum()
@@ -166,8 +166,8 @@ def split_scores(
 ) -> np.ndarray:
     """Scores of all candidates on both halves of repeatedly halved validation sets, (S, 2, C).
 
-    Each half holds half of the successes and half of the failures, whole episodes; of an odd number the first half gets
-    one more. Two halves that disagree about the order say that the set is too small for it.
+    Each half holds half of the successes and half of the failures, whole episodes; if a number is odd the first half
+    gets one more. If two halves disagree about the order, the set is too small for it.
     """
     if splits < 1:
         raise ScoreError(f"splits is {splits}, expected at least 1")
@@ -189,7 +189,7 @@ def split_scores(
             halves = _draw_halves(strata, min(rows, splits - start), rng)  # (S, 2, E)
             scores = reweighter.score(halves.reshape(-1, is_success.size))
             found[start : start + len(halves), :, some] = scores.reshape(len(halves), 2, -1)
-        del reweighter  # before the next is prepared
+        del reweighter  # free it before the next is prepared
     return found
 
 
@@ -205,15 +205,16 @@ def _draw_halves(strata: Sequence[np.ndarray], splits: int, rng: np.random.Gener
     return weights
 
 
-# What is the best of many thresholds is too high by what noise adds to it. A resample has the set's noise and as much
-# again, so it is too high by the square root of two times as much; the difference is what one sees.
+# The best of many thresholds overfits the noise. A resample has the set's noise and the same amount again, so it
+# overfits by a factor of sqrt(2) more; the difference between the two is what can be observed.
 _BIAS_SEEN = {"opc": float(np.sqrt(2.0) - 1.0)}
 
 
 def score_bias(scores: np.ndarray, samples: np.ndarray, metric: str) -> np.ndarray:
     """By how much each score (C,) is expected to be too high, from its resampled values (R, C).
 
-    A score that is no best of many is as good as unbiased: what its resamples show is mostly chance, and left alone.
+    Only a metric that takes the best of many thresholds is noticeably biased: for others, what resamples show is mostly
+    chance and is ignored.
     """
     if metric not in _BIAS_SEEN:
         return np.zeros(scores.shape)
@@ -225,9 +226,10 @@ def score_intervals(
 ) -> np.ndarray:
     """Lower and upper end for each score (C,), from its resampled values (R, C), as (C, 2).
 
-    Quantiles are reflected at the score without its bias: what lies above among resamples lies below it in truth. The
-    interval always holds the score and stays within what the metric can be. Resamples of few episodes vary less than
-    other sets would, as Student knew; `rarer` is how many episodes had the rarer outcome, 0 if there are plenty.
+    Quantiles are reflected at the bias-corrected score: if resamples lie above the score, the truth lies below it. The
+    interval always contains the score and stays within the metric's bounds. With few episodes, resamples vary less than
+    new sets would, so the interval is widened by Student's t; `rarer` is how many episodes had the rarer outcome, 0 if
+    there are plenty.
     """
     if not 0.0 < confidence < 1.0:
         raise ScoreError(f"confidence is {confidence}, expected between 0 and 1, such as 0.95")
@@ -236,7 +238,7 @@ def score_intervals(
     if rarer > 1:
         about *= stdtrit(rarer - 1, 1 - tail) / ndtri(1 - tail) * np.sqrt(rarer / (rarer - 1))
     seen = samples.mean(axis=0) - scores
-    # The bias is a guess, of which the upper end counts only what is seen.
+    # The bias is only estimated, so the upper end is lowered by no more than what resamples show.
     low, high = scores + about - np.stack([np.maximum(score_bias(scores, samples, metric), seen), seen])
     low, high = np.clip((low, high), *find_ranking_metric(metric).bounds)
     return np.column_stack([np.minimum(low, scores), np.maximum(high, scores)])

@@ -1,4 +1,4 @@
-"""Engines that work through chunks: on this machine's cores, or elsewhere behind the same protocol."""
+"""Engines that process chunks: on this machine's cores, or elsewhere behind the same protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opc_ros.scoring.source import EpisodeSource
 
 
 class Engine(Protocol):
-    """Evaluates chunks in any order; a candidate that failed once need not be asked again."""
+    """Evaluates chunks in any order; it may skip a candidate that has failed once."""
 
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
@@ -27,7 +27,7 @@ class Engine(Protocol):
 
 
 class NoEngine:
-    """For those who only want what the Q cache already has."""
+    """For callers who only want what the Q cache already has."""
 
     def run(
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
@@ -37,10 +37,10 @@ class NoEngine:
 
 
 class LocalEngine:
-    """Threads of this process, each reading and decoding a chunk of its own and asking every candidate about it.
+    """Threads of this process; each reads and decodes a chunk and queries every candidate about it.
 
-    Candidates think in processes of their own, so one thread decodes while another's candidate evaluates. Only the
-    chunks in work are in memory, however many there are.
+    Candidates run in processes of their own, so one thread decodes while another waits for a candidate. Only the chunks
+    being processed are in memory, however many there are.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LocalEngine:
         is_coarse: bool = False,
         load: LoadPolicy | None = None,
     ) -> None:
-        """Coarse: networks of named architectures in bfloat16; see order_check.py."""
+        """`is_coarse`: networks of named architectures in bfloat16; see order_check.py."""
         self._is_coarse = is_coarse
         self._workers = workers or available_cores()
         self._allow_code = allow_code

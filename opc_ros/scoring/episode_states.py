@@ -1,4 +1,4 @@
-"""The steps of episodes, decoded once for all candidates and shown in every way they ask for."""
+"""The steps of episodes, decoded once for all candidates, in every view they need."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStates:
-    """What candidates are asked about in one episode."""
+    """The states of one episode, as candidates see them."""
 
     facts: EpisodeFacts
     task: str
-    seed: int  # what is drawn when it is thought through again follows from it
+    seed: int  # seeds the random numbers of policies evaluated on it
     images: Mapping[ImageView, np.ndarray]  # (T, H, W, 3) for each view
     tools: np.ndarray  # (T, 5)
     actions: np.ndarray  # (T, 8)
@@ -36,7 +36,7 @@ def read_states(
     for ref in refs:
         try:
             states.append(_decode(source.read(ref), ref, views))
-        except Exception as error:  # damaged bytes may raise anything, and the others are still to be scored
+        except Exception as error:  # damaged bytes may raise anything, and the others must still be scored
             failures.append(Failure(ref.id, describe_failure(error)))
     return states, tuple(failures)
 
@@ -44,12 +44,12 @@ def read_states(
 def read_company(
     source: EpisodeSource, refs: Sequence[EpisodeRef], views: Collection[ImageView]
 ) -> list[EpisodeStates]:
-    """Other episodes of the set, where too few are to be scored for anybody to hide among."""
+    """Further episodes of the set, if too few are to be scored to mix their states well."""
     missing = COMPANY - len(refs)
     if missing <= 0:
         return []
     asked = {ref.id for ref in refs}
-    # Which ones follows from the first episode asked about, so that nobody meets the same company every time.
+    # They depend on the first episode in question, so that a candidate does not always meet the same ones.
     others = sorted(
         (ref for ref in source.refs if ref.id not in asked),
         key=lambda ref: hashlib.sha256(f"{refs[0].file_sha256} {ref.file_sha256}".encode()).digest(),

@@ -1,4 +1,4 @@
-"""Q values of some candidates on a few episodes: decode each frame once, ask every candidate about it."""
+"""Q values of some candidates on a few episodes: decode each frame once, query every candidate about it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class EvaluationPlan:
     """What to compute in each state: Q at the recorded action, and more or something else."""
 
     has_greedy: bool = False  # also Q at the action that the policy itself would have chosen
-    has_only_actions: bool = False  # no Q at all, but that action itself
-    searched: frozenset[EpisodeKey] = frozenset()  # episodes in which the policy's own action search is looked at
+    has_only_actions: bool = False  # no Q at all, only that action
+    searched: frozenset[EpisodeKey] = frozenset()  # episodes in which the policy's own action search is measured
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What became of one chunk."""
+    """The result of one chunk."""
 
     chunk: Chunk
     entries: tuple[QCacheEntry, ...] = ()
@@ -57,11 +57,11 @@ def evaluate_chunk(
     candidates: Mapping[str, LoadedCandidate],
     plan: EvaluationPlan,
 ) -> ChunkResult:
-    """Read, decode and evaluate one chunk; whatever fails is named, and the rest is still computed."""
+    """Read, decode and evaluate one chunk; failures are named, and the rest is still computed."""
     asked = [candidates[candidate_id] for candidate_id in chunk.candidate_ids if candidate_id in candidates]
     views = {candidate.view for candidate in asked}
     states, failed_episodes = read_states(source, chunk.refs, views)
-    # Actions are chosen on one state at a time, so nobody can look at neighbours there.
+    # Actions are chosen on one state at a time, so there are no neighbours to look at.
     company = read_company(source, chunk.refs, views) if states and not plan.has_only_actions else []
     entries: list[QCacheEntry] = []
     failures: list[Failure] = []
@@ -80,7 +80,7 @@ def evaluate_chunk(
 
 
 def _in_turn(stacks: list[list[LoadedCandidate]], chunk: Chunk) -> list[list[LoadedCandidate]]:
-    """Each chunk begins with another stack, so that those worked on at once seldom wait for the same process."""
+    """Each chunk begins with another stack, so that chunks processed in parallel seldom wait for the same process."""
     start = int(chunk.refs[0].file_sha256[:8], 16) % max(1, len(stacks)) if chunk.refs else 0
     return stacks[start:] + stacks[:start]
 
@@ -91,7 +91,7 @@ def _evaluate_stack(
     company: Sequence[EpisodeStates],
     plan: EvaluationPlan,
 ) -> tuple[list[QCacheEntry], list[Failure]]:
-    """Entries for `states`; `company` only shares their batches."""
+    """Entries for `states`; `company` only fills up their batches."""
     everything = [*states, *company]
     wrong = {candidate.id: _find_wrong_task(candidate, everything) for candidate in together}
     failures = [Failure(name, reason) for name, reason in wrong.items() if reason]
@@ -111,7 +111,7 @@ def _evaluate_stack(
                 entries += _keep_actions(candidate, states)
             else:
                 entries += _make_entries(candidate, answers[candidate.id], states, plan)
-        except Exception as error:  # a candidate may raise anything, and the others are still to be scored
+        except Exception as error:  # a candidate may raise anything, and the others must still be scored
             failures.append(Failure(candidate.id, describe_failure(error)))
     return entries, failures
 
@@ -135,7 +135,7 @@ def _make_entries(
         found = {LOGGED: logged[start : start + state.facts.steps]}
         start += state.facts.steps
         if plan.has_greedy:
-            # The recorded action is one more the policy could take, so greedy is never below it.
+            # The policy could also have taken the recorded action, so greedy is never below it.
             found[GREEDY] = np.maximum(_think_again(candidate, state)[1], found[LOGGED])
         key = (state.facts.id, state.facts.file_sha256)
         if key in plan.searched and not is_standard(candidate.policy.candidate.manifest):
@@ -152,6 +152,6 @@ def _keep_actions(candidate: LoadedCandidate, states: Sequence[EpisodeStates]) -
 
 
 def _think_again(candidate: LoadedCandidate, states: EpisodeStates) -> tuple[np.ndarray, np.ndarray]:
-    """What the policy would have chosen at each step, had it played this episode, (T, A), and its Q, (T,)."""
+    """What the policy would have chosen at each step of this episode, (T, A), and its Q, (T,)."""
     seen = Observations(images=states.images[candidate.view], tools=states.tools)
     return candidate.policy.decide_each(seen, seed=states.seed)

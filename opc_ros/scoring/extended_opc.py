@@ -17,14 +17,14 @@ def thresholded_opc(
 ) -> float:
     """OPC where an episode counts as a success if its return reaches the threshold.
 
-    Q is raised by the reward gained before each transition, which makes it an estimate of the whole return. The reward
-    of the transition itself is already part of Q; adding it too would tell Q the outcome.
+    The reward gained before each transition is added to Q, which makes it an estimate of the whole return. The reward
+    of the transition itself is already part of Q; adding it as well would leak the outcome.
 
     Args:
         q: Q value of each recorded transition, (N,).
         lengths: transitions of each episode, (E,).
         rewards: reward of each transition, (N,).
-        threshold: return from which on an episode is a success.
+        threshold: the lowest return that counts as a success.
         prior: p(y=1).
     """
     episodes = check_lengths(lengths)
@@ -66,7 +66,7 @@ def _whole_returns(q: ArrayLike, rewards: ArrayLike, episodes: Episodes) -> tupl
     gained = check_values(rewards, episodes, "rewards").astype(np.float64)
     check_finite(gained, episodes, "rewards")
     before = np.zeros_like(gained)
-    # Step by step within each episode: sums across episodes would round equal values apart and break their ties.
+    # Step by step within each episode: sums across episodes would round equal values differently and break their ties.
     for step in range(1, int(episodes.lengths.max())):
         at = episodes.starts[episodes.lengths > step] + step
         before[at] = before[at - 1] + gained[at - 1]

@@ -1,6 +1,6 @@
 """A secret part of the validation set: a candidate that scores far better on the rest has seen the rest.
 
-Which episodes are hidden follows from the scorer's secret and an episode's id alone, so it stays as the store grows.
+Which episodes are hidden depends only on the scorer's secret and each episode's id, so it stays as the store grows.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def compare_with_hidden(
     splits: int = SPLITS,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """By candidate, the chance that as much more on the shown part is luck, (C,); what agrees is told as 1.
+    """For each candidate, the chance that it scores this much higher on the shown part by luck, (C,); 1 if not small.
 
-    To an honest candidate hidden and shown episodes are alike, so its difference is one among those of random splits of
-    the same size. Beyond the splits drawn, the tail is taken as normal.
+    For an honest candidate hidden and shown episodes are alike, so its difference looks like those of random splits of
+    the same size. Beyond the splits drawn, the tail is assumed normal.
 
     Args:
         q: for each of C candidates its Q value of each recorded transition, (N,).
@@ -70,12 +70,12 @@ def compare_with_hidden(
         parts = (drawn[start : start + rows] for start in range(0, splits, rows))
         by_luck = np.concatenate([_differences(scorer, _unpack(part, hidden.size)) for part in parts])
         chances[some] = _tell_luck(found, by_luck)
-        del scorer  # before the next is prepared
+        del scorer  # free it before the next is prepared
     return chances
 
 
 def _tell_luck(found: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """The chance, (C,), of a difference, (C,), among those of random splits, (splits, C)."""
+    """The chance, (C,), of differences this large, (C,), among those of random splits, (splits, C)."""
     above = (drawn >= found).sum(axis=0)
     spread = np.maximum(drawn.std(axis=0), np.finfo(float).tiny)
     tail = np.array([0.5 * math.erfc(z / math.sqrt(2)) for z in (found - drawn.mean(axis=0)) / spread])
@@ -85,13 +85,13 @@ def _tell_luck(found: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _differences(scorer: Reweighter, hidden: np.ndarray) -> np.ndarray:
-    """Shown score less hidden score, (splits, C), for splits (splits, E)."""
+    """Score on the shown minus score on the hidden episodes, (splits, C), for splits (splits, E)."""
     difference: np.ndarray = scorer.score((~hidden).astype(np.float64)) - scorer.score(hidden.astype(np.float64))
     return difference
 
 
 def _draw_splits(success: np.ndarray, hidden: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Splits with as many hidden successes and failures as the real one, (count, E), a bit for each episode."""
+    """Splits with as many hidden successes and failures as the real one, (count, E), one bit per episode."""
     drawn = np.zeros((count, -(-hidden.size // 8)), np.uint8)
     for stratum in (np.flatnonzero(success), np.flatnonzero(~success)):
         size = int(hidden[stratum].sum())

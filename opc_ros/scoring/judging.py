@@ -1,4 +1,4 @@
-"""Score candidates by what they would have done: ask each for its own actions, and let a judge rate these."""
+"""Scores candidates by what they would have done: asks each for its own actions, and lets a judge rate them."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def score_by_judge(
     is_cancelled: Callable[[], bool] = lambda: False,
     report: Report = ignore_progress,
 ) -> ScoredSet:
-    """As `score_candidates`, with a judge's numbers in place of Q.
+    """Like `score_candidates`, but with a judge's numbers in place of Q.
 
-    They depend on the whole set of episodes, so the Q cache keeps them under that set's digest; the candidates' own
-    actions do not, and are asked for once.
+    These depend on the whole set of episodes, so the Q cache keeps them under that set's digest; the candidates' own
+    actions do not, and are computed only once.
     """
     acted = score_candidates(
         source,
@@ -105,14 +105,14 @@ def _rate(
 
 
 def _digest(asks: Asks, refs: Sequence[EpisodeRef], camera: CameraSpec | None) -> str:
-    """What a judge's numbers follow from, beside the candidate: its version, the episodes with outcomes, the camera."""
+    """What a judge's numbers depend on besides the candidate: its version, the episodes with outcomes, the camera."""
     lines = [f"opc judge 1 {asks} {_JUDGES[asks][0]}", repr(camera)]
     lines += [f"{ref.id} {ref.file_sha256} {ref.is_success}" for ref in refs]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 
 
 def _find_camera(candidates: Sequence[Candidate]) -> CameraSpec | None:
-    """The camera that candidates state, which lets the critic look where actions lead; they may not disagree."""
+    """The camera that candidates state, which lets the critic look where actions lead; all must state the same."""
     stated = {candidate.manifest.input.camera: candidate.name for candidate in candidates}
     stated.pop(None, None)
     if len(stated) > 1:

@@ -1,4 +1,4 @@
-"""What the Q cache knew of a set of episodes when scoring it began, and what was computed since."""
+"""What the Q cache already has for a set of episodes, and what has been computed since."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from opc_ros.scoring.q_cache import ACTED, EpisodeFacts, EpisodeKey, QCache
 from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef
 
-LARGE_SET = 2000  # episodes from which on a candidate's values are kept in one piece as well
+LARGE_SET = 2000  # with this many episodes, a candidate's values are also kept in one piece
 
 
 class KnownValues:
-    """Values by candidate and quantity; of a candidate that lacks none as one array, not one for each episode."""
+    """Values by candidate and quantity; one array for a candidate with no gaps, instead of one per episode."""
 
     def __init__(
         self, q_cache: QCache, candidates: Sequence[Candidate], plan: EvaluationPlan, refs: Sequence[EpisodeRef]
@@ -46,7 +46,7 @@ class KnownValues:
                 self._read(candidate.id, quantity)
 
     def find_present(self, candidate_id: str) -> np.ndarray:
-        """Whether everything the plan wants is there, for each episode, (E,) bool."""
+        """Whether everything the plan asks for is present, for each episode, (E,) bool."""
         present = np.ones(len(self._keys), dtype=np.bool_)
         for quantity in self._quantities:
             rows = self._rows.get((candidate_id, quantity))
@@ -70,9 +70,9 @@ class KnownValues:
         return tuple(self._facts[ref.id, ref.file_sha256] for ref in refs)
 
     def join(self, candidates: Sequence[Candidate], quantity: str, facts: Sequence[EpisodeFacts]) -> np.ndarray:
-        """One row for each candidate, (C, N) float32, the episodes one behind the other; asked once for a quantity.
+        """One row for each candidate, (C, N) float32, the episodes concatenated; call it once per quantity.
 
-        What lay in one piece moves into its row, so that a large set is not held twice.
+        Values kept in one piece are moved into their row, so that a large set is not held twice.
         """
         keys = [(fact.id, fact.file_sha256) for fact in facts]
         joined = np.empty((len(candidates), sum(fact.steps for fact in facts)), dtype=np.float32)
@@ -89,12 +89,12 @@ class KnownValues:
         return joined
 
     def join_actions(self, candidates: Sequence[Candidate], facts: Sequence[EpisodeFacts]) -> np.ndarray:
-        """Each candidate's own action at every step, (C, N, A) float32, the episodes one behind the other."""
+        """Each candidate's own action at every step, (C, N, A) float32, the episodes concatenated."""
         keys = [(fact.id, fact.file_sha256) for fact in facts]
         return np.stack([np.concatenate([self._rows[one.id, ACTED][key] for key in keys]) for one in candidates])
 
     def look_at_search(self, candidate: Candidate, facts: Sequence[EpisodeFacts]) -> SearchLook:
-        """What was seen of a candidate's own action search in these episodes."""
+        """What was measured of a candidate's own action search in these episodes."""
         if candidate.id not in self._searches:
             return SearchLook(is_standard=True)
         found = self._searches[candidate.id]
@@ -106,7 +106,7 @@ class KnownValues:
 
     def _read(self, candidate_id: str, quantity: str) -> None:
         name = (candidate_id, quantity)
-        if quantity == ACTED:  # kept by episode alone
+        if quantity == ACTED:  # kept by episode only
             self._rows[name] = self._q_cache.read(candidate_id, quantity)
             return
         if self._is_large and self._lengths is not None:

@@ -14,28 +14,28 @@ from opc_ros.scoring.transitions import Episodes
 Direction = Literal["higher is better", "lower is better"]
 ScoreWeightings = Callable[[np.ndarray], np.ndarray]  # weights (R, E), successes first -> scores (R, C)
 UNBOUNDED = (-np.inf, np.inf)
-# Of each recorded state: Q at the recorded action; how near the candidate's own action lies to it; what a critic thinks
-# of the candidate's own action.
+# For each recorded state: Q at the recorded action; how close the candidate's own action is to it; or how a critic
+# rates the candidate's own action.
 Asks = Literal["q", "agreement", "critic"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What one candidate answered on one validation set."""
+    """The answers of one candidate on one validation set."""
 
-    q: ArrayLike  # (N,), Q at the recorded actions, or what else the metric asks for; episodes one behind the other
+    q: ArrayLike  # (N,), Q at the recorded actions, or whatever else the metric asks for; episodes concatenated
     lengths: ArrayLike  # (E,), transitions of each episode
     success: ArrayLike  # (E,) bool
-    q_greedy: ArrayLike | None = None  # (N,), at the policy's own actions, where they were asked for
+    q_greedy: ArrayLike | None = None  # (N,), at the policy's own actions, if they were asked for
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatesOnEpisodes:
-    """Checked Q values of several candidates; episodes are counted with successes first, so each outcome is a slice."""
+    """Checked Q values of several candidates; episodes are ordered successes first, so that each outcome is a slice."""
 
     values: tuple[np.ndarray, ...]  # C of (N,), as recorded
     episodes: Episodes  # as recorded
-    order: np.ndarray  # (E,) int64, recorded index of each episode counted with successes first
+    order: np.ndarray  # (E,) int64, recorded index of each episode in that order
     lengths: np.ndarray  # (E,) float64, in that order
     successes: int
 
@@ -45,16 +45,16 @@ class CandidatesOnEpisodes:
 
 
 class Metric(Protocol):
-    """One way to judge a candidate. To add one, add a module to `scoring/metrics/` that defines METRIC."""
+    """One way to score a candidate. To add one, add a module to `scoring/metrics/` that defines METRIC."""
 
     @property
     def name(self) -> str:
-        """In files, messages and arguments; the name of its module."""
+        """Its name in files, messages and arguments, and of its module."""
         ...
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Its name for people."""
         ...
 
     @property
@@ -62,12 +62,12 @@ class Metric(Protocol):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Least and largest value it can take."""
+        """Smallest and largest value it can take."""
         ...
 
     @property
     def needs_greedy(self) -> bool:
-        """Whether it asks for Q at the policy's own actions, too."""
+        """Whether it also needs Q at the policy's own actions."""
         ...
 
     def score(self, answers: Answers, *, prior: float) -> float:
@@ -77,10 +77,10 @@ class Metric(Protocol):
 
 @runtime_checkable
 class RankingMetric(Metric, Protocol):
-    """A metric that can order candidates and say how sure the order is; higher is better."""
+    """A metric that can order candidates and measure the uncertainty of the order; higher is better."""
 
     def check_prior_orders(self, prior: float, positives: float) -> None:
-        """Refuse a prior under which no order can come out, where this share of transitions is positive."""
+        """Refuse a prior that gives every candidate the same score when this share of transitions is positive."""
         ...
 
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
@@ -89,6 +89,6 @@ class RankingMetric(Metric, Protocol):
 
 
 def find_asked(metric: Metric) -> Asks:
-    """Which numbers it makes a score of: Q, unless the metric has an attribute `asks` that says otherwise."""
+    """Which numbers it scores: Q, unless the metric has an attribute `asks` that says otherwise."""
     asked: Asks = getattr(metric, "asks", "q")
     return asked

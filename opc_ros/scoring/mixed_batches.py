@@ -1,7 +1,7 @@
-"""Which states are asked about together: shuffled, from many episodes, and always the same number of them.
+"""Which states share a batch: they are shuffled, from many episodes, and their number is always the same.
 
-A candidate that could see a whole episode in one batch could read the outcome from its last frame. A batch of a fixed
-number of rows also gives each row the same bits, whoever its neighbours are.
+A candidate that saw a whole episode in one batch could read the outcome from its last frame. With a fixed number of
+rows, each row also gets the same bits whatever the other rows are.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-COMPANY = 8  # episodes that share batches, at least; others are read along where fewer are to be scored
-_ROWS = 64  # of named architectures, which cannot look at neighbours: what a core's cache likes
-_ROWS_WITH_OWN_CODE = 16  # about twice as fast a row as 8, and only a row or two of each episode
+COMPANY = 8  # the fewest episodes that share batches; if fewer are to be scored, others fill up
+_ROWS = 64  # for named architectures, which cannot look at other rows: sized for a core's cache
+_ROWS_WITH_OWN_CODE = 16  # per row about twice as fast as 8, and still only a row or two of each episode
 _ROWS_OF_LARGE_IMAGES = 8
 _LARGE_PIXELS = 256 * 256
 _ROWS_ON_GPU = 256
 
 
 def rows_of_a_batch(image_size: tuple[int, int], device: str, *, has_own_code: bool) -> int:
-    """How many states a candidate of this image size is always asked about at once."""
+    """How many states a candidate with this image size always gets at once."""
     if device == "cuda":
         return _ROWS_ON_GPU
     if image_size[0] * image_size[1] > _LARGE_PIXELS:
@@ -31,7 +31,7 @@ def rows_of_a_batch(image_size: tuple[int, int], device: str, *, has_own_code: b
 def mix_rows(lengths: Sequence[int], keys: Sequence[str], rows: int) -> np.ndarray:
     """Row numbers of all episodes joined, (batches, rows) int64; each episode's rows are spread over all batches.
 
-    The last batch is filled up with rows of the first. The order follows from the keys alone: it is the same tomorrow.
+    The last batch is filled up with rows of the first. The order depends only on the keys, so it never changes.
     """
     numbers, places = [], []
     start = 0

@@ -1,4 +1,4 @@
-"""Whether candidates keep their order on a set when they are computed less exactly: tried on a part of its episodes."""
+"""Whether candidates keep their order when computed in reduced precision: tried on a part of the set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRIED = 100  # episodes of each outcome, or as many as there are
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """An engine that computes in one way, and where its Q values are kept."""
+    """An engine that computes with one precision, and where its Q values are kept."""
 
     engine: Engine
     q_cache: QCache
@@ -38,7 +38,7 @@ def refuse_other_order(
     prior: float,
     trained_on: Mapping[str, Collection[str]],
 ) -> None:
-    """Compute a part of the set in both ways; any two candidates that change places are an error that names them."""
+    """Score a part of the set with both; raise an error that names two candidates if any change places."""
     part = PartOfSource(source, choose_part(source.refs))
     orders = [_order(part, candidates, each, metric, prior, trained_on) for each in (exact, coarse)]
     if orders[0] == orders[1]:
@@ -46,15 +46,15 @@ def refuse_other_order(
     where = f"on {len(part.refs)} of {len(source.refs)} episodes"
     missing = set(orders[0]) ^ set(orders[1])
     if missing:
-        raise ScoreError(f"{where} less exact arithmetic does not score {min(missing)} as float32 does: use float32")
+        raise ScoreError(f"{where} reduced precision does not score {min(missing)} as float32 does: use float32")
     before, after = next(pair for pair in zip(*orders, strict=True) if pair[0] != pair[1])
     raise ScoreError(
-        f"{where} less exact arithmetic changes the order of candidates, of {before} and {after} first: use float32"
+        f"{where} reduced precision changes the order of candidates, first of {before} and {after}: use float32"
     )
 
 
 def choose_part(refs: Sequence[EpisodeRef]) -> tuple[EpisodeRef, ...]:
-    """Some of each outcome, spread evenly over the set."""
+    """Some episodes of each outcome, spread evenly over the set."""
     chosen: set[int] = set()
     for outcome in (False, True):
         those = np.flatnonzero([ref.is_success is outcome for ref in refs])
@@ -89,7 +89,7 @@ def _order(
     prior: float,
     trained_on: Mapping[str, Collection[str]],
 ) -> list[str]:
-    """Names from best to worst; equal scores by id, as in rankings."""
+    """Names from best to worst; ties by id, as in rankings."""
     scored = score_candidates(part, candidates, arithmetic.q_cache, arithmetic.engine, trained_on=trained_on)
     own = scored.own if scored.own is not None else np.zeros((len(scored.candidates), len(scored.refs)), dtype=bool)
     found = [

@@ -1,4 +1,4 @@
-"""Metrics that go by the order of Q alone, exact under any weighting of the episodes."""
+"""Metrics that depend only on the order of Q, exact under any weighting of the episodes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from opc_ros.scoring.transitions import (
     check_values,
 )
 
-_CELLS_AT_ONCE = 4_000_000  # of weightings times transitions
+_CELLS_AT_ONCE = 4_000_000  # weightings times transitions
 
 ScoreOneCandidate = Callable[[np.ndarray], np.ndarray]  # weights (R, E) as recorded -> scores (R,)
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """One candidate's Q values and what became of each episode, as recorded."""
+    """One candidate's Q values and the outcome of each episode, as recorded."""
 
     q: np.ndarray  # (N,)
     episodes: Episodes
@@ -35,7 +35,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class OrderMetric:
-    """The metric as an object; `prepare` sorts a candidate's values once and scores any weighting of episodes."""
+    """The metric as an object; `prepare` sorts a candidate's values once and then scores any weighting of episodes."""
 
     name: str
     title: str
@@ -53,10 +53,10 @@ class OrderMetric:
         return float(self.prepare(labelled)(np.ones((1, episodes.lengths.size)))[0])
 
     def check_prior_orders(self, prior: float, positives: float) -> None:
-        """Any prior orders: order alone counts."""
+        """Every prior will do: only the order counts."""
 
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
-        """Each candidate's Q values are sorted only once."""
+        """Sorts each candidate's Q values only once."""
         success = np.zeros(candidates.order.size, dtype=np.bool_)
         success[candidates.order[: candidates.successes]] = True
         prepared = [self.prepare(Labelled(q, candidates.episodes, success, prior)) for q in candidates.values]
@@ -74,17 +74,17 @@ class OrderMetric:
 
 
 class SortedValues:
-    """Values (N,) in ascending order, equal ones together."""
+    """Values (N,) in ascending order, with equal ones grouped."""
 
     def __init__(self, values: np.ndarray) -> None:
         self._order = np.argsort(values, kind="stable")
         ascending = values[self._order]
         is_first = np.append(True, ascending[1:] != ascending[:-1])
         self._starts = np.flatnonzero(is_first)
-        self._group = np.cumsum(is_first) - 1  # (N,), of each sorted value
+        self._group = np.cumsum(is_first) - 1  # (N,), group of each sorted value
 
     def mass_below(self, weights: np.ndarray) -> np.ndarray:
-        """Weight of all that is smaller than each value, plus half of its equals: (R, N) from weights (R, N)."""
+        """Weight of everything below each value, plus half the weight of its equals: (R, N) from weights (R, N)."""
         groups = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
         below = (np.cumsum(groups, axis=1) - groups / 2)[:, self._group]
         mass = np.empty_like(below)
@@ -98,6 +98,6 @@ class SortedValues:
 
 
 def count_concordant(values: SortedValues, positive: np.ndarray, negative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weight of pairs (R,) in which the positive value is the larger, equal ones half, and of all pairs."""
+    """Weight of pairs (R,) in which the positive value is larger, ties counting half, and of all pairs."""
     concordant = (positive * values.mass_below(negative)).sum(axis=1)
     return concordant, positive.sum(axis=1) * negative.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Episodes that say nothing about a candidate because it has played them itself or was trained on them."""
+"""Episodes that say nothing about a candidate because it played them itself or was trained on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opc_ros.policies.behaviour_identity import behaviour_id
 from opc_ros.policies.candidate import Candidate
 from opc_ros.scoring.q_cache import EpisodeFacts
 
-LEAST_LEFT = 20  # of each outcome: with fewer, a resample could hold none
+LEAST_LEFT = 20  # of each outcome: with fewer, a resample could have none
 
 
 def find_own_episodes(
@@ -18,8 +18,8 @@ def find_own_episodes(
 ) -> np.ndarray:
     """Which episodes do not count for which candidate, (C, E) bool.
 
-    Played by it, by the same policy under another name, or by it with random actions mixed in; or, by candidate id,
-    among the episodes it was trained on.
+    These are the episodes that it played, under this name or another, or with random actions mixed in; and, by
+    candidate id, those it was trained on.
     """
     own = np.zeros((len(candidates), len(facts)), dtype=np.bool_)
     played: dict[str, list[int]] = {}
@@ -37,7 +37,7 @@ def find_own_episodes(
 
 
 def find_too_few(own: np.ndarray, success: np.ndarray) -> str:
-    """Why a candidate cannot be scored on what is left for it; empty where enough is left or nothing was taken."""
+    """Why a candidate cannot be scored on the episodes left for it; empty if enough are left or none were taken."""
     if not own.any():
         return ""
     left = (int((success & ~own).sum()), int((~success & ~own).sum()))

@@ -1,8 +1,8 @@
-"""How much of what its Q promises a policy's own action search misses: what is scored is what runs.
+"""How much of the success its Q promises a policy's own action search misses: what is scored is what runs.
 
-A score asks Q about recorded actions, which no search has chosen: without this, good weights with a worthless search
-would tie with the original. Where a policy has the standard search over all actions of its task there is nothing to
-ask: the search is our code, whatever the weights.
+A score evaluates Q at recorded actions, which no search has chosen: without this, good weights with a worthless search
+would tie with the original. A policy with the standard search over all actions of its task needs no measurement,
+because that search is our code, whatever the weights.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from opc_ros.scoring.episode_states import EpisodeStates
 from opc_ros.scoring.q_cache import EpisodeKey
 from opc_ros.scoring.source import EpisodeRef
 
-STATES = 24  # one in each of so many episodes
+STATES = 24  # one in each of this many episodes
 REFERENCE = CrossEntropySearch(samples=128, elites=8, rounds=3)  # twice the standard search
-DRAWS = 64  # actions drawn evenly, whose mean Q is what no search at all would reach
-SEED = 0  # of reference and draws: everybody meets the same
-SEARCH = "search_shortfall:1"  # what the Q cache knows it by; changes with anything above
-_ULPS = 8  # Q values closer than so many steps of single precision are equal: sums round differently
+DRAWS = 64  # actions drawn uniformly, whose mean Q is what no search at all would reach
+SEED = 0  # of reference and draws, the same for every candidate
+SEARCH = "search_shortfall:1"  # the quantity's name in the Q cache; change it with anything above
+_ULPS = 8  # Q values within this many float32 steps are equal: sums round differently
 
 
 def is_standard(manifest: CandidateManifest) -> bool:
-    """Whether a policy looks for its actions as everybody does, wherever its task allows."""
+    """Whether a policy uses the standard search over everything its task allows."""
     is_everywhere = manifest.input.action_space == find_whole_space(manifest.task)
     return is_everywhere and manifest.action_search == CrossEntropySearch()
 
 
 def choose_searched(refs: Sequence[EpisodeRef], count: int = STATES) -> frozenset[EpisodeKey]:
-    """Episodes in which searches are looked at: a choice by their bytes, so that a store that grows keeps most."""
+    """Episodes in which searches are measured, chosen by their bytes, so that a growing store keeps most of them."""
     order = sorted(refs, key=lambda ref: _hash(ref.file_sha256))
     return frozenset(ref.key for ref in order[:count])
 
 
 def measure_shortfall(policy: Policy, states: EpisodeStates, images: np.ndarray) -> np.ndarray:
-    """(T,) float32: the shortfall at one step of an episode, NaN at all others, which nobody is asked about.
+    """(T,) float32: the shortfall at one step of an episode, and NaN at all others, which are not measured.
 
-    It is (best - own) / (best - even), from 0 to 1: own is Q at the action that the policy's own search chooses, best
-    the highest Q that a thorough search over all actions of the task, or a recorded action, reaches in the same state,
-    and even the mean Q of actions drawn evenly. It does not change with the scale of Q.
+    It is (best - own) / (best - even), from 0 to 1. `own` is Q at the action that the policy's own search chooses.
+    `best` is the highest Q that a thorough search over all actions of the task, or a recorded action, reaches in the
+    same state. `even` is the mean Q of actions drawn uniformly. It does not change with the scale of Q.
 
     Args:
-        policy: whose search it is.
+        policy: the policy whose search is measured.
         states: an episode.
-        images: of its steps, at the size the policy looks at, (T, H, W, 3).
+        images: of its steps, at the size of the policy's input, (T, H, W, 3).
     """
     step = int.from_bytes(_hash(states.facts.file_sha256)[8:16]) % states.facts.steps
     seen = Observations(images=images[step : step + 1], tools=states.tools[step : step + 1])
@@ -65,21 +65,21 @@ def measure_shortfall(policy: Policy, states: EpisodeStates, images: np.ndarray)
 
 
 def compute_shortfall(own: float, best: float, even: float) -> float:
-    """What part of the gain over actions drawn evenly is missed; none where Q tells no action from another."""
+    """The share of the gain over uniformly drawn actions that is missed; 0 if Q does not distinguish actions."""
     resolution = _ULPS * float(np.spacing(np.float32(max(map(abs, (own, best, even))))))
     missed, gain = best - own, best - even
     return min(1.0, missed / gain) if missed > resolution and gain > resolution else 0.0
 
 
 def offer_choices(manifest: CandidateManifest, recorded: np.ndarray) -> np.ndarray:
-    """All actions of a task without bounds to search within, (K, A): those that are named, and those recorded."""
+    """All actions of a task that has no bounds to search within, (K, A): the candidate's choices, and recorded ones."""
     space = manifest.input.action_space
     named = space.to_array() if isinstance(space, ActionChoices) else recorded[:0]
     return np.unique(np.concatenate([named, recorded]), axis=0)
 
 
 def _find_others(policy: Policy, seen: Observations, recorded: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What somebody thorough would choose or did choose there, and actions spread evenly."""
+    """The actions a thorough search or a recorded policy would choose there, and actions drawn uniformly."""
     manifest = policy.candidate.manifest
     whole = find_whole_space(manifest.task)
     if whole is None:

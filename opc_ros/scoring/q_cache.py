@@ -1,7 +1,7 @@
 """Q values, computed once for each candidate and episode and kept.
 
-One SQLite file in write-ahead mode: a killed process loses at most the batch it was writing, several processes may
-read and write at once, a lookup costs what it finds, and every Python has it.
+One SQLite file in write-ahead mode: a killed process loses at most the batch it was writing, several processes may read
+and write at once, a lookup costs no more than what it finds, and SQLite comes with every Python.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 
 from opc_ros.errors import QCacheError
 
-SCORER_VERSION = "4"  # changes with anything that changes Q values: decoding, resizing, what a candidate is given
-COARSE_VERSION = f"{SCORER_VERSION}+bfloat16"  # Q values that no float32 score may be made of
+SCORER_VERSION = "4"  # change it with anything that changes Q values: decoding, resizing, a candidate's inputs
+COARSE_VERSION = f"{SCORER_VERSION}+bfloat16"  # must never enter a float32 score
 FORMAT_VERSION = 1
 LOGGED = "q"  # Q at the recorded action
-GREEDY = "greedy_q:seed_and_step"  # Q at the policy's own action, searched as its manifest says
-ACTED = "acted:seed_and_step"  # that action itself: as many numbers for each step as the task's actions have
+GREEDY = "greedy_q:seed_and_step"  # Q at the policy's own action, found by its manifest's search
+ACTED = "acted:seed_and_step"  # that action itself: for each step as many numbers as the task's actions have
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS candidates (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
@@ -42,14 +42,14 @@ CREATE TABLE IF NOT EXISTS joined (
 
 _FACTS = "id, file_sha256, steps, robot, behaviour_policy, object_set, started_ns"
 
-_JOINED = "/joined"  # no episode's id
+_JOINED = "/joined"  # in place of an episode's id
 
 EpisodeKey = tuple[str, str]  # episode id, sha256 of its file
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFacts:
-    """What a report says about an episode without reading it again."""
+    """What a report needs to know about an episode without reading it again."""
 
     id: str
     file_sha256: str
@@ -71,10 +71,10 @@ class QCacheEntry:
 
 
 class QCache:
-    """Opens or makes the Q cache file; use it in a `with` block, from one thread."""
+    """Opens or creates the Q cache file; use it in a `with` block, from one thread."""
 
     def __init__(self, path: Path | str, *, scorer_version: str = SCORER_VERSION, seal_key: bytes = b"") -> None:
-        """With a seal key, rows not sealed with it count as missing."""
+        """With a seal key, rows that are not sealed with it count as missing."""
         self._path = Path(path)
         self._seal_key = seal_key
         self._scorer_version = scorer_version
@@ -104,14 +104,14 @@ class QCache:
 
     @property
     def scorer_version(self) -> str:
-        """Which of the file's Q values are seen here."""
+        """The version of the Q values that are read and written here."""
         return self._scorer_version
 
     def close(self) -> None:
         self._connection.close()
 
     def append(self, entries: Iterable[QCacheEntry], facts: Iterable[EpisodeFacts] = ()) -> None:
-        """Add what one batch found, all of it or none; what is already there stays."""
+        """Add the values of one batch, all or none; facts about known episodes stay as they are."""
         try:
             with self._connection as write:
                 write.executemany(
@@ -140,7 +140,7 @@ class QCache:
             raise self._problem(error) from error
 
     def read(self, candidate_id: str, quantity: str = LOGGED) -> dict[EpisodeKey, np.ndarray]:
-        """All values of one candidate; a row whose bytes are not what was written counts as not there."""
+        """All values of one candidate; a row whose bytes have changed counts as missing."""
         rows = self._rows(
             "SELECT e.id, e.file_sha256, e.steps, q.data, q.crc"
             " FROM q_values q JOIN episodes e ON e.key = q.episode"
@@ -157,7 +157,7 @@ class QCache:
         }
 
     def read_joined(self, candidate_id: str, quantity: str, episodes: str, transitions: int) -> np.ndarray | None:
-        """One candidate's values on the last large set it was scored on, (N,), if that was this one."""
+        """One candidate's values on the last large set it was scored on, (N,), if it is this set."""
         rows = self._rows(
             "SELECT data, crc FROM joined WHERE candidate = ? AND quantity = ? AND scorer_version = ? AND episodes = ?",
             (candidate_id, quantity, self._scorer_version, episodes),
@@ -168,7 +168,7 @@ class QCache:
         return None
 
     def keep_joined(self, candidate_id: str, quantity: str, episodes: str, values: np.ndarray) -> None:
-        """Leave a candidate's values on a large set in one piece; where that cannot be, the next score reads rows."""
+        """Keep a candidate's values on a large set in one piece; if that fails, the next score reads single rows."""
         data = np.ascontiguousarray(values, dtype="<f4").tobytes()
         crc = self._check(candidate_id, (_JOINED, episodes), quantity, data)
         try:
@@ -181,7 +181,7 @@ class QCache:
             return
 
     def read_episode(self, episode: EpisodeKey, quantity: str = LOGGED) -> dict[str, np.ndarray]:
-        """Every candidate's values on one episode, by candidate id: to look at, so nobody's seal is asked for."""
+        """Every candidate's values on one episode, by candidate id; only for display, so seals are not checked."""
         rows = self._rows(
             "SELECT c.id, e.steps, q.data FROM q_values q JOIN candidates c ON c.key = q.candidate"
             " JOIN episodes e ON e.key = q.episode"
@@ -195,7 +195,7 @@ class QCache:
         }
 
     def mean_values(self, candidate_id: str, quantity: str = LOGGED) -> dict[str, float]:
-        """One candidate's mean value on each episode, by episode id: to look at, so nobody's seal is asked for."""
+        """One candidate's mean value on each episode, by episode id; only for display, so seals are not checked."""
         rows = self._rows(
             "SELECT e.id, e.steps, q.data FROM q_values q JOIN episodes e ON e.key = q.episode"
             " WHERE q.candidate = (SELECT key FROM candidates WHERE id = ?)"
@@ -234,7 +234,7 @@ class QCache:
 
 
 def _fits(data: bytes, steps: int, quantity: str) -> bool:
-    """One number for each step, or the same few of them where actions are kept."""
+    """Whether there is one number for each step or, for actions, an equal number for each step."""
     if quantity != ACTED:
         return len(data) == 4 * steps
     return bool(data) and len(data) % (4 * steps) == 0

@@ -17,17 +17,17 @@ from opc_ros.scoring.evaluation import Chunk, ChunkResult, EvaluationPlan, evalu
 from opc_ros.scoring.failure import Failure
 from opc_ros.scoring.source import EpisodeSource
 
-_CHUNKS_PER_CORE = 3  # in flight: enough that no worker waits for the next
+_CHUNKS_PER_CORE = 3  # in flight: enough that no worker has to wait for the next
 
-# Where this worker process lets candidates think, by whether code of their own is allowed.
+# The processes that this worker runs candidates in, by whether candidates may run code of their own.
 _loaders: dict[bool, PolicyLoader] = {}
-# What this worker process has loaded already, or could not; a worker serves many tasks.
+# What this worker process has loaded, or failed to load; a worker serves many tasks.
 _loaded: dict[str, LoadedCandidate] = {}
 _failed: dict[str, Failure] = {}
 
 
 class RayEngine:
-    """Scores on a Ray cluster; the episode source and its files must be reachable from every machine of it."""
+    """Scores on a Ray cluster; the episode source and its files must be reachable from all of its machines."""
 
     def __init__(self, *, address: str | None = None, allow_code: bool = False) -> None:
         """Without an address, Ray's own rules apply: RAY_ADDRESS, a running cluster, or a new local one."""
@@ -47,9 +47,9 @@ class RayEngine:
         self, source: EpisodeSource, candidates: Sequence[Candidate], chunks: Iterable[Chunk], plan: EvaluationPlan
     ) -> Generator[ChunkResult, None, None]:
         ray = self._ray
-        # A candidate that crashes its worker every time must not be retried for ever.
+        # A candidate that crashes its worker every time must not be retried forever.
         task = ray.remote(num_cpus=1, max_retries=5)(_work)
-        # Each candidate's bytes lie in the object store under their own digest: a worker fetches what it lacks, once.
+        # Each candidate's bytes are in the object store under their own digest: a worker fetches what it lacks, once.
         by_id = {candidate.id: ray.put(candidate) for candidate in candidates}
         shared = [ray.put(source), by_id, ray.put(plan)]
         queue = iter(chunks)
@@ -77,7 +77,7 @@ class RayEngine:
             return list(self._ray.get(done))
         except self._ray.exceptions.RayError as error:
             reason = " ".join(str(error).split())[:300]
-            raise ScoreError(f"engine ray: a task failed for good; what was computed is kept: {reason}") from error
+            raise ScoreError(f"engine ray: a task kept failing; what was computed is kept: {reason}") from error
 
 
 def _work(
@@ -102,7 +102,7 @@ def _work(
 
 
 def _load_missing(by_id: dict[str, Any], allow_code: bool) -> list[Failure]:
-    """Fetch and load what this worker lacks; comes back with those whose bytes are not what their id says."""
+    """Fetch and load what this worker lacks; return the candidates whose bytes do not match their id."""
     import ray
 
     missing = [name for name in by_id if name not in _loaded and name not in _failed]

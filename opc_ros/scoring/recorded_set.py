@@ -1,4 +1,4 @@
-"""All steps of a set of episodes as arrays, small images included, for judges that look at all of them together."""
+"""All steps of a set of episodes as arrays, including small images, for judges that need all of them together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class RecordedSet:
-    """N steps of E episodes, one episode behind the other."""
+    """N steps of E episodes, concatenated."""
 
     task: Task
     keys: tuple[str, ...]  # (E,), sha256 of each episode's file
@@ -36,7 +36,7 @@ class RecordedSet:
 
 
 def read_recorded(source: EpisodeSource, refs: Sequence[EpisodeRef]) -> RecordedSet:
-    """Decode every frame once; episodes that cannot be read are no longer among the refs."""
+    """Decode every frame once; refs of episodes that cannot be read are left out."""
     view = ImageView((IMAGE_SIDE, IMAGE_SIDE))
     states = [
         state

@@ -1,4 +1,4 @@
-"""The return that a small chance of mistakes still guarantees (Irpan et al. 2019, theorem 1)."""
+"""The return that is guaranteed despite a small chance of mistakes (Irpan et al. 2019, theorem 1)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from opc_ros.errors import ScoreError
 
 
 def return_bound(error: float, horizon: int, slip: float = 0.0) -> float:
-    """Least return that a mean chance of a first catastrophic action still guarantees, Theorem 1.
+    """The lowest return possible given the mean chance of a first catastrophic action, Theorem 1.
 
-    R(pi) >= 1 - T * (eps + c); 0 where that says nothing, because no return is below 0.
+    R(pi) >= 1 - T * (eps + c); 0 if the bound is negative, because no return is below 0.
 
     Args:
         error: eps, mean over steps of the chance that the policy makes its first mistake there.

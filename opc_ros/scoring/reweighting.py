@@ -37,7 +37,7 @@ class Reweighter:
         """Check everything once, and let the metric prepare what it needs once.
 
         `own`, (C, E) bool, says which episodes do not count for which candidate, whatever their weight. `first` is the
-        number of the first of these candidates in complaints.
+        index of the first of these candidates in error messages.
         """
         chosen = find_ranking_metric(metric)
         check_prior(prior)
@@ -71,14 +71,14 @@ class Reweighter:
         return self.score_successes_first(weights[:, self._candidates.order])
 
     def score_successes_first(self, weights: np.ndarray) -> np.ndarray:
-        """The same for weights whose columns are all successes, then all failures, each in their order."""
+        """Likewise, for weights whose columns are all successes, then all failures, each in their order."""
         return self._score(weights)
 
 
 def _score_without_own(
     everything: CandidatesOnEpisodes, own: np.ndarray, metric: RankingMetric, prior: float
 ) -> ScoreWeightings:
-    """Candidates for whom the same episodes count are prepared together, on these episodes alone."""
+    """Candidates that have the same episodes excluded are prepared together, on the remaining episodes."""
     groups: dict[bytes, list[int]] = {}
     for candidate, row in enumerate(own):
         groups.setdefault(row.tobytes(), []).append(candidate)

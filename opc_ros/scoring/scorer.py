@@ -1,4 +1,4 @@
-"""Score candidates on a set of episodes: compute what the Q cache lacks, and read everything from it."""
+"""Scores candidates on a set of episodes: computes what the Q cache lacks, and reads everything from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
 
 _EPISODES_PER_CHUNK = 32  # so that filling up the last batch costs little
-_EPISODES_OF_LARGE_IMAGES = 16  # whose decoded images would take too much memory otherwise
+_EPISODES_OF_LARGE_IMAGES = 16  # decoded, larger chunks of them would take too much memory
 _LARGE_PIXELS = 160 * 160
 
 
@@ -39,9 +39,9 @@ class ScoredSet:
     facts: tuple[EpisodeFacts, ...]  # one for each ref
     lengths: np.ndarray  # (E,)
     success: np.ndarray  # (E,) bool
-    q: np.ndarray  # (C, N) float32, Q or what else was asked for, episodes one behind the other
-    q_greedy: np.ndarray | None  # (C, N) float32, where asked for
-    actions: np.ndarray | None = None  # (C, N, A) float32, each candidate's own, where asked for instead of Q
+    q: np.ndarray  # (C, N) float32, Q or what else was asked for, episodes concatenated
+    q_greedy: np.ndarray | None  # (C, N) float32, if asked for
+    actions: np.ndarray | None = None  # (C, N, A) float32, each candidate's own actions, if asked for instead of Q
     asks: Asks = "q"  # what `q` holds
     searches: tuple[SearchLook, ...] = ()  # one for each candidate
     own: np.ndarray | None = None  # (C, E) bool: played by the candidate or trained on, so not counted for it
@@ -68,10 +68,10 @@ def score_candidates(
     is_cancelled: Callable[[], bool] = lambda: False,
     report: Report = ignore_progress,
 ) -> ScoredSet:
-    """Fill the Q cache's gaps, then collect; `trained_on` names episodes that do not count, by candidate id.
+    """Fill the gaps in the Q cache, then collect; `trained_on` names episodes that do not count, by candidate id.
 
-    With `has_only_actions` candidates are asked for their own actions instead of Q, which then is 0 throughout.
-    An interrupted call has kept what it computed; the next one resumes.
+    With `has_only_actions`, candidates are asked for their own actions instead of Q, which is then 0 throughout. An
+    interrupted call keeps what it computed; the next one resumes.
     """
     _refuse_twins(candidates)
     if not source.refs:
@@ -89,7 +89,7 @@ def score_candidates(
     run = _Run(source.refs, candidates, present, report)
     run.failed_candidates |= without_q
     if lacking:
-        # Closing ends the engine's workers at once where an interruption leaves the loop.
+        # If the loop is left early, closing ends the engine's workers at once.
         with closing(engine.run(source, lacking, run.chunks(is_cancelled), plan)) as results:
             for result in results:
                 q_cache.append(result.entries, result.facts)
@@ -102,7 +102,7 @@ def score_candidates(
 
 
 class _Run:
-    """Which values are missing, what has failed, and how far the work is."""
+    """Which values are missing, what has failed, and how far the work has got."""
 
     def __init__(
         self, refs: Sequence[EpisodeRef], candidates: Sequence[Candidate], present: np.ndarray, report: Report
@@ -122,7 +122,7 @@ class _Run:
         self._tell()
 
     def chunks(self, is_cancelled: Callable[[], bool]) -> Iterator[Chunk]:
-        """Neighbours that lack the same candidates, a few at a time; a failed candidate is not asked again."""
+        """Runs of episodes that lack the same candidates, a few at a time; a failed candidate is not asked again."""
         missing = np.flatnonzero(~self._present.all(axis=0))
         start = 0
         while start < len(missing) and not is_cancelled():
@@ -164,7 +164,7 @@ def _refuse_twins(candidates: Sequence[Candidate]) -> None:
 
 
 def _find_changed(candidates: Sequence[Candidate]) -> dict[str, str]:
-    """Candidates whose files are no longer those that were scored: their place is not to be trusted."""
+    """Candidates whose files are no longer those that were scored, so that their rank cannot be trusted."""
     changes = {candidate.id: find_change(candidate) for candidate in candidates}
     return {name: f"its files changed while it was scored: {change}" for name, change in changes.items() if change}
 
@@ -182,7 +182,7 @@ def _collect(
     if not refs:
         raise ScoreError(f"none of {len(source.refs)} episodes can be read: {next(iter(run.failed_episodes.values()))}")
     if not kept:
-        refs = ()  # nobody was asked, so nothing is known of the episodes either
+        refs = ()  # no candidate was evaluated, so no episode was read
     facts = values.facts_of(refs)
     success = np.array([ref.is_success for ref in refs], dtype=bool)
     own = find_own_episodes(kept, facts, trained_on)

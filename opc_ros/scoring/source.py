@@ -23,12 +23,12 @@ class EpisodeRef:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What the Q cache knows it by."""
+        """Its key in the Q cache."""
         return self.id, self.file_sha256
 
 
 class EpisodeSource(Protocol):
-    """A fixed set of labelled episodes; one that can be pickled can be read on many machines."""
+    """A fixed set of labelled episodes; a source that can be pickled can be read on many machines."""
 
     @property
     def snapshot_id(self) -> str:
@@ -41,7 +41,7 @@ class EpisodeSource(Protocol):
         ...
 
     def read(self, ref: EpisodeRef) -> Episode:
-        """One episode, its bytes checked."""
+        """One episode, after checking its bytes."""
         ...
 
 
@@ -68,7 +68,7 @@ Entry = TypeVar("Entry", bound=PinnedEpisode)
 
 
 class SnapshotSource(Generic[Entry]):
-    """The episodes of one snapshot, given its entries and what reads one of them."""
+    """The episodes of one snapshot, given its entries and a function that reads one of them."""
 
     def __init__(self, snapshot_id: str, entries: Iterable[Entry], read_entry: Callable[[Entry], Episode]) -> None:
         self.snapshot_id = snapshot_id

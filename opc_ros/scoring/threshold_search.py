@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-BLOCK_STEPS = 64  # transitions that are summed at a go, and walked through only where they can matter
-PAIRS_AT_ONCE = 4096  # blocks times weightings that are walked through together
-_BLOCKS_AT_ONCE = 16_384  # looked through together: arrays as long as all transitions would fill the memory
-WEIGHTINGS_AT_ONCE = 32  # so that an episode's weights are two lines of the processor's cache
+BLOCK_STEPS = 64  # transitions that are summed as one, and walked through only if they can matter
+PAIRS_AT_ONCE = 4096  # pairs of block and weighting that are walked through together
+_BLOCKS_AT_ONCE = 16_384  # processed together: arrays as long as all transitions would fill the memory
+WEIGHTINGS_AT_ONCE = 32  # so that an episode's weights fill two cache lines
 
 
 class ThresholdSearch:
-    """One candidate's transitions by descending Q, cut into blocks that never part equal Q values."""
+    """One candidate's transitions by descending Q, cut into blocks that never split equal Q values."""
 
     def __init__(self, row: np.ndarray, is_threshold: np.ndarray, edges: np.ndarray, outcomes: tuple[int, int]) -> None:
-        """`row`, (N,), is each transition's episode, successes first; `edges` are those of `cut_into_blocks`."""
+        """`row`, (N,), is each transition's episode, successes first; `edges` come from `cut_into_blocks`."""
         is_positive = row < outcomes[0]
         positive_edges = np.append(0, np.cumsum(is_positive, dtype=np.int32)[edges[1:] - 1].astype(np.int64))
         self._row = row
@@ -33,15 +33,15 @@ class ThresholdSearch:
     def best_margins(self, weights: np.ndarray, gain: np.ndarray, loss: np.ndarray) -> np.ndarray:
         """Largest sum of margins over all transitions above some threshold, (R,), never below 0.
 
-        A positive adds its episode's weight, (E, R), times gain (R,), a negative takes away its weight times loss.
+        A positive adds its episode's weight, (E, R), times gain (R,); a negative subtracts its weight times loss.
         """
         gains = (self._positives @ weights[: self._successes]) * gain  # (B, R)
         losses = (self._negatives @ weights[self._successes :]) * loss
         ends = np.cumsum(gains - losses, axis=0)
         starts = np.vstack([np.zeros_like(ends[:1]), ends[:-1]])
         best = np.maximum(0.0, ends.max(axis=0))
-        # Only where a block's gains, all taken before its losses, would beat the best is it worth walking: first
-        # each weighting's most promising block, then whatever is still open.
+        # Walk through a block only if all of its gains, taken before any loss, would beat the best: first the most
+        # promising block of each weighting, then whatever is still open.
         reachable = np.where(self._walked[:, None] > 0, starts + gains, 0.0)
         every = np.arange(best.size)
         first = reachable.argmax(axis=0)
@@ -63,7 +63,7 @@ class ThresholdSearch:
         loss: np.ndarray,
         best: np.ndarray,
     ) -> None:
-        """Raise best (R,) to the margins met within these blocks under these weightings."""
+        """Raise best (R,) to the largest margins within these blocks under these weightings."""
         is_open = self._walked[blocks] > 0
         blocks, columns = blocks[is_open], columns[is_open]
         if not blocks.size:
@@ -85,7 +85,7 @@ def cut_into_blocks(last: np.ndarray, transitions: int) -> np.ndarray:
 
 
 def _count_walked(is_threshold: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How many transitions of each block lead up to its last threshold but its own end, which is an edge, (B,).
+    """How many transitions of each block lead up to its last inner threshold, (B,); its end is an edge.
 
     At most BLOCK_STEPS, since a longer group of equal values ends its block.
     """
@@ -101,7 +101,7 @@ def _count_walked(is_threshold: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def _summing(rows: np.ndarray, edges: np.ndarray, episodes: int) -> Any:
-    """A sparse matrix (B, E) that counts each episode's transitions in each block."""
+    """A sparse matrix (B, E) with the number of each episode's transitions in each block."""
     from scipy.sparse import csr_matrix
 
     return csr_matrix((np.ones(rows.size, dtype=np.float32), rows, edges), shape=(edges.size - 1, episodes))

@@ -1,4 +1,4 @@
-"""The arrays every score takes, checked once: values per transition, episodes of some length, each a success or not."""
+"""The arrays every score takes, checked once: values per transition, episode lengths, and success per episode."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from opc_ros.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """E episodes, lying one behind the other in arrays of N transitions."""
+    """E episodes, concatenated in arrays of N transitions."""
 
     lengths: np.ndarray  # (E,) int64, each at least 1
     starts: np.ndarray  # (E,) int64, index of each episode's first transition
 
     @property
     def transitions(self) -> int:
-        """N, the transitions of all episodes together."""
+        """N, the number of transitions of all episodes."""
         return int(self.starts[-1] + self.lengths[-1])
 
     @property
@@ -61,7 +61,7 @@ def check_lengths(lengths: ArrayLike) -> Episodes:
 
 
 def check_values(values: ArrayLike, episodes: Episodes, name: str) -> np.ndarray:
-    """One floating-point number for each transition; single and double precision are kept as they are."""
+    """One floating-point number for each transition; single and double precision are kept."""
     found = np.asarray(values)
     if found.shape != (episodes.transitions,):
         raise LengthMismatch(
@@ -121,7 +121,7 @@ def check_prior(prior: float) -> float:
 
 
 def check_both_outcomes(positive_total: np.ndarray, total: np.ndarray) -> None:
-    """Refuse weights, (R,) summed over successes and over all, that leave one outcome out."""
+    """Refuse weights, (R,) summed over successes and over all, that exclude one outcome."""
     for name, has_it in (("success", positive_total > 0), ("failure", total > positive_total)):
         if not has_it.all():
             raise ScoreError(f"row {int(np.argmin(has_it))} of weights leaves no {name}, expected one of each outcome")

@@ -1,4 +1,4 @@
-"""What training adds to recorded batches: images and features disturbed, and stops that cannot succeed."""
+"""Augments recorded batches: disturbed images and features, and stops that cannot succeed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _NOISE_STREAM = 4
 _SHEETS = 16
 _SLACK = 32  # by how many pixels a sheet of noise is larger than an image
 _OPEN_M = 0.07  # a gripper this wide holds nothing
-_CLEAR_M = 0.12  # tool height from which on closing fingers meet no object, with room to spare
-_EMPTY_AIR_M = 0.085  # the same, just above the highest object
+_CLEAR_M = 0.12  # above this tool height closing fingers meet no object, with room to spare
+_EMPTY_AIR_M = 0.085  # likewise, just above the highest object
 
 
 class ImageJitter:
-    """Exposure, white balance, noise and a shift for each image on its own.
+    """Random exposure, white balance, noise and shift for each image.
 
-    The noise is cut out of sheets drawn once, strong and weak ones, at a new place for each image: drawing it anew
-    would take as long as the network does.
+    The noise is cut from sheets that are drawn once, weak and strong ones, at a random position for each image: drawing
+    new noise would take as long as the network does.
     """
 
     def __init__(self, strength: float, size: int, seed: int) -> None:
@@ -36,7 +36,7 @@ class ImageJitter:
             self._sheets = [_draw_noise(spread, size + _SLACK, rng) for spread in spreads.tolist()]
 
     def apply(self, images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """New images for old, (B, S, S, 3) uint8."""
+        """The images, augmented, (B, S, S, 3) uint8."""
         if not self._strength:
             return images
         count, size = len(images), int(images.shape[1])
@@ -53,7 +53,7 @@ class ImageJitter:
         return changed
 
     def _draw_gains(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """For each image, what becomes of each grey value, (B, 1, 256, 3) uint8."""
+        """For each image, a lookup table of grey values, (B, 1, 256, 3) uint8."""
         strength = self._strength
         exposure = rng.uniform(1 - 0.25 * strength, 1 + 0.25 * strength, size=(count, 1, 1, 1))
         balance = rng.uniform(1 - 0.08 * strength, 1 + 0.08 * strength, size=(count, 1, 1, 3))
@@ -71,11 +71,11 @@ def add_vain_stops(
     rng: np.random.Generator,
     with_regrips: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Replace a share of a batch's actions by terminating with an empty gripper; its target is 0.
+    """Replace a share of a batch's actions with terminating with an empty gripper; its target is 0.
 
-    Behaviour policies hardly ever stop at the wrong time, so data alone leaves open that it fails, and a search for
-    the best action would find exactly that gap. A gripper narrower than `shut_m` has closed on nothing; closing it
-    once more on the way out catches nothing either, which `with_regrips` says as well.
+    Behaviour policies hardly ever stop at the wrong time, so the data alone does not say that this fails, and a search
+    for the best action would exploit exactly that gap. A gripper narrower than `shut_m` has closed on nothing; with
+    `with_regrips`, it may also close once more while terminating, which catches nothing either.
     """
     count = round(share * len(actions))
     aperture_m = tools[:count, 4]
@@ -95,7 +95,7 @@ def add_vain_stops(
 def add_vain_closes(
     tools: np.ndarray, actions: np.ndarray, targets: np.ndarray, *, share: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Replace a share of a batch's actions by closing the gripper above all objects; its target is 0."""
+    """Replace a share of a batch's actions with closing the gripper above all objects; its target is 0."""
     count = round(share * len(actions))
     if not count:
         return actions, targets
@@ -120,7 +120,7 @@ def _draw_moves(count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def drop_features(code: Code, share: float, rng: np.random.Generator) -> Code:
-    """Dropout on what the network saw; tool and action stay whole."""
+    """Dropout on image features; tool and action are left alone."""
     if not share:
         return code
     seen, *others = code
@@ -134,7 +134,7 @@ def _draw_noise(spread: float, side: int, rng: np.random.Generator) -> np.ndarra
 
 
 def _shift(image: np.ndarray, down: int, right: int) -> np.ndarray:
-    """Moved by whole pixels; the border is repeated."""
+    """Shifted by whole pixels; the border is repeated."""
     size, edge = image.shape[0], max(abs(down), abs(right))
     if not edge:
         return image

@@ -1,4 +1,4 @@
-"""Behaviour cloning: a policy without Q that does what recorded successes did."""
+"""Behaviour cloning: a policy without Q that imitates recorded successes."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class ClonedCheckpoint:
-    """A policy that cloning wrote, and how far from recorded actions it was then."""
+    """A policy written by cloning, and its distance from recorded actions at that point."""
 
     step: int
     folder: str
     candidate_id: str
     loss: float
-    held_out_loss: float  # on successes it did not learn from
+    held_out_loss: float  # on successes held out from training
 
 
 def clone_policy(
     recipe: TrainingRecipe, replay: Replay, out: Path, *, origin: DataOrigin, report: Report = ignore_progress
 ) -> tuple[ClonedCheckpoint, ...]:
-    """Learn from the successes alone; of the recipe count data, sizes, steps, rate, jitter and seed."""
+    """Learn from successes only; of the recipe, data, sizes, steps, rate, jitter and seed are used."""
     learned, held_out = (_successes(part) for part in split_episodes(replay, recipe.held_out, recipe.seed))
     spec = InputSpec(
         recipe.image_size,
@@ -101,7 +101,7 @@ def clone_policy(
 
 
 def imitation_loss(network: PolicyNetwork, raw: Tensor, actions: Tensor) -> Tensor:
-    """How far raw answers (B, 8) are from actions (B, 8): moves in shares of their bounds, flags in nats."""
+    """How far raw answers (B, 8) are from actions (B, 8): moves as fractions of their bounds, flags in nats."""
     rotation = torch.atan2(actions[:, 3], actions[:, 4])
     wanted = torch.cat([actions[:, :3], rotation[:, None]], dim=1) / network.limits
     moves = torch.nn.functional.smooth_l1_loss(torch.tanh(raw[:, :MOVES]), wanted.clamp(-1.0, 1.0), beta=0.1)

@@ -26,12 +26,12 @@ _SEEDS_AT_ONCE = 10  # between two entries in the outcome file
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """Which worlds, and how many episodes in each; how actions are searched is the candidate's own."""
+    """Which worlds, and how many episodes in each; the candidate itself says how actions are searched."""
 
     worlds: tuple[str, ...] = ("train", "test", "pseudo_real")
     episodes: int = 200
     first_seed: int = FIRST_SEED
-    image_size: int = 0  # 0: as large as the candidate looks at
+    image_size: int = 0  # 0: the candidate's own image size
     allow_code: bool = False
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ def evaluate(
 
 
 def read_outcomes(candidates: Sequence[Candidate], plan: TrialPlan, cache: Path) -> dict[tuple[str, str], TrueSuccess]:
-    """What the cache, a folder or a packed table, already knows; nothing is played."""
+    """What the cache, a folder or a packed table, already has; nothing is played."""
     known = {}
     table = OutcomeTable(cache) if is_table(cache) else None
     for candidate in candidates:
@@ -107,13 +107,13 @@ def _missing_tasks(
 
 
 def _start_worker() -> None:
-    limit_threads_here(1)  # the workers are the threads
+    limit_threads_here(1)  # parallelism comes from the workers
     cv2.setNumThreads(1)
-    gc.freeze()  # torch's and the twin's modules stay for good: no need to look through them again and again
+    gc.freeze()  # torch's and the twin's modules are never freed, so do not scan them over and over
 
 
 class _Player:
-    """The candidate and the arm that the last task used; the next one mostly wants the same."""
+    """The candidate and arm of the last task; the next task usually needs the same."""
 
     def __init__(self) -> None:
         self._policy: tuple[str, Policy] | None = None

@@ -1,4 +1,4 @@
-"""Keeps freed memory for the next batch instead of giving it back to the system."""
+"""Keeps freed memory for the next batch instead of returning it to the system."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _LARGEST = 2**31 - 1
 
 
 def keep_freed_memory() -> None:
-    """Images and feature maps of every batch are as large as the last one's.
+    """Images and feature maps are as large in every batch.
 
-    glibc maps and unmaps blocks of their size anew each time, and clearing fresh pages then takes a quarter of a
-    training step. Other systems are left as they are.
+    For blocks of their size glibc calls mmap and munmap every time, and clearing the fresh pages takes a quarter of a
+    training step. Other systems are left alone.
     """
     if not sys.platform.startswith("linux"):
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has no mallopt
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _LARGEST)
         mallopt(_TRIM_THRESHOLD, _LARGEST)

@@ -1,4 +1,4 @@
-"""Outcomes measured under a candidate's version-1 id are carried over to its new id, where they still describe it."""
+"""Carries outcomes that were measured under a candidate's version-1 id over to its new id, if they still apply."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from opc_ros.errors import EvaluationError
 from sim_bridge.training.true_success import OutcomeFile, Trial
 from sim_bridge.worlds import find_world
 
-# How `opc evaluate` searched before manifests said so, and what migrated manifests say.
+# The search that `opc evaluate` used before manifests stated one, and that migrated manifests state.
 _MEASURED_WITH = {"samples": 64, "elites": 6, "rounds": 3, "seed": 0}
 
 
 def migrate_outcomes(folder: Path, renamed: Mapping[str, str]) -> list[Path]:
-    """Write each file of a renamed candidate anew; the old files stay. Returns the old ones that were carried over."""
+    """Write each file of a renamed candidate again; the old files stay. Returns the old ones that were carried over."""
     carried = []
     for path in sorted(folder.glob("*.txt")):
         header, outcomes = _read_version1(path)
@@ -28,7 +28,7 @@ def migrate_outcomes(folder: Path, renamed: Mapping[str, str]) -> list[Path]:
             header["world_digest"] != _digest_version1(trial.world)
             or header["max_steps"] != trial.header()["max_steps"]
         ):
-            continue  # of a world or a horizon that is no more
+            continue  # for a world or a horizon that no longer exists
         file = OutcomeFile(folder, trial)
         file.append({seed: outcome for seed, outcome in outcomes.items() if seed not in file.outcomes})
         carried.append(path)
@@ -36,7 +36,7 @@ def migrate_outcomes(folder: Path, renamed: Mapping[str, str]) -> list[Path]:
 
 
 def _digest_version1(world: str) -> str:
-    """As it was when there was one arm, and a world did not name it."""
+    """The digest from when there was only one arm, which worlds did not name."""
     spec = find_world(world)
     return hashlib.sha256(repr(spec).replace(f", arm={spec.arm!r}", "").encode()).hexdigest()[:16]
 
@@ -48,4 +48,4 @@ def _read_version1(path: Path) -> tuple[dict[str, object], dict[int, bool]]:
         pairs = (line.split() for line in lines[:-1])
         return header, {int(seed): outcome == "1" for seed, outcome in pairs}
     except ValueError as error:
-        raise EvaluationError(f"{path}: is no file of outcomes: {error}") from error
+        raise EvaluationError(f"{path}: is not a file of outcomes: {error}") from error

@@ -23,23 +23,23 @@ def is_table(path: Path) -> bool:
 
 
 class OutcomeTable:
-    """What one Parquet file says; read once, looked up by trial."""
+    """The content of one Parquet file; read once, looked up by trial."""
 
     def __init__(self, path: Path) -> None:
         self._by_header = _read(path)
 
     def outcomes(self, trial: Trial) -> Outcomes:
-        """Of one revision of the twin, never of two: the one that has most of them, of equals the newest."""
+        """Outcomes of one revision of the twin, never of two: the one with the most, or the newest of equals."""
         return self._best(trial)[1]
 
     def revision(self, trial: Trial) -> int:
-        """Which revision of the twin these outcomes come from; 0 where there are none."""
+        """Which revision of the twin these outcomes come from; 0 if there are none."""
         return self._best(trial)[0]
 
     def _best(self, trial: Trial) -> tuple[int, Outcomes]:
         newest_first = [dataclasses.replace(trial, twin_revision=number) for number in range(TWIN_REVISION, 0, -1)]
         found = [(one.twin_revision, self._by_header.get(_key(one.header()), {})) for one in newest_first]
-        revision, outcomes = max(found, key=lambda one: len(one[1]))  # the first of equals
+        revision, outcomes = max(found, key=lambda one: len(one[1]))  # max returns the first of equals
         return (revision, outcomes) if outcomes else (0, {})
 
 
@@ -49,7 +49,7 @@ def open_outcomes(cache: Path, trial: Trial, table: OutcomeTable | None) -> Outc
 
 
 def pack_outcomes(folder: Path, path: Path) -> int:
-    """Merge a folder's outcome files into the table at `path`, which may be new; returns how many episodes it holds."""
+    """Merge a folder's outcome files into the table at `path`, which may be new; return how many episodes it holds."""
     merged = _read(path) if path.exists() else {}
     for file in sorted(folder.glob("*.txt")):
         header, outcomes = read_outcome_file(file)
@@ -59,7 +59,7 @@ def pack_outcomes(folder: Path, path: Path) -> int:
 
 
 def _key(header: Mapping[str, object]) -> str:
-    """Files and tables of before revisions were counted do not name theirs: it was the first."""
+    """Files and tables from before revisions were counted do not name theirs: it was the first."""
     return json.dumps({name: header.get(name, 1 if name == _REVISION else None) for name in _HEADER}, sort_keys=True)
 
 

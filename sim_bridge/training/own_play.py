@@ -1,4 +1,4 @@
-"""A candidate that plays for a store: its own episodes are data to score on, and to learn from its mistakes."""
+"""A candidate that plays for a store: its own episodes are data for scoring, and for learning from its mistakes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OwnPlay:
 
     def episode_id(self, seed: int) -> str:
         random = f"-random{self.epsilon:g}" if self.epsilon else ""
-        name = self.name[:_NAME_LENGTH].replace("+", "_")  # ids of episodes are file names, and bounded
+        name = self.name[:_NAME_LENGTH].replace("+", "_")  # ids of episodes are file names, so their length is limited
         arm = f"{self.arm.robot}-" if self.arm is not None else ""
         return f"{arm}{self.world}-{name}-{self.candidate_id[:12]}{random}-{self.image_size}px-{seed:08d}"
 
@@ -55,7 +55,7 @@ class OwnPlay:
 
 
 class SometimesRandom:
-    """A candidate's policy that acts at random now and then: another policy, and its name says so."""
+    """A candidate's policy that acts at random now and then: this is a different policy, so its name says so."""
 
     def __init__(self, policy: Policy, epsilon: float) -> None:
         self._policy = policy
@@ -87,7 +87,7 @@ def plan_own_play(
     allow_code: bool = False,
     arm: ArmSettings | None = None,
 ) -> OwnPlay:
-    """A plan for a candidate's folder; images are as large as the candidate looks at unless told otherwise."""
+    """A plan for a candidate's folder; images have the candidate's size unless specified otherwise."""
     candidate = read_candidate(folder)
     size = image_size or max(candidate.manifest.input.image_size)
     return OwnPlay(world, folder, candidate.name, candidate.id, epsilon, size, robot, allow_code, arm)

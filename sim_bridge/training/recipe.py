@@ -18,15 +18,15 @@ from opc_ros.documents import parse_yaml
 from opc_ros.errors import ConfigError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
-_CHOICE_STREAM = 1  # keeps the draw of episodes apart from other draws of the same seed
+_CHOICE_STREAM = 1  # keeps the choice of episodes apart from other random numbers of the same seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRecipe:
-    """One training run; its failure modes are settings like any other."""
+    """One training run; even its failure modes are settings."""
 
     name: str = described("run", "of the run; candidates are called NAME-STEP")
-    family: str = described("", "what sets its candidates apart; written into their manifests")
+    family: str = described("", "what distinguishes its candidates; written into their manifests")
     architecture: str = described("target_crop", "whole_image, tool_crop or target_crop")
     hyper_parameters: dict[str, Any] = dataclasses.field(
         default_factory=dict, metadata={"meaning": "of the architecture"}
@@ -40,16 +40,16 @@ class TrainingRecipe:
     )
     gamma: float = described(0.9, "discount for each step", low=0.0, high=1.0)
     steps: int = described(1000, "batches in all; far more than needed over-trains", low=1)
-    checkpoints: tuple[int, ...] = described((), "steps to write a candidate at, beside the last")
+    checkpoints: tuple[int, ...] = described((), "steps at which to write a candidate, besides the last")
     batch_size: int = described(64, "transitions in each batch", low=1)
     closing_share: float = described(
         0.0,
-        "share of a batch drawn only from steps that close the gripper, where place matters most",
+        "share of a batch drawn only from steps that close the gripper, where position matters most",
         low=0.0,
         high=1.0,
     )
     learning_rate: float = described(1e-3, "of Adam", low=1e-7, high=1.0)
-    final_rate: float = described(1.0, "share of it that is left at the last step; it falls evenly", low=0.0, high=1.0)
+    final_rate: float = described(1.0, "fraction of it left at the last step; it falls evenly", low=0.0, high=1.0)
     averaging: float = described(
         0.0, "share of the past in the running average of weights that is written; 0: no average", low=0.0, high=0.9999
     )
@@ -66,7 +66,7 @@ class TrainingRecipe:
         1.0, "displacements are multiplied by this in training only; other than 1 is a wrong scaling", low=0.01
     )
     camera: CameraSpec | None = dataclasses.field(
-        default=None, metadata={"meaning": "of the images; left out: the twin's standard camera"}
+        default=None, metadata={"meaning": "of the images; default: the twin's standard camera"}
     )
     seed: int = described(0, "of everything random", low=0)
 
@@ -84,7 +84,7 @@ class TrainingRecipe:
         return f"{self.name}-{step:05d}"
 
     def choose_episodes(self, episode_ids: Sequence[str]) -> list[int]:
-        """Positions of the episodes to learn from, in order."""
+        """Indices of the episodes to learn from, in order."""
         fitting = [i for i, name in enumerate(episode_ids) if any(fnmatchcase(name, p) for p in self.like)]
         if not self.episodes or self.episodes >= len(fitting):
             return fitting
@@ -94,7 +94,7 @@ class TrainingRecipe:
 
 @dataclass(frozen=True, slots=True)
 class RecipeBook:
-    """A YAML file of recipes; what they share is written once."""
+    """A YAML file of recipes; what they share is written only once."""
 
     recipes: tuple[dict[str, Any], ...]
     shared: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Recorded transitions in memory: images decoded once, at the size the network sees."""
+"""Recorded transitions in memory: images decoded once, at the size the network needs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from opc_ros.policies.image_view import resize_image
 from opc_ros.policies.q_function import Observations
 from opc_ros.progress import Report, ignore_progress
 
-SMALLEST_DATA = 20  # episodes; fewer cannot be split into something to learn from and something to check on
+SMALLEST_DATA = 20  # episodes; fewer cannot be split into a training and a held-out part
 _SPLIT_STREAM = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Episodes one behind the other."""
+    """Transitions of several episodes, concatenated."""
 
     images: np.ndarray  # (N, S, S, 3) uint8
     tools: np.ndarray  # (N, 5) float32
@@ -39,7 +39,7 @@ class Replay:
 
     @property
     def final_reward(self) -> np.ndarray:
-        """What the transition's episode came to, 0 or 1, (N,)."""
+        """The outcome of the transition's episode, 0 or 1, (N,)."""
         return np.repeat(self.success, self.lengths).astype(np.float32)
 
     @property
@@ -52,7 +52,7 @@ class Replay:
         return Observations(images=self.images[rows], tools=self.tools[rows])
 
     def take_episodes(self, chosen: np.ndarray) -> Replay:
-        """Only the episodes whose positions are given."""
+        """Only the episodes with these indices."""
         starts = np.cumsum(self.lengths) - self.lengths
         rows = np.concatenate([np.arange(starts[e], starts[e] + self.lengths[e]) for e in chosen])
         return Replay(
@@ -63,7 +63,7 @@ class Replay:
 def load_replay(
     episodes: Iterable[Episode], *, image_size: int, count: int, report: Report = ignore_progress
 ) -> Replay:
-    """Decode and shrink all images; `count` is how many episodes will come."""
+    """Decode and shrink all images; `count` is the expected number of episodes."""
     images, tools, actions, lengths, success = [], [], [], [], []
     for done, episode in enumerate(episodes, start=1):
         if episode.label.is_success is None:
@@ -85,7 +85,7 @@ def load_replay(
 
 
 def check_outcomes(episodes: int, successes: int) -> None:
-    """Refuse data that nothing can be learnt from; cheap enough to ask before decoding a single image."""
+    """Refuse data that nothing can be learned from; cheap enough to call before decoding a single image."""
     if episodes < SMALLEST_DATA:
         raise TrainingError(f"{episodes} episodes to learn from, expected at least {SMALLEST_DATA}; collect more")
     if successes < 2:
@@ -99,7 +99,7 @@ def check_outcomes(episodes: int, successes: int) -> None:
 
 
 def split_episodes(replay: Replay, share: float, seed: int) -> tuple[Replay, Replay]:
-    """To learn from, and held out: whole episodes, the same share of successes and of failures."""
+    """A training and a held-out part: whole episodes, with the same share of successes in both."""
     rng = np.random.default_rng((seed, _SPLIT_STREAM))
     held_out: list[int] = []
     for outcome in (True, False):

@@ -1,4 +1,4 @@
-"""One training run: batches, checkpoints as candidate folders, and a state to go on from."""
+"""One training run: batches, checkpoints as candidate folders, and a state to resume from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sim_bridge.training.targets import make_targets
 
 _BATCH_STREAM = 3
 _ROWS_AT_ONCE = 256
-_WITHOUT_EFFECT = ("name", "family", "steps", "checkpoints")  # on what a step of the run computes
+_WITHOUT_EFFECT = ("name", "family", "steps", "checkpoints")  # they do not change what a step of the run computes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class DataOrigin:
 
 @dataclass(frozen=True, slots=True)
 class TrainingCheckpoint:
-    """A candidate that a run wrote, and how it did then."""
+    """A candidate that a run wrote, and how it performed at that point."""
 
     step: int
     folder: str
     candidate_id: str
     loss: float
-    soft_opc: float  # on episodes the run did not learn from
+    soft_opc: float  # on episodes held out from training
 
 
 class TrainingRun:
-    """Fully off-policy Q learning; a run that is cut off goes on from its last checkpoint to the same weights."""
+    """Fully off-policy Q learning; an interrupted run resumes at its last checkpoint and ends with equal weights."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class TrainingRun:
         return self.checkpoints
 
     def advance(self) -> float:
-        """One batch; its draws follow from seed and step alone. Returns the loss."""
+        """One batch; its random numbers depend only on seed and step. Returns the loss."""
         recipe = self.recipe
         if self._step % recipe.target_every == 0:
             self._lagging.load_state_dict(self._network.state_dict())
@@ -154,11 +154,11 @@ class TrainingRun:
         closing = round(self.recipe.closing_share * len(rows)) if len(self._closing) else 0
         if closing:
             rows[:closing] = rng.choice(self._closing, size=closing)
-            rng.shuffle(rows)  # both ends of a batch may be given to vain actions
+            rng.shuffle(rows)  # either end of a batch may be replaced with vain actions
         return rows
 
     def score_held_out(self) -> float:
-        """SoftOPC of what would be written now, on the episodes kept back."""
+        """SoftOPC of the weights that would be written now, on the held-out episodes."""
         self._written.eval()
         held = self._held_out
         parts = []
@@ -198,7 +198,7 @@ class TrainingRun:
         return checkpoint
 
     def _describe(self) -> str:
-        """The recipe's keys that differ from the defaults, and how much data it was."""
+        """The recipe's keys that differ from the defaults, and the amount of data."""
         default = TrainingRecipe()
         values = dataclasses.asdict(self.recipe)
         changed = {
@@ -217,7 +217,7 @@ class TrainingRun:
             )
 
     def _identity(self) -> str:
-        """What must be the same for a state to be of this run: recipe and data."""
+        """What must be equal for a saved state to belong to this run: recipe and data."""
         values = {k: v for k, v in dataclasses.asdict(self.recipe).items() if k not in _WITHOUT_EFFECT}
         if self.recipe.final_rate < 1:
             values["steps"] = self.recipe.steps  # the rate falls towards the last step
@@ -246,7 +246,7 @@ class TrainingRun:
             return
         try:
             state: dict[str, Any] = torch.load(path, map_location=self._device, weights_only=True)
-        except Exception as error:  # torch raises whatever its reader met
+        except Exception as error:  # torch passes on whatever its reader raised
             raise TrainingError(f"{path}: cannot be read; remove it to start the run over") from error
         if state["identity"] != self._identity():
             raise TrainingError(f"{path}: is of another recipe or other data; remove it or choose another folder")
@@ -268,7 +268,7 @@ class TrainingRun:
 
 
 def _pull(follower: QNetwork, leader: QNetwork, share: float) -> None:
-    """Bring weights and running statistics a share of the way to the leader's."""
+    """Move weights and running statistics a share of the way towards the leader's."""
     with torch.no_grad():
         for own, other in zip(follower.state_dict().values(), leader.state_dict().values(), strict=True):
             if own.is_floating_point():
@@ -278,7 +278,7 @@ def _pull(follower: QNetwork, leader: QNetwork, share: float) -> None:
 
 
 def camera_spec(camera: CameraModel) -> CameraSpec:
-    """A calibrated camera without its distortion, as candidates know cameras: pixels from the corner, not centres."""
+    """A calibrated camera without its distortion, as candidates describe it: pixels from the image's corner."""
     from_corner = camera.intrinsics.copy()
     from_corner[:2, 2] += 0.5
     matrix = from_corner @ camera.camera_from_base[:3]

@@ -13,7 +13,7 @@ Results = Mapping[tuple[str, str], TrueSuccess]  # by candidate id and world
 
 
 def to_text(candidates: Sequence[Candidate], worlds: Sequence[str], results: Results) -> str:
-    """For a terminal."""
+    """As text for a terminal."""
     rows = [("candidate", "id", *worlds)]
     for candidate in _best_first(candidates, worlds, results):
         cells = (_cell(results.get((candidate.id, world))) for world in worlds)
@@ -25,7 +25,7 @@ def to_text(candidates: Sequence[Candidate], worlds: Sequence[str], results: Res
 
 
 def to_markdown(candidates: Sequence[Candidate], worlds: Sequence[str], results: Results) -> str:
-    """For a file: also the family and how much data each candidate was made of."""
+    """As Markdown for a file: also the family of each candidate and its amount of data."""
     usual = Counter(found.episodes for found in results.values()).most_common(1)
     lines = [
         f"True success in percent with its 95 % Wilson interval, over {usual[0][0] if usual else 0} episodes in each "
@@ -46,7 +46,7 @@ def to_markdown(candidates: Sequence[Candidate], worlds: Sequence[str], results:
 
 
 def _best_first(candidates: Sequence[Candidate], worlds: Sequence[str], results: Results) -> list[Candidate]:
-    """By mean success over the worlds; candidates without any come last."""
+    """Sorted by mean success over the worlds; candidates without results come last."""
 
     def mean(candidate: Candidate) -> float:
         shares = [found.share for world in worlds if (found := results.get((candidate.id, world))) is not None]
@@ -69,7 +69,7 @@ def _short_cell(found: TrueSuccess | None, usual_episodes: int) -> str:
 
 
 def _data(notes: str) -> str:
-    """`1620 episodes, 402 successes; ...`, as a training run writes it, in short; an average has its members'."""
+    """A candidate's data, from `1620 episodes, 402 successes; ...` in its notes; an average has its members'."""
     if notes.startswith("average of "):
         return "its members'"
     found = re.match(r"(\d+) episodes, (\d+) successes;", notes)

@@ -1,4 +1,4 @@
-"""What Q is trained towards: what the episode came to, or the Bellman target under a lagging network."""
+"""What Q is trained towards: the episode's outcome, or the Bellman target under a lagging network."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sim_bridge.training.replay import Replay
 
 
 class TargetMaker(Protocol):
-    """Gives the value each transition's Q should have."""
+    """Provides the target value of each transition's Q."""
 
     def targets(self, rows: np.ndarray, step: int) -> np.ndarray:
-        """Targets (B,) float32, between 0 and 1, of these rows of the replay."""
+        """Targets (B,) float32, between 0 and 1, of these rows of the replay memory."""
         ...
 
     def follow(self, network: QNetwork) -> None:
@@ -35,7 +35,7 @@ def make_targets(recipe: TrainingRecipe, replay: Replay, device: str) -> TargetM
 
 
 class MonteCarloTargets:
-    """Success, discounted by how many steps before the end it was."""
+    """Success, discounted by the number of steps before the end."""
 
     def __init__(self, replay: Replay, gamma: float) -> None:
         self._targets = (replay.final_reward * gamma**replay.steps_left).astype(np.float32)
@@ -48,7 +48,7 @@ class MonteCarloTargets:
 
 
 class BellmanTargets:
-    """r + gamma * max over a' of Q(s', a'), the maximum searched by the cross-entropy method."""
+    """r + gamma * max over a' of Q(s', a'), with the maximum found by the cross-entropy method."""
 
     def __init__(self, replay: Replay, recipe: TrainingRecipe, device: str) -> None:
         self._replay = replay
@@ -72,5 +72,5 @@ class BellmanTargets:
         return np.asarray(targets)
 
     def follow(self, network: QNetwork) -> None:
-        # The copy is rearranged for inference; the original goes on training.
+        # The copy is rearranged for inference; the original continues to train.
         self._lagging = NetworkQFunction(copy.deepcopy(network), self._device)

@@ -15,14 +15,14 @@ from sim_bridge.world import WorldSpec
 from sim_bridge.worlds import find_world
 
 FORMAT_VERSION = 2
-FIRST_SEED = 1_000_000  # far from the seeds that data is collected with
-# Raised whenever the twin's arithmetic changes, if only in the last bit: contacts magnify it. 1: the kinematics before
-# Pinocchio's; 2: since.
+FIRST_SEED = 1_000_000  # far from the seeds used for collecting data
+# Increase it whenever the twin's arithmetic changes, even in the last bit: contacts magnify that. 1: the kinematics
+# before Pinocchio's; 2: since.
 TWIN_REVISION = 2
 
 
 def world_digest(spec: WorldSpec) -> str:
-    """Of the world and of what its arm is made of; how the arm is reached over ROS changes no outcome."""
+    """sha256 over the world and the properties of its arm; how the arm is reached over ROS does not affect outcomes."""
     bare = {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec) if field.name != "arm"}
     arm = {part: getattr(spec.arm, part) for part in ("model", "body", "tool", "workspace", "start")}
     return hashlib.sha256(repr((bare, arm)).encode()).hexdigest()[:16]
@@ -30,7 +30,7 @@ def world_digest(spec: WorldSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Which candidate is tried, and where; its id says how it searches its actions."""
+    """Which candidate is tried, and where; its id covers how it searches its actions."""
 
     candidate_id: str
     world: str
@@ -38,7 +38,7 @@ class Trial:
     twin_revision: int = TWIN_REVISION
 
     def header(self) -> dict[str, object]:
-        """All that changes an outcome; the world's description included, so that an edited world is another one."""
+        """Everything that affects an outcome, including the world's description: an edited world is a new one."""
         return {
             "format_version": FORMAT_VERSION,
             "candidate": self.candidate_id,
@@ -81,7 +81,7 @@ def summarise(outcomes: Iterable[bool], confidence: float = 0.95) -> TrueSuccess
 
 
 class OutcomeFile:
-    """Outcomes by seed, one line each, appended as they come; a line cut off by a crash is left out."""
+    """Outcomes by seed, one line each, appended as they come; a line truncated by a crash is ignored."""
 
     def __init__(self, folder: Path, trial: Trial) -> None:
         self._path = folder / trial.file_name
@@ -109,7 +109,7 @@ class OutcomeFile:
 
 
 def read_outcome_file(path: Path) -> tuple[str, dict[int, bool]]:
-    """The first line, and every outcome whose line is complete."""
+    """The first line, and every outcome on a complete line."""
     header, *lines = path.read_text(encoding="utf-8").split("\n")
     outcomes = {}
     for number, line in enumerate(lines[:-1], start=2):

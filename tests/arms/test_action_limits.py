@@ -65,7 +65,7 @@ def test_flags_survive_clamping():
 
 
 def test_a_leap_back_into_the_workspace_is_refused():
-    # 0.15 m beyond the box, which is more than an action of 0.08 m can make good.
+    # 0.15 m outside the box, which is more than one action of 0.08 m can make up for.
     outside = KINEMATICS.solve(ToolPose(0.6, HIGH_Y + 0.15, 0.2, 0.0))
     with pytest.raises(OutOfReach, match=r"outside the workspace, and on the way back dy is -0\.1500 m"):
         LIMITS.limit(GraspAction(), outside)

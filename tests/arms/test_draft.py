@@ -1,4 +1,4 @@
-"""Arm files drafted from URDFs: checked by code that knows nothing of how they were found."""
+"""Arm files drafted from URDFs, checked by code that does not know how they were found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A camera that shows one image for ever, however fresh its stamps."""
+"""A camera that repeats one image forever, however fresh its timestamps are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an arm's guard holds it."""
+"""When an arm's guard holds the arm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opc_ros.arms.safety import StopSwitch
 
 
 class Bench:
-    """A guard with a clock that stands still unless it is told to go on."""
+    """A guard with a clock that only moves when told to."""
 
     def __init__(self, *, holds_unheard: bool = True) -> None:
         self.seconds = 100.0
@@ -23,7 +23,7 @@ class Bench:
         )
 
     def pass_time(self, seconds: float, *, is_moving: bool, beats: bool) -> list[str]:
-        """Joint states, and heartbeats if any, come every 0.1 s; gives what was reported."""
+        """Joint states, and heartbeats if any, arrive every 0.1 s; returns what was reported."""
         lines = []
         for _ in range(round(seconds / 0.1)):
             self.seconds += 0.1
@@ -57,7 +57,7 @@ def test_heartbeats_that_cease_hold_the_arm_until_they_come_back():
 @pytest.mark.parametrize(("holds", "word"), [(True, "holding"), (False, "not held")])
 def test_an_arm_that_moves_though_nobody_is_heard_is_reported_once_and_held_if_asked(holds: bool, word: str):
     bench = Bench(holds_unheard=holds)
-    # The motion is seen at 0.1 s and has lasted for more than 0.3 s at 0.5 s.
+    # The motion is first seen at 0.1 s and has lasted for more than 0.3 s at 0.5 s.
     assert bench.pass_time(0.3, is_moving=True, beats=False) == []
     lines = bench.pass_time(0.7, is_moving=True, beats=False)
     assert lines == [f"the arm moves and no heartbeats are heard; {word}"]
@@ -76,7 +76,7 @@ def test_a_goodbye_lets_the_arm_come_to_rest_but_not_go_on():
     assert bench.pass_time(1.0, is_moving=True, beats=False) != []
 
 
-def test_a_stop_holds_whoever_is_heard():
+def test_a_stop_holds_the_arm_even_while_its_commander_is_heard():
     bench = Bench()
     bench.pass_time(0.2, is_moving=True, beats=True)
     bench.switch.press("gate opened", 1)

@@ -1,4 +1,4 @@
-"""Where an arm is told to stay: a hold must never be a motion."""
+"""Where an arm is held: a hold must never be a motion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STILL = np.zeros(7)
 
 
 class Bench:
-    """A clock that the test moves, and an arm that is told to turn all joints at 0.3 rad/s for a second."""
+    """A clock that the test moves, and an arm that is commanded to turn all joints at 0.3 rad/s for a second."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -35,19 +35,20 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_a_moving_arm_stays_where_it_has_got_to_since_it_was_measured(bench: Bench) -> None:
+def test_a_moving_arm_is_held_where_it_has_got_to_since_it_was_measured(bench: Bench) -> None:
     # 0.05 s at 0.3 rad/s are 0.015 rad.
     np.testing.assert_allclose(bench.goal(HOME, SPEED, 0.05), np.full(7, 0.015))
 
 
-def test_an_arm_that_follows_its_motion_stays_where_that_has_led_it(bench: Bench) -> None:
+def test_an_arm_that_follows_its_motion_is_held_where_that_has_taken_it(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 1.02
-    # Seen 0.06 s ago, 0.01 rad behind the 0.288 where its motion was; that ended 0.02 s ago at 0.3 rad.
+    # Seen 0.06 s ago, 0.01 rad behind the 0.288 rad that its motion had reached; the motion ended 0.02 s ago at 0.3
+    # rad.
     np.testing.assert_allclose(bench.goal(HOME + 0.278, SPEED, 0.06), np.full(7, 0.29))
 
 
-def test_an_arm_that_stands_though_its_motion_goes_on_stays_where_it_stands(bench: Bench) -> None:
+def test_an_arm_that_stands_still_although_its_motion_continues_is_held_where_it_is(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
     np.testing.assert_array_equal(bench.goal(HOME + 0.12, STILL, 0.09), HOME + 0.12)
@@ -60,25 +61,25 @@ def test_without_velocities_that_joints_can_have_it_stays_where_it_was_measured(
     np.testing.assert_array_equal(bench.goal(HOME, velocities, 0.05), HOME)
 
 
-def test_an_arm_that_was_not_seen_for_long_is_told_nothing(bench: Bench) -> None:
+def test_an_arm_that_was_not_seen_for_long_is_sent_nothing(bench: Bench) -> None:
     assert bench.goal(HOME, SPEED, 0.11) is None
 
 
-def test_an_unseen_arm_that_followed_its_motion_stays_where_that_has_got_to(bench: Bench) -> None:
+def test_an_unseen_arm_that_followed_its_motion_is_held_where_that_has_got_to(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
-    # Seen 0.3 s ago at 0.06 rad, where its motion had it; by now that is at 0.15 rad.
+    # Seen 0.3 s ago at 0.06 rad, where its motion was then; the motion is at 0.15 rad by now.
     np.testing.assert_allclose(bench.goal(HOME + 0.06, SPEED, 0.3), np.full(7, 0.15))
 
 
-def test_an_unseen_arm_that_somebody_else_may_have_held_is_told_nothing(bench: Bench) -> None:
+def test_an_unseen_arm_that_somebody_else_may_have_held_is_sent_nothing(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
     bench.hold.forget()
     assert bench.goal(HOME + 0.06, SPEED, 0.3) is None
 
 
-def test_an_unseen_arm_that_did_not_follow_is_told_nothing(bench: Bench) -> None:
+def test_an_unseen_arm_that_did_not_follow_is_sent_nothing(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.seconds += 0.5
     assert bench.goal(HOME + 0.12, STILL, 0.3) is None
@@ -88,7 +89,7 @@ def test_an_arm_that_rests_where_it_was_sent_is_left_alone(bench: Bench) -> None
     bench.hold.note(bench.motion)
     bench.seconds += 1.2
     assert bench.goal(HOME + 0.301, STILL, 0.01) is None
-    # One that was stopped short by something is no longer pressed against it.
+    # An arm that was blocked by something is no longer pressed against it.
     np.testing.assert_array_equal(bench.goal(HOME + 0.29, STILL, 0.01), HOME + 0.29)
 
 
@@ -97,12 +98,12 @@ def test_an_arm_that_is_about_to_move_is_held(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.goal(HOME, STILL, 0.0), HOME)
 
 
-def test_an_arm_that_brakes_is_not_told_again_to_stay_elsewhere(bench: Bench) -> None:
+def test_a_braking_arm_is_not_held_again_elsewhere(bench: Bench) -> None:
     bench.hold.note(bench.motion)
     bench.hold.note(plan_hold(HOME))
     bench.seconds += 0.02
     assert bench.goal(HOME + 0.01, SPEED, 0.03) is None
-    # One that still moves after 0.12 s does not obey.
+    # An arm that still moves after 0.12 s does not obey.
     bench.seconds += 0.1
     np.testing.assert_array_equal(bench.goal(HOME + 0.03, STILL, 0.0), HOME + 0.03)
 

@@ -14,7 +14,7 @@ STILL = np.zeros(7)
 
 
 class Bench:
-    """Readings every 10 ms of a clock that the test moves."""
+    """Readings every 10 ms, by a clock that the test moves."""
 
     def __init__(self) -> None:
         self.seconds = 50.0
@@ -47,11 +47,11 @@ def test_a_jump_within_the_limits_is_not_held_either(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.watch.holdable(0.1), REST)
 
 
-def test_a_place_that_is_told_again_and_again_is_believed_after_all(bench: Bench) -> None:
+def test_a_position_reported_again_and_again_is_believed_after_all(bench: Bench) -> None:
     assert [bench.see(REST + 0.5) for _ in range(6)] == [False, False, False, False, True, True]
 
 
-def test_two_drivers_that_take_turns_never_win_the_watch_over(bench: Bench) -> None:
+def test_two_drivers_that_take_turns_never_convince_the_watch(bench: Bench) -> None:
     for _ in range(50):
         assert bench.see(REST)
         assert not bench.see(REST + 0.5)
@@ -82,7 +82,7 @@ def test_readings_whose_stamps_are_old_or_from_the_future_are_not_believed(bench
 
 
 @pytest.mark.parametrize("velocities", [None, np.full(7, np.nan)])
-def test_motion_is_told_from_positions_where_velocities_are_missing(bench: Bench, velocities: np.ndarray) -> None:
+def test_motion_is_detected_from_positions_if_velocities_are_missing(bench: Bench, velocities: np.ndarray) -> None:
     assert not bench.watch.is_moving
     for step in range(1, 30):
         positions = REST.copy()

@@ -52,7 +52,7 @@ def test_limits_are_those_of_the_datasheets():
 
 
 def test_reach_is_that_of_the_datasheets():
-    # Reach is from the shoulder to the wrist centre, 820 and 800 mm; upright the flange is at 1306 and 1266 mm.
+    # Reach is from the shoulder to the wrist centre, 820 and 800 mm; upright, the flange is at 1306 and 1266 mm.
     for model, reach_m, height_m in ((R820, 0.820, 1.306), (R800, 0.800, 1.266)):
         rotation, position = lbr(model).locate_flange(np.zeros(7))
         assert position == pytest.approx([0.0, 0.0, height_m])
@@ -66,7 +66,7 @@ def test_reach_is_that_of_the_datasheets():
     [("lbr", "kuka_iiwa/model.urdf", 6, 0.045), ("panda", "franka_panda/panda.urdf", 7, 0.0)],
 )
 def test_forward_kinematics_agree_with_pybullets(arm: str, urdf: str, link: int, to_flange_m: float):
-    # The LBR's link frame in that file sits 81 mm beyond the wrist, the flange 126 mm.
+    # The LBR's link frame in that file is 81 mm beyond the wrist, the flange 126 mm.
     kinematics = ARMS[arm]
     client = pybullet.connect(pybullet.DIRECT)
     try:
@@ -86,7 +86,7 @@ def test_forward_kinematics_agree_with_pybullets(arm: str, urdf: str, link: int,
 
 
 def test_a_right_angled_elbow_has_the_pose_worked_on_paper():
-    # Upper arm upright, elbow bent a right angle forward, wrist bent another: the hand hangs straight down.
+    # Upper arm upright, elbow bent forward by a right angle, wrist by another: the hand hangs straight down.
     pose = lbr(mount=ToolMount(z_m=0.1)).locate_tool(np.radians([0, 0, 0, -90, 0, 90, 0]))
     assert (pose.x_m, pose.y_m, pose.z_m) == pytest.approx((0.400, 0.0, 0.360 + 0.420 - 0.126 - 0.1))
     assert (pose.yaw_rad, pose.tilt_rad) == pytest.approx((0.0, 0.0), abs=1e-7)
@@ -167,7 +167,7 @@ def test_a_file_or_link_that_is_not_there_is_named(tmp_path):
 
 
 def test_an_arm_of_four_joints_whose_tool_always_points_down_is_solved_too(tmp_path):
-    # A SCARA: two links of 0.4 and 0.3 m, a slide and a turn. At (0.4, 0.3) its elbow is at a right angle.
+    # A SCARA: two links of 0.4 and 0.3 m, a slide and a rotation. At (0.4, 0.3) its elbow is at a right angle.
     joints = (
         ("one", "revolute", "0 0 0.5", "0 0 1", 3.0),
         ("two", "revolute", "0.4 0 0", "0 0 1", 3.0),

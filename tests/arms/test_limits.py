@@ -62,7 +62,7 @@ def test_a_joint_that_is_not_a_number_is_a_violation():
 
 
 def test_a_step_that_is_too_fast_is_shortened_in_its_own_direction():
-    # Joint 4 may turn at 75 deg/s: in 10 ms 0.75 deg, a third of what is asked; joint 1 gives way with it.
+    # Joint 4 may turn at 75 deg/s: 0.75 deg in 10 ms, a third of the request; joint 1 is slowed down with it.
     joints, line = JointLimits(R820).clamp_step(np.zeros(7), np.radians([0.3, 0, 0, 2.25, 0, 0, 0]), 0.01)
     assert np.degrees(joints) == pytest.approx([0.1, 0, 0, 0.75, 0, 0, 0])
     assert line == "joint 4 would turn at 225.0 deg/s, allowed 75.0"

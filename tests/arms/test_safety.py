@@ -27,7 +27,7 @@ def test_a_pressed_stop_refuses_until_it_is_lifted():
     switch.refuse_if_pressed()
 
 
-def test_what_comes_within_a_second_of_a_stop_is_its_echo():
+def test_a_stop_within_a_second_of_another_is_its_echo():
     switch = StopSwitch("arm1")
     switch.press("door opened", stamp_ns=10)
     assert not switch.press("stopped by the topic stop", stamp_ns=1_000_000_010)

@@ -7,7 +7,7 @@ from pathlib import Path
 from opc_ros.arms.stop_memory import StopMemory
 
 
-def test_a_stop_is_recalled_by_whoever_comes_next_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_a_stop_is_remembered_across_restarts_until_it_is_forgotten(tmp_path: Path) -> None:
     StopMemory(tmp_path / "arm1").keep("smoke", 7)
     assert StopMemory(tmp_path / "arm1").recall() == ("smoke", 7)
     StopMemory(tmp_path / "arm1").forget()

@@ -52,7 +52,7 @@ def test_the_tool_stays_on_the_straight_line_and_below_its_speed():
     assert max(steps) / 0.01 <= 0.1 * 1.01
 
 
-def test_a_line_begins_where_the_arm_stands_even_off_the_inverse():
+def test_a_line_begins_where_the_arm_is_even_if_the_inverse_is_elsewhere():
     measured = ARM.solve(START) + np.array([0, 0, 0.02, 0, -0.01, 0, 0])
     trajectory = plan_line(ARM, LIMITS, measured, ToolPose(0.6, 0.0, 0.3, 0.0), tool_speed_m_s=0.5)
     assert trajectory.positions_rad[0] == pytest.approx(measured)
@@ -68,7 +68,7 @@ def test_joints_turn_together_within_the_speed_of_the_slowest():
     assert halfway == pytest.approx(goal / 2, abs=1e-3)
 
 
-def test_a_way_is_cut_short_where_a_joint_ends_and_says_why():
+def test_a_path_is_cut_short_at_a_joint_limit_and_says_why():
     # Straight ahead the last joint is at minus the yaw and may go to 173 deg; from 130 to 180 that is 43 of 50 deg.
     start = ARM.solve(ToolPose(0.55, 0.0, 0.3, math.radians(130)))
     pose, share, lines = find_reachable(ARM, LIMITS, start, ToolPose(0.55, 0.0, 0.3, math.radians(180)))
@@ -78,7 +78,7 @@ def test_a_way_is_cut_short_where_a_joint_ends_and_says_why():
     assert "of the way" in lines[0]
 
 
-def test_a_way_without_obstacle_is_whole():
+def test_a_path_within_all_limits_is_not_shortened():
     goal = ToolPose(0.6, 0.1, 0.2, 0.3)
     assert find_reachable(ARM, LIMITS, ARM.solve(START), goal) == (goal, 1.0, ())
 
@@ -105,7 +105,7 @@ def test_a_swing_between_two_points_is_found_where_it_is_furthest_and_fastest():
     swing = Trajectory(np.array([0.0, 4.0]), np.zeros((2, 7)), velocities)
     assert swing.furthest_rad().max() == pytest.approx(16 / 27)
     assert swing.fastest_rad_s() == pytest.approx(np.ones(7))
-    # From rest to rest, 1 rad in 1 s: half as fast again in the middle as on average.
+    # From rest to rest, 1 rad in 1 s: the speed in the middle is 1.5 times the average.
     rest = Trajectory(np.array([0.0, 1.0]), np.stack([np.zeros(7), np.ones(7)]), np.zeros((2, 7)))
     assert rest.fastest_rad_s() == pytest.approx(np.full(7, 1.5))
     assert rest.furthest_rad().max() == pytest.approx(1.0)

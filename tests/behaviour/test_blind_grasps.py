@@ -16,7 +16,7 @@ STRAIGHT = BlindSettings(jitter_m=0.0, stray=0.0)
 
 
 def play(policy: BlindGrasps, seed: int, *, blocked_at_m: float = 0.0) -> tuple[list[GraspAction], list[ToolState]]:
-    """An arm that does as it is told, unless something stands below it."""
+    """An arm that does what it is told, unless something is below it."""
     tool = ToolState(0.6, 0.0, 0.22, 0.0, 0.08)
     actions, tools = [], [tool]
     policy.begin(seed)
@@ -63,7 +63,7 @@ def test_grasps_are_spread_over_the_box_but_for_its_margin():
         values = [getattr(tool, axis) for tool in places]
         assert min(values) >= low - 0.011
         assert max(values) <= high + 0.011
-        # A tenth of the way from either end, 200 draws leave none out.
+        # A tenth of the range from either end; 200 draws miss neither.
         assert min(values) < low + 0.1 * (high - low) + 0.011
         assert max(values) > high - 0.1 * (high - low) - 0.011
 

@@ -49,7 +49,7 @@ def test_an_object_that_lies_still_does_not_count():
 
 
 class FakeArm:
-    """Tells of its gripper what it is told to, and shows the images it is given."""
+    """Reports the gripper state it is given, and shows the images it is given."""
 
     name = "fake"
 

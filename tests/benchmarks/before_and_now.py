@@ -1,4 +1,4 @@
-"""The same scoring in the tree of an earlier commit and in this one, turn by turn on the same machine.
+"""The same scoring with the code of an earlier commit and with today's, alternating on one machine.
 
 python -m tests.benchmarks.before_and_now [EPISODES [TURNS [CANDIDATES]]]; see zoo_scoring.py for the last
 """
@@ -24,7 +24,7 @@ _PROGRAM = Path(__file__).with_name("zoo_scoring.py")
 
 
 def compare_with_before(episodes: int = EPISODES, turns: int = TURNS, few: int = 0) -> None:
-    """Q values a second of the whole zoo of that commit, by the code of that commit and by today's."""
+    """Q values per second for that commit's whole zoo, with that commit's code and with today's."""
     with tempfile.TemporaryDirectory() as name:
         old = Path(name)
         archive = subprocess.run(
@@ -75,7 +75,7 @@ class _Total:
 
 
 def _run(tree: Path, zoo: Path, episodes: int, few: int) -> dict[str, float]:
-    """In a process of its own, which measures the processor time of all below it."""
+    """In a process of its own, which measures the processor time of all its descendants."""
     done = subprocess.run(
         [sys.executable, str(_PROGRAM), str(zoo), str(episodes), *([str(few)] if few else [])],
         cwd=tree,

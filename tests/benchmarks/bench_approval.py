@@ -1,4 +1,4 @@
-"""From a person's approval to the permit, as a robot hears it on DDS.
+"""Time from a person's approval to the permit that a robot receives over DDS.
 
 python -m tests.benchmarks.bench_approval
 """
@@ -41,7 +41,7 @@ WARM_UP = 3
 
 
 class ListeningRobot(IdleRobot):
-    """Notes when it heard each permit: by the clock of the machine, and by one that nobody sets."""
+    """Notes when it received each permit, by the machine's clock and by a monotonic one."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -53,7 +53,7 @@ class ListeningRobot(IdleRobot):
 
 
 class Bench:
-    """A scheduler of its own process, and here a person and a robot."""
+    """A scheduler in a process of its own; person and robot are played here."""
 
     def __init__(self, lab: Path) -> None:
         self.lab = lab
@@ -70,7 +70,7 @@ class Bench:
         self._spun.close()
 
     def make_waiting(self) -> str:
-        """A request that waits for a person, for somebody else has turned the candidate down, and for nothing else."""
+        """A request that waits for a person, only because somebody has rejected the candidate before."""
         while True:
             answer = self.submit(say(self.lab, "request", RequestBody(self.candidate.id)))
             if answer.state == "waiting":
@@ -79,13 +79,13 @@ class Bench:
             self.end(str(answer.request_id))
 
     def is_free(self) -> bool:
-        """After a lease that was cut short a robot is left alone for the time of a heartbeat."""
+        """After a lease that was cut short, a robot is left alone for the time of a heartbeat."""
         with DeploymentFolder(self.lab / "deployment").look() as queue:
             robot = queue.robots()[ROBOT]
             return robot.state == "ready" and robot.rest_until_ns < time.time_ns() and not queue.open_leases()
 
     def end(self, request_id: str) -> None:
-        """Turn it down, and wait until the robot is free again."""
+        """Reject it, and wait until the robot is free again."""
         keys = self.lab / "deployment" / "keys"
         signs = find_signer(keys, keys / "bob.person.pem")
         body = DecisionBody(request_id, "the next one")
@@ -101,7 +101,7 @@ class Bench:
         return answer
 
     def approve(self, request_id: str) -> float:
-        """Over DDS, as the console does: from sending what was signed."""
+        """Over DDS, as the console does: from sending the signed statement."""
         seen = Seen(request_id, {"rejected_before": Verdict.INCONCLUSIVE})
         envelope, count = say(self.lab, "approve", DecisionBody(request_id, "", seen)), len(self.robot.heard)
         start_s = time.monotonic()

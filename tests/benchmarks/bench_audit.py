@@ -22,7 +22,7 @@ from opc_ros.deployment.merkle import MerkleTree, check_inclusion
 
 PROOFS = 200
 GOAL_S = 60.0
-WRITTEN_AT_ONCE = 10_000  # so that the memory shown is that of checking
+WRITTEN_AT_ONCE = 10_000  # so that only the memory for checking is counted
 
 
 def main() -> None:
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _processor_s() -> float:
-    """Of this process and of all its children that have ended."""
+    """Memory of this process and of all its children that have ended."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 

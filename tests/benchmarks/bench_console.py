@@ -96,7 +96,7 @@ def measure_latency(browser: Any, events: int) -> np.ndarray:
 
 
 def measure_stops(browser: Any, times: int = 30) -> None:
-    """Milliseconds from a click on the red button to its message at the arm, beside a publisher's own message."""
+    """Milliseconds from a click on the stop button to its message at the arm, and of a publisher's own message."""
     import rclpy
     from std_msgs.msg import Bool
 
@@ -127,7 +127,7 @@ def measure_stops(browser: Any, times: int = 30) -> None:
             while not heard and time.monotonic() < deadline:
                 rclpy.spin_once(node, timeout_sec=0.005)
             taken += [heard[0] - at] if heard else []
-            end = time.monotonic() + 0.2  # until whatever else was sent has come
+            end = time.monotonic() + 0.2  # until everything else that was sent has arrived
             while time.monotonic() < end:
                 rclpy.spin_once(node, timeout_sec=0.01)
         found[name] = np.percentile(taken, (50, 95))
@@ -142,7 +142,7 @@ def measure_stops(browser: Any, times: int = 30) -> None:
 
 
 def measure_pages(episodes: int, candidates: int) -> None:
-    """How quickly a large lab's lists answer; no nodes, no browser."""
+    """How quickly a large lab's lists are answered; no nodes, no browser."""
     from opc_ros.console.app import Console
     from opc_ros.console.lab import ConsoleLab, LabPaths
     from opc_ros.console.live import LiveView
@@ -177,7 +177,7 @@ def measure_pages(episodes: int, candidates: int) -> None:
 
 
 def follow_memory(process: psutil.Process, minutes: float) -> None:
-    """Memory of the server while arms run; flat means that the last half grows no more than noise."""
+    """The server's memory while arms run; flat means that the second half grows no more than noise."""
     seen = []
     for minute in range(int(minutes) + 1):
         seen.append(process.memory_info().rss / 1e6)
@@ -191,7 +191,7 @@ def follow_memory(process: psutil.Process, minutes: float) -> None:
 
 
 def measure_answers(address: str, path: str, times: int = 20) -> float:
-    """Median milliseconds to answer."""
+    """Median milliseconds per request."""
     taken = []
     for _ in range(times):
         began = time.monotonic()

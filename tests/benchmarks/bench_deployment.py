@@ -1,7 +1,7 @@
-"""Robot time the race saves, and seven arms under one scheduler: idle time and double runs.
+"""Robot time that the race saves, and seven arms under one scheduler: idle time and double runs.
 
 python -m tests.benchmarks.bench_deployment --episodes 500
-python -m tests.benchmarks.bench_deployment --arms twin --episodes 500   # physics of seven twins: half an hour and more
+python -m tests.benchmarks.bench_deployment --arms twin --episodes 500   # physics of seven twins: half an hour or more
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from opc_ros.deployment.simulation import simulate_table
 from tests.deployment.lab import make_lab, runner_parameters, scheduler_parameters, write_patient_arm
 from tests.domains import take_domain
 
-# What is counted is who runs what, not how long a busy machine takes for it.
+# This counts who runs what, not how long a busy machine takes for it.
 PATIENCE_S = 30.0
 PAPER_EPISODES = 10_710
 
@@ -72,7 +72,7 @@ def measure_race(runs: int) -> None:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Arms in processes of their own, policies that think with real networks, real DDS."""
+    """Arms in processes of their own, policies with real networks, real DDS."""
 
     folder: Path
     robots: int
@@ -158,7 +158,7 @@ def measure_fleet(fleet: Fleet, episodes: int) -> None:
 
 
 def _print_idle(audit_log: Path, names: list[str]) -> None:
-    """From the end of one lease to the grant of the next, up to the last grant, after which no work was queued."""
+    """From the end of one lease to the grant of the next, up to the last grant, after which no work is queued."""
     granted, ended = defaultdict(list), defaultdict(list)
     for entry in read_audit_log(audit_log):
         if entry.kind == "permit":
@@ -180,7 +180,7 @@ def _print_idle(audit_log: Path, names: list[str]) -> None:
 
 
 def _print_handover(folder: Path, names: list[str]) -> None:
-    """From the end of an arm's last episode of a lease to the runner's word that it has the next lease."""
+    """From the end of an arm's last episode of a lease to the runner's report that it has the next lease."""
     began: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for entry in read_audit_log(folder / "deployment" / "audit.jsonl"):
         if entry.kind == "began":

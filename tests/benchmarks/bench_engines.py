@@ -1,10 +1,10 @@
-"""Each family of networks in every engine at its best batch, and how near target_crop is to what this processor does.
+"""Each family of networks in every engine at its best batch, and how close target_crop is to this processor's peak.
 
 python -m tests.benchmarks.bench_engines [--no-compile] [FAMILY ...]
 
-ONNX Runtime and OpenVINO (`pip install onnxruntime openvino`) are compared where they are installed. Each has one
-thread: the scorer gives every core a process of its own, and processor time of several threads is not counted finely
-enough for runs of a millisecond.
+ONNX Runtime and OpenVINO (`pip install onnxruntime openvino`) are compared if they are installed. Each has one thread:
+the scorer gives every core a process of its own, and processor time of several threads is not counted finely enough
+for runs of a millisecond.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.policies.making import make_episode, scripted_camera
 
 BATCHES = (16, 64)
 TOLERANCE = 1e-6  # between float32 answers of different engines
-STACK = 13  # as 65 candidates make five stacks
+STACK = 13  # 65 candidates make five stacks
 ZOO = Path("sim_bridge/zoo/candidates")
 Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Maker = Callable[[QNetwork, Path, int], Callable[..., Any]]  # network, its ONNX file, batch
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _compare(family: str, states: Inputs, engines: Mapping[str, Maker]) -> None:
-    """Our way of answering one family against every engine, which is given the network as it is exported."""
+    """Our engine on one family against all others, which get the network as it is exported."""
     networks = _load_networks() if family == "target_crop" else []
     network = networks[0] if networks else _make_network(family)
     with torch.inference_mode():
@@ -87,7 +87,7 @@ def _compare(family: str, states: Inputs, engines: Mapping[str, Maker]) -> None:
 
 
 def _make_network(family: str) -> QNetwork:
-    """The zoo's first of this family, or a fresh one."""
+    """The zoo's first network of this family, or a fresh one."""
     for folder in sorted(ZOO.iterdir()):
         candidate = read_candidate(folder)
         if candidate.manifest.architecture == family:
@@ -239,7 +239,7 @@ ENGINES: dict[str, Maker] = {"ONNX Runtime": _open_onnx, "OpenVINO": _open_openv
 
 
 def _print_roofline(network: TargetCrop, states: Inputs, ours: float) -> None:
-    """Multiplications of the convolutions over the whole map and through windows, against this core's best."""
+    """Multiplications of the convolutions over the whole map and through windows, against this core's peak."""
     side, first, second = 48, 12, 12
     whole = side * side * (5 * 5 * 3 * first + 3 * 3 * first * second)
     head = 36 * 9 * 2 * second * 32 + 9 * 9 * 32 * 48 + 9 * 48 * 64
@@ -263,7 +263,7 @@ def _seconds_a_row(work: Callable[..., Any], states: Inputs, rows: int) -> float
 
 
 def _fastest(work: Callable[[], object], seconds: float = 1.0) -> float:
-    """Processor seconds of the fastest of as many runs as fit: the one that others disturbed least."""
+    """Processor seconds of the fastest run within the time limit: the one least disturbed by others."""
     work()
     best, until = float("inf"), time.process_time() + seconds
     while time.process_time() < until:

@@ -1,4 +1,4 @@
-"""Reading episodes with our own CDR and MCAP reader, and with mcap and mcap-ros2-support: time beside JPEG decoding.
+"""Reading episodes with our own CDR and MCAP reader, and with mcap and mcap-ros2-support, compared with JPEG decoding.
 
 python -m tests.benchmarks.bench_episode_reading
 """
@@ -65,7 +65,7 @@ def _read_with_mcap(data: bytes) -> list[object]:
 
 
 def _time(work: Callable[[], object], rounds: int) -> float:
-    """The best of many, in seconds: others on this machine only ever make it slower."""
+    """The best of many, in seconds: other load on this machine only ever makes it slower."""
     best = float("inf")
     for _ in range(rounds):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the gateway adds to a trajectory on its way to the driver, beside the direct way, in one run.
+"""What the gateway adds to a trajectory's time to the driver, compared with the direct path in the same run.
 
 python -m tests.benchmarks.bench_gateway
 """
@@ -81,7 +81,7 @@ def gateway(folder: Path, domain: int) -> Iterator[None]:
 
 @contextmanager
 def sink(domain: int) -> Iterator[dict[str, int]]:
-    """When each trajectory came, by its name; filled in at the end."""
+    """When each trajectory arrived, by name; filled in at the end."""
     came: dict[str, int] = {}
     environment = {**os.environ, "ROS_DOMAIN_ID": str(domain)}
     command = [sys.executable, "-m", "tests.benchmarks.trajectory_sink"]
@@ -96,7 +96,7 @@ def sink(domain: int) -> Iterator[dict[str, int]]:
 
 @contextmanager
 def ways(folder: Path, keys: Path, domain: int) -> Iterator[dict[str, ArmWay]]:
-    """A node that is in the arm's domain, as drivers and runners once shared one, and a commander at the socket."""
+    """A node in the arm's domain, as when drivers and runners shared one, and a commander at the socket."""
     context = Context()
     rclpy.init(args=[], context=context, domain_id=domain)
     node = Node("commander", namespace=ROBOT, context=context, use_global_arguments=False)
@@ -126,14 +126,14 @@ def ways(folder: Path, keys: Path, domain: int) -> Iterator[dict[str, ArmWay]]:
 
 
 def send(both: dict[str, ArmWay], count: int) -> dict[str, dict[str, int]]:
-    """In turn, so that both meet the same machine; gives when each was sent, by its name."""
+    """Alternating, so that both face the same load; returns when each was sent, by name."""
     sent: dict[str, dict[str, int]] = {name: {} for name in both}
     here = np.zeros(len(SETTINGS.joint_names))
     there, limits = here.copy(), SETTINGS.joint_limits()
-    there[0] = 0.05  # further than a hold, so that the gateway checks all that it checks
+    there[0] = 0.05  # further than a hold, so that the gateway makes all of its checks
     for number in range(-WARM_UP, count):
         for name, way in both.items():
-            there[0] += 1e-5  # where it leads to is its name: nothing else of a message reaches the driver unchanged
+            there[0] += 1e-5  # its goal is its name: nothing else in a message reaches the driver unchanged
             msg = trajectory_to_msg(plan_joints(limits, here, there), SETTINGS.joint_names)
             start_ns = time.monotonic_ns()
             way.beat()

@@ -1,10 +1,10 @@
-"""How far a hold moves the tool of a moving twin, by where it tells the arm to stay.
+"""How far a hold moves the tool of a moving twin, depending on where the arm is held.
 
     python -m tests.benchmarks.bench_hold
 
-Physics alone, without ROS and in simulated time, so that figures do not depend on how busy the machine is. The twin
-follows straight lines with the motion of a real arm (config/arm.yaml); at a random moment it is told to stay where it
-was measured some time ago, or where it has got to since: by its speed then, or by the motion that it follows.
+Physics only, without ROS and in simulated time, so that the figures do not depend on how busy the machine is. The twin
+follows straight lines with the motion of a real arm (config/arm.yaml). At a random moment it is held where it was
+measured some time ago, or where it has got to since, extrapolated by its speed or along the commanded motion.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REST_RAD_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Joints as they were measured, how long ago, and the motion that the arm was told, how long before now."""
+    """Measured joints, the age of the measurement, and the commanded motion with its age."""
 
     joints_rad: np.ndarray
     speeds_rad_s: np.ndarray
@@ -46,7 +46,7 @@ class Seen:
 
 
 def stay_as_told(seen: Seen) -> np.ndarray:
-    """As a RosArm and the gateway hold."""
+    """Hold as a RosArm and the gateway do."""
     clock_s = [0.0]
     hold = Hold(JointLimits(seen.arm.load_model()), seen.arm, lambda: clock_s[0])
     hold.note(seen.motion)
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 found = np.array([hold_once(world, driver, arm, target, age_s, rng) for _ in range(holds)])
                 (moved_50, moved_99), (rest_50, rest_99) = np.percentile(found, (50, 99), axis=0).T
                 print(
-                    f"told to stay {name}, measured {1e3 * age_s:3.0f} ms ago: the tool moves by {moved_50:.1f} mm at "
+                    f"held {name}, measured {1e3 * age_s:3.0f} ms ago: the tool moves by {moved_50:.1f} mm at "
                     f"the median, {moved_99:.1f} mm at the 99th percentile; rests after {rest_50:.0f}, {rest_99:.0f} ms"
                 )
 

@@ -56,7 +56,7 @@ def bench_streamed(
     resamples: int,
     rng: np.random.Generator,
 ) -> None:
-    """Values lie in the Q cache in one piece for each candidate, and only those being worked on are in memory."""
+    """The Q cache holds one piece per candidate, and only the candidates being processed are in memory."""
     transitions = int(lengths.sum())
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, QCache(Path(folder) / "q.sqlite") as cache:
         fill_joined(cache, lengths, success, candidates, rng)
@@ -79,7 +79,7 @@ def bench_streamed(
 def fill_joined(
     cache: QCache, lengths: np.ndarray, success: np.ndarray, candidates: int, rng: np.random.Generator
 ) -> None:
-    """What is made up here is gone afterwards, so that memory is what scoring takes."""
+    """The made-up data is freed before, so that only scoring's memory is counted."""
     good = np.repeat(success, lengths)
     for rank in range(candidates):
         q = rng.standard_normal(good.size, dtype=np.float32) + np.float32(0.1 + 0.01 * rank) * good
@@ -87,7 +87,7 @@ def fill_joined(
 
 
 class CachedRows(Sequence[np.ndarray]):
-    """Q values of candidates that are read when they are asked for."""
+    """Q values of candidates that are read on demand."""
 
     def __init__(self, cache: QCache, candidates: int, transitions: int) -> None:
         self._cache = cache
@@ -118,7 +118,7 @@ def bench_resamples(
 
 
 def bench_repeat(lengths: np.ndarray, success: np.ndarray, count: int, rng: np.random.Generator) -> None:
-    """Everything is in the Q cache: rows the first time, one piece for each candidate from then on."""
+    """Everything is in the Q cache: in rows the first time, in one piece per candidate after that."""
     candidates = [read_candidate(path) for path in sorted(ZOO.iterdir())[:count]]
     entries = [
         SnapshotEntry(f"e{number:08d}", "robot", hashlib.sha256(b"%d" % number).hexdigest(), 0, bool(is_success))

@@ -1,4 +1,4 @@
-"""What two halves save in the cross-entropy method, and how fast the QT-Opt sized network is at 472x472."""
+"""What two halves save in the cross-entropy method, and how fast a QT-Opt sized network is at 472x472."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.policies.making import make_candidate, make_episode
 
 
 class InOnePiece:
-    """The same network without its halves: every sample looks at its image anew."""
+    """The same network without its halves: every sample processes its image again."""
 
     def __init__(self, q_function: QFunction) -> None:
         self._q_function = q_function
@@ -105,7 +105,7 @@ class Converted:
 
 
 def _settle(network: torch.nn.Module, *inputs: torch.Tensor) -> None:
-    """Give normalisations the statistics of their inputs, so that signals neither die nor explode."""
+    """Give normalisations the statistics of their inputs, so that signals neither vanish nor explode."""
     for layer in network.modules():
         if isinstance(layer, torch.nn.BatchNorm2d):
             layer.momentum = 1.0
@@ -116,7 +116,7 @@ def _settle(network: torch.nn.Module, *inputs: torch.Tensor) -> None:
 
 
 def _fastest(work: Callable[[], object], times: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of the fastest run: the one others on this machine disturbed least."""
+    """Seconds of the fastest run: the one least disturbed by others on this machine."""
     taken = []
     for _ in range(times):
         start = clock()

@@ -1,7 +1,7 @@
-"""What scoring on a Ray cluster of two nodes costs over scoring locally, and what a worker killed halfway costs.
+"""What scoring on a Ray cluster of two nodes costs compared with locally, and what a worker killed halfway costs.
 
 python -m tests.benchmarks.bench_ray [--episodes 2000] [--candidates 13]; both nodes are on this machine, with one core
-each, and get candidates and episodes from Ray's object store alone.
+each, and get candidates and episodes only from Ray's object store.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ FIRST = 64  # episodes on which every worker loads its candidates
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One score and what it took."""
+    """One score and its cost."""
 
     scored: ScoredSet
     wall_s: float
-    processor_s: float  # of everything that this process has started, Ray's own processes included
+    processor_s: float  # of everything this process has started, including Ray's own processes
 
     def over(self, other: Run) -> str:
         return (
@@ -109,7 +109,7 @@ def _scorer(candidates: Sequence[Candidate], folder: Path) -> Callable[[EpisodeS
             last = processor
 
             def look(done: int, total: int, note: str = "") -> None:
-                nonlocal last  # while candidates' processes, which end with the score, are still there to be counted
+                nonlocal last  # before the candidates' processes, which end with the score, are gone
                 last = processor_s()
 
             scored = score_candidates(source, candidates, q_cache, engine, report=look)
@@ -120,7 +120,7 @@ def _scorer(candidates: Sequence[Candidate], folder: Path) -> Callable[[EpisodeS
 
 @contextmanager
 def _cluster() -> Iterator[None]:
-    """A head without cores and two nodes of one core each, as separate raylets with object stores of their own."""
+    """A head node without cores and two nodes of one core each, as separate raylets with their own object stores."""
     import ray
     from ray.cluster_utils import Cluster
 

@@ -30,7 +30,7 @@ STEPS_OF_AN_EPISODE = 7  # of the scripted arm: four down, close, lift, terminat
 
 @dataclass
 class Load:
-    """Memory and processor time of some processes, sampled once a second."""
+    """Memory and processor time of some processes, sampled once per second."""
 
     processes: list[psutil.Process]
     rss_bytes: list[int] = field(default_factory=list)
@@ -97,7 +97,7 @@ def report(folder: Path, recording: Load, acting: Load, *, told: int, took_s: fl
     early, late = recording.rss_bytes[quarter : 2 * quarter], recording.rss_bytes[-quarter:]
     growth = (sum(late) / len(late)) / (sum(early) / len(early)) if early else float("nan")
     robots = len(recording.processes)
-    print(f"frames stored of frames told: {stored / told:.4f} ({stored} of {told}; goal 1.0000)")
+    print(f"frames stored of frames published: {stored / told:.4f} ({stored} of {told}; goal 1.0000)")
     held, gaps, infos = count_beside(store)
     print(f"joint states missing between the first and last of an episode: {gaps} of {held + gaps} (goal 0)")
     print(f"episodes without camera info: {len(committed) - infos} of {len(committed)} (goal 0)")
@@ -113,14 +113,14 @@ def report(folder: Path, recording: Load, acting: Load, *, told: int, took_s: fl
 
 
 def count_beside(store: Store) -> tuple[int, int, int]:
-    """Joint states kept, those missing by the numbers in their stamps, and episodes with camera info."""
+    """Joint states kept, those missing by the numbers in their timestamps, and episodes with camera info."""
     held = gaps = infos = 0
     for path in store.path.rglob("*.mcap"):
         with path.open("rb") as file:
             found: dict[str, list[int]] = {}
             for schema, _, message in make_reader(file).iter_messages(log_time_order=False):
                 found.setdefault(schema.name if schema else "", []).append(message.publish_time)
-        stamps = sorted(found.get(schemas.JOINT_STATE, []))[1:]  # the first may be of before the episode
+        stamps = sorted(found.get(schemas.JOINT_STATE, []))[1:]  # the first may be from before the episode
         held += len(stamps)
         gaps += sum(round((after - before) * JOINTS_HZ / 1e9) - 1 for before, after in itertools.pairwise(stamps))
         infos += schemas.CAMERA_INFO in found

@@ -1,4 +1,4 @@
-"""How well `opc store replay` keeps an episode's timing, heard by another process over DDS.
+"""How well `opc store replay` keeps an episode's timing, as received by another process over DDS.
 
 python -m tests.benchmarks.bench_replay
 """
@@ -56,7 +56,7 @@ def main() -> None:
             began_s = time.monotonic()
             replay(path, wait_s=5.0)
             out, _ = listener.communicate(timeout=120)
-        heard = np.array(json.loads(out), dtype=np.int64)  # (N, 2): heard, stamped
+        heard = np.array(json.loads(out), dtype=np.int64)  # (N, 2): received, timestamp
     late_ms = (heard[:, 0] - heard[0, 0] - (heard[:, 1] - heard[0, 1])) / 1e6
     late_ms -= np.median(late_ms)
     print(f"{count} joint states at {JOINT_HZ} Hz in {time.monotonic() - began_s:.0f} s, load {os.getloadavg()[0]:.1f}")

@@ -1,10 +1,10 @@
-"""For how long does a scheduler with a long history keep everybody waiting?
+"""How long does a scheduler with a long history keep everybody waiting?
 
     python -m tests.benchmarks.bench_scheduler_pause --episodes 50000 --lines 10000
 
 Seven robots run leases of a race among eight candidates, behind a real gate, on a queue that already holds that many
 results and an audit log that already has that many lines. Each call into the scheduler (a tick, a result, the end of a
-lease) is timed: while it lasts, no heartbeat goes out. Goal: 99 of 100 below 100 ms.
+lease) is timed: no heartbeat is sent while it lasts. Goal: 99 of 100 below 100 ms.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROBOTS = 7
 CANDIDATES = 8
 BATCH = 10
 DIGEST = "d" * 64
-REST_S = 0.5  # between ticks, as the node's; what is computed beside it goes on meanwhile
+REST_S = 0.5  # between ticks, like the node's; background computation continues meanwhile
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 class PausedFleet(Fleet):
-    """With the gate, the forecasts and the patience of the scheduler node."""
+    """With the gate, the forecasts and the timeouts of the scheduler node."""
 
     def start(self) -> Scheduler:
         self.kill()
@@ -91,7 +91,7 @@ class PausedFleet(Fleet):
 
 
 def make_history(folder: Path, episodes: int, lines: int) -> tuple[Fleet, float]:
-    """A fleet whose candidates have raced for a long time; and how long its scheduler took to start."""
+    """A fleet whose candidates have raced for a long time, and how long its scheduler took to start."""
     arms = {f"arm{number}": ["full"] for number in range(ROBOTS)}
     made = make_lab(folder / "lab", arms, candidates=CANDIDATES)
     idle = RungRules(0, 0.0, 0, 0)

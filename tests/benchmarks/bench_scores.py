@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
 
-# One thread, so that processor time is work and not threads waiting for each other; set before numpy is loaded.
+# One thread, so that processor time is work and not threads waiting for each other; set before numpy is imported.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
@@ -28,7 +28,7 @@ from opc_ros.scoring import (
 
 
 def measure_s(work: Callable[[], object], repeats: int) -> float:
-    """Processor time of the shortest of several runs: what the work takes, whatever else the machine does."""
+    """Processor time of the shortest of several runs: what the work takes, whatever else the machine is doing."""
     shortest = float("inf")
     for _ in range(repeats):
         begin = time.process_time()
@@ -106,7 +106,7 @@ def bench_against_d3rlpy() -> None:
     q = rng.random(episodes * steps)
     greedy = q + rng.random(q.size)
     rewards = final_rewards(lengths, success)
-    with redirect_stdout(io.StringIO()):  # it tells what it guessed
+    with redirect_stdout(io.StringIO()):  # it prints what it guessed
         dataset = MDPDataset(
             observations=np.arange(q.size, dtype=np.float64)[:, None],
             actions=np.zeros((q.size, 1)),

@@ -32,7 +32,7 @@ from tests.benchmarks.thinking import measure_thinking
 from tests.policies.making import make_candidate, make_episode
 
 CANDIDATES = 15
-EPISODES = 400  # for increments: a smaller set would measure how long networks take to load
+EPISODES = 400  # for increments: a smaller set would mainly measure how long networks take to load
 OVERHEAD_EPISODES = 100
 KINDS = ("whole_image", "tool_crop", "target_crop")
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _bench_overhead(store: Store, candidates: Sequence[Candidate], folder: Path) -> None:
-    """The bare work and the scorer take turns on a few of the episodes each, so that both meet the same machine."""
+    """The bare work and the scorer alternate, a few episodes at a time, so that both face the same load."""
     chosen = store.take_snapshot().entries[:OVERHEAD_EPISODES]
     networks = [load_q_function(candidate) for candidate in candidates]
     loaded = {
@@ -115,7 +115,7 @@ def _bench_increments(store: Store, candidates: Sequence[Candidate], folder: Pat
 
 
 class RepeatingSource(MemorySource):
-    """Any number of episodes for the memory of a few: each is one of them under an id of its own."""
+    """Any number of episodes with the memory of a few: each is one of these under its own id."""
 
     def __init__(self, episodes: Sequence[Episode], count: int) -> None:
         super().__init__(episodes)
@@ -162,7 +162,7 @@ def _score_for_memory(count: int) -> None:
 
 
 def _measure(work: Callable[[], object]) -> np.ndarray:
-    """Seconds by the clock and by the processor."""
+    """Seconds of wall clock and of processor time."""
     wall, processor = time.perf_counter(), time.process_time()
     work()
     return np.array([time.perf_counter() - wall, time.process_time() - processor])

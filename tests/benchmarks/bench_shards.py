@@ -1,4 +1,4 @@
-"""Packed episodes read in order, beside `cat` of the same shards: from the disk and from memory, in turns."""
+"""Packed episodes read in order, compared with `cat` of the same shards: from disk and from memory, alternating."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def fill(store: Store, count: int) -> None:
-    """A few images are as good as many: no file system here finds out that they are the same."""
+    """A few images are as good as many: no file system here notices that they repeat."""
     steps = [make_episode(number, 10).steps for number in range(8)]
     pattern = make_episode(0, 1)
     for number in range(count):
@@ -88,12 +88,12 @@ def first_place(store: Store, members: list[tuple[Place, str]]) -> Callable[[Pat
 
 
 def processor_s() -> float:
-    """Of this process and of those it has started and waited for."""
+    """Of this process and of the children it has waited for."""
     return sum(os.times()[:4])
 
 
 def forget(paths: list[Path]) -> None:
-    """Have the kernel drop these files' pages, so that they are read from the disk."""
+    """Make the kernel drop these files' pages, so that they are read from disk."""
     for path in paths:
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

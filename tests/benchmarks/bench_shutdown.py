@@ -1,4 +1,4 @@
-"""How long a whole lab of twins takes from Ctrl-C to its end, and whether it ends quietly.
+"""How long a whole lab of twins takes from Ctrl-C to its end, and whether it prints anything on the way.
 
 python -m tests.benchmarks.bench_shutdown --times 3
 """
@@ -20,7 +20,7 @@ from tests.domains import take_domain
 
 PATIENCE_S = 300.0
 GOAL_S = 3.0
-# Said once each of these is at work.
+# Printed once each of these is working.
 SIGNS = (
     "console: http",
     *(f"recording arm{number} into" for number in (1, 2)),
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def measure(folder: Path, domain: int, patience_s: float) -> tuple[float, list[str]]:
-    """Seconds, and what was said after Ctrl-C."""
+    """Seconds, and what was printed after Ctrl-C."""
     child = subprocess.Popen(
         [sys.executable, "-u", "-m", "opc_ros.cli.main", "up", "twin", "image_size:=64", "real_time_factor:=3"],
         cwd=folder,

@@ -34,7 +34,7 @@ AT_REST_RAD_S = 0.01
 MOVING_RAD_S = 0.1
 STATES_AT_REST = 20  # in a row: nothing may move again
 GOAL_MS = 100.0
-# The machine may be so busy that images take long; they are not what is measured.
+# The machine may be so busy that images are late; they are not what is measured here.
 PATIENT = dataclasses.replace(
     SETTINGS,
     measurement_timeout_s=5.0,
@@ -155,7 +155,7 @@ def make_lab(folder: Path) -> Path:
 
 @contextmanager
 def scoring(lab: Path, workers: int) -> Iterator[None]:
-    """`opc score`, again and again from nothing, in a process of its own."""
+    """`opc score`, over and over from scratch, in a process of its own."""
     is_over = threading.Event()
 
     def keep_scoring() -> None:

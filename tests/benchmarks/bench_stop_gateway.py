@@ -1,9 +1,9 @@
-"""Time from a stop on the lab's domain to hold and rest of an arm behind its gateway, while a candidate plays.
+"""Time from a stop in the lab's domain until an arm behind its gateway holds and rests, while a candidate plays.
 
 python -m tests.benchmarks.bench_stop_gateway --stops 60 --load 2
 
-Twin, gateway, policy runner and the candidate's confined worker are real processes; the stop comes by topic, in the
-lab's ROS domain, and reaches the driver through the gateway alone.
+Twin, gateway, policy runner and the candidate's confined worker are real processes; the stop arrives by topic, in the
+lab's ROS domain, and reaches the driver only through the gateway.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from tests.ros.attack_rig import Rig, attacked
 from tests.ros.releasing import Releaser
 from tests.ros.twin_rig import ROBOT
 
-EPISODES = 50  # of a permit: more than a stop lets it play
+EPISODES = 50  # of a permit: more than are played before a stop
 
 
 class PlayingRig(Rig):
-    """The arm at full speed, commanded by what its candidate thinks."""
+    """The arm at full speed, commanded by its candidate."""
 
     def runner_parameters(self) -> dict[str, Any]:
         return super().runner_parameters() | {"use_sim_time": False, "reduced_speed": 0.1}
@@ -67,12 +67,12 @@ def main() -> int:
 
 
 def measure(rig: Rig, stops: int) -> list[tuple[float, float]]:
-    """Milliseconds to hold and to rest, of each stop that met a moving arm."""
+    """Milliseconds to hold and to rest, for each stop that met a moving arm."""
     node = rig.watcher.node
     publisher = node.create_publisher(Bool, "stop", topics.LATEST)
     beat = node.create_publisher(String, "/deployment/heartbeat", topics.RECORDED)  # the scheduler's part
     rig.watcher.wait_until(lambda: publisher.get_subscription_count() >= 2 and beat.get_subscription_count() >= 1)
-    beat.publish(String(data="beat"))  # before the first goal, not a fifth of a second later
+    beat.publish(String(data="beat"))  # before the first goal, not a fifth of a second after it
     assert beat.wait_for_all_acked(Duration(seconds=30.0))
     node.create_timer(0.2, lambda: beat.publish(String(data="beat")))
     releaser = Releaser(node, ROBOT, rig.folder / "deployment" / "keys")
@@ -91,10 +91,10 @@ def stop_once(rig: Rig, publisher: Any, releaser: Releaser, after_s: float) -> t
     ended = rig.send(rig.issue(rung=Rung.FULL, episodes=EPISODES, lease_id=lease_id), lease_id=lease_id)
     watcher.joints.clear()
     watcher.wait_until(lambda: ended.done() or (bool(watcher.joints) and speed(watcher.joints[-1]) > MOVING_RAD_S))
-    if ended.done():  # a node still obeyed the stop before
+    if ended.done():  # a node still obeyed the previous stop
         assert "stopped" in ended.result().result.message, ended.result().result.message
         return None
-    time.sleep(after_s)  # not to win a race: the moment of the motion is part of the experiment
+    time.sleep(after_s)  # not to avoid a race: the moment within the motion is part of the experiment
     watcher.joints.clear()
     watcher.statuses.clear()
     stopped_ns = time.time_ns()

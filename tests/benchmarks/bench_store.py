@@ -1,4 +1,4 @@
-"""What committing and reading cost beside a bare MCAP writer and bare JPEG decoding, in one run."""
+"""The cost of committing and reading compared with a bare MCAP writer and bare JPEG decoding, in one run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def make_episode(number: int, steps: int) -> Episode:
-    """472x472 frames with camera-like noise, so that JPEG has about the size and cost of a real one."""
+    """472x472 frames with camera-like noise, so that a JPEG has about the size and cost of a real one."""
     arm = ScriptedArm("bench")
     rng = np.random.default_rng(number)
     observation = arm.begin(number)
@@ -58,11 +58,11 @@ def make_episode(number: int, steps: int) -> Episode:
 
 
 def measure_commit(store: Store, episodes: list[Episode], folder: Path) -> None:
-    """Both write the same messages in the same chunks and sync; the bare one keeps no promise beyond that."""
+    """Both write the same messages in the same chunks and sync; the bare writer guarantees nothing beyond that."""
     store.append(episodes[0])
     steps, commit, bare = [], [], []
     for number, episode in enumerate(episodes[1:]):
-        # Side by side and in turns, so that both see the same disk.
+        # Side by side and alternating, so that both see the same disk.
         begin = read_clocks()
         writer = store.begin(EpisodeHeader(episode.id, episode.robot, "scripted", episode.started_ns))
         for step in episode.steps:
@@ -89,7 +89,7 @@ def measure_commit(store: Store, episodes: list[Episode], folder: Path) -> None:
 
 
 def read_clocks() -> np.ndarray:
-    """Wall clock and this process' processor time, (2,) in s."""
+    """Wall clock and this process's processor time, (2,) in s."""
     return np.array([time.perf_counter(), time.process_time()])
 
 

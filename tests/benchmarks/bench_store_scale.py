@@ -1,9 +1,10 @@
-"""What a large store costs: polls, lists, counts, snapshots and a catalogue made from nothing.
+"""The cost of a large store: polls, lists, counts, snapshots and a catalogue built from scratch.
 
 The store is made by a fast writer: for each robot and day one tiny episode (one 8x8 image) goes through the product's
-own file writer, and its bytes become the others of that day by putting in their ids, with checksums, digests and sealed
-sidecars as a commit would leave them; nothing waits for the disk. Message definitions go in without their comments,
-which are most of so small a file. Every file is a valid episode: `opc store verify` says so.
+own file writer, and its bytes are turned into the other episodes of that day by inserting their ids, with checksums,
+digests and sealed sidecars as a commit would leave them; nothing waits for the disk. Message definitions are written
+without their comments, which would make up most of such a small file. Every file is a valid episode: `opc store verify`
+says so.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def measure(root: Path, episodes: int, robots: int, per_day: int) -> None:
     (root / "snapshots").mkdir()
     cold = timed("catalogue from files", lambda: open_store(root).catalogue.refresh())
     print(f"  {episodes / cold:.0f} episodes a second of processor time (goal 20000)")
-    time.sleep(2.5)  # until no folder is so fresh that it has to be looked through again
+    time.sleep(2.5)  # until no folder is so recent that it has to be read again
     open_store(root).catalogue.refresh()
     store = open_store(root)
     timed("first look of a new process", store.catalogue.refresh)
@@ -100,7 +101,7 @@ def measure(root: Path, episodes: int, robots: int, per_day: int) -> None:
 
 
 def measure_shards(root: Path) -> None:
-    """One robot's episodes packed, and read as scoring reads them, from files and from shards."""
+    """One robot's episodes packed, then read as scoring reads them, from files and from shards."""
     store = open_store(root)
     entries = store.take_snapshot(Selection(robots=("robot-00",))).entries
     files = timed(f"read {len(entries)} from files", lambda: sum(1 for _ in store.read_each(entries)))
@@ -113,7 +114,7 @@ def measure_shards(root: Path) -> None:
 
 
 def measure_commits(root: Path) -> None:
-    """begin, steps and commit at this size beside a bare writer of the same messages."""
+    """begin, steps and commit at this size, compared with a bare writer of the same messages."""
     episodes = [replace(make_episode(number, 10), id=f"commit-{time.time_ns()}-{number}") for number in range(21)]
     with tempfile.TemporaryDirectory(dir=root.parent) as folder:
         measure_commit(open_store(root), episodes, Path(folder))
@@ -206,7 +207,7 @@ def write_file(path: str, data: bytes | bytearray) -> None:
 
 
 def patch_checksum(data: bytearray) -> None:
-    """The chunk's content has another id now."""
+    """The chunk now contains another id."""
     offset = 8
     while offset < len(data) - 8:
         opcode, length = struct.unpack_from("<BQ", data, offset)

@@ -24,7 +24,7 @@ from sim_bridge.training.run import TrainingRun
 
 SIZE = 96
 BATCH = 64
-CANDIDATE = Path("sim_bridge/zoo/candidates/third-00800")  # a good one, so that episodes are as long as they mostly are
+CANDIDATE = Path("sim_bridge/zoo/candidates/third-00800")  # a good one, so that episodes have their usual length
 
 
 def main() -> None:
@@ -47,13 +47,13 @@ def measure_training(architecture: str, steps: int, folder: Path) -> None:
         architecture=architecture,
         targets="monte_carlo",
         batch_size=BATCH,
-        image_jitter=0.5,  # as the zoo's recipes have it
+        image_jitter=0.5,  # as in the zoo's recipes
         averaging=0.98,
     )
     run = TrainingRun(recipe, random_replay(200), folder)
     bare = bare_step(run)
     times: dict[str, list[float]] = {"bare": [], "whole": []}
-    for _ in range(steps):  # in turns, so that both meet the same load
+    for _ in range(steps):  # alternating, so that both face the same load
         times["bare"].append(timed(bare))
         times["whole"].append(timed(run.advance))
     ratio = float(np.median(times["bare"]) / np.median(times["whole"]))
@@ -62,7 +62,7 @@ def measure_training(architecture: str, steps: int, folder: Path) -> None:
 
 
 def bare_step(run: TrainingRun) -> Callable[[], object]:
-    """Forward, backward and update of the run's own network on one batch that is already there."""
+    """Forward, backward and update of the run's own network on one prepared batch."""
     network, optimiser = run._network, run._optimiser
     images = torch.randint(0, 256, (BATCH, SIZE, SIZE, 3), dtype=torch.uint8)
     tools = torch.tensor([0.6, 0.0, 0.2, 0.0, 0.08]).repeat(BATCH, 1)

@@ -1,4 +1,4 @@
-"""How fast twins collect: against a bare loop of the same physics and renderings, in two processes, at two sizes."""
+"""How fast twins collect, compared with a bare loop of the same physics and renderings; two processes, two sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sim_bridge.collecting import CollectionPlan, collect
 from sim_bridge.twin_arm import TwinArm
 from sim_bridge.worlds import find_world
 
-# What changes a simulation or takes its image; everything else is bookkeeping that a bare loop does without.
+# Calls that change a simulation or take its image; everything else is bookkeeping that a bare loop does without.
 BARE_CALLS = {
     "stepSimulation",
     "getCameraImage",
@@ -37,7 +37,7 @@ WARM_UP = 4  # episodes
 
 @dataclass
 class CallLog:
-    """Stands in for a physics client and writes down the calls that matter."""
+    """Takes the place of a physics client and records the calls that matter."""
 
     client: Any
     calls: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
@@ -59,7 +59,7 @@ class CallLog:
 
 @dataclass
 class Seconds:
-    """CPU time of this process, and of the clock on the wall."""
+    """CPU time of this process, and wall clock time."""
 
     cpu: float = 0.0
     wall: float = 0.0
@@ -84,7 +84,7 @@ def repeat(calls: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]
 
 
 def compare_with_bare_loop(episodes: int, size: int, store: Store) -> None:
-    """Each episode is collected, played again to log its calls, and those calls made bare."""
+    """Each episode is collected, played again to log its calls, and then these calls are made on their own."""
     arm = TwinArm(find_world("train"), image_size=size)
     policy = BehaviourPolicy(find_behaviour("scripted"), arm.world)
     client, stage = arm.world._client, arm.world._stage
@@ -112,7 +112,7 @@ def compare_with_bare_loop(episodes: int, size: int, store: Store) -> None:
 
 
 def compare_processes(episodes: int, size: int) -> None:
-    """From the first episodes to the last, so that starting processes does not count; one, two, two, one."""
+    """From the first episodes to the last, so that starting processes does not count; one, two, two, one process."""
     plan = CollectionPlan("train", "scripted", image_size=size)
     seconds = {1: 0.0, 2: 0.0}
     for workers in (1, 2, 2, 1):

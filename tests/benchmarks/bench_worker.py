@@ -1,4 +1,4 @@
-"""What it costs to let a candidate think in a confined process, and how soon one that never ends is left.
+"""What it costs to run a candidate in a confined process, and how soon a candidate that never answers is abandoned.
 
 python -m tests.benchmarks.bench_worker
 """
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _bench_step(host: WorkerHost, folder: Path, size: int, goal_ms: float) -> None:
-    """A network that is quick on purpose, so that the way there and back can be seen; both take turns."""
+    """A deliberately quick network, so that the overhead shows; both alternate."""
     candidate = make_candidate(
         folder / f"c{size}",
         architecture="tool_crop",
@@ -62,7 +62,7 @@ def _bench_step(host: WorkerHost, folder: Path, size: int, goal_ms: float) -> No
 
 
 def _bench_stop(host: WorkerHost, folder: Path) -> None:
-    """From the moment a reason to stop exists until whoever waited goes on."""
+    """From the moment a reason to stop exists until the waiting caller continues."""
     endless = write_onnx(folder / "endless", loops_for_ever(after_row=10))
     waits = []
     for _ in range(STOPS):
@@ -72,7 +72,7 @@ def _bench_stop(host: WorkerHost, folder: Path) -> None:
             with suppress(EpisodeStopped):
                 policy.decide(_see(), seed=0, step=0)
             waits.append(time.monotonic() - reason_at[0])
-    print(f"a reason to stop ends an endless thought after {1000 * max(waits):.0f} ms at the most (goal 200)")
+    print(f"a reason to stop ends an endless search after {1000 * max(waits):.0f} ms at the most (goal 200)")
 
 
 def _why_to_stop(reason_at: list[float]) -> str | None:

@@ -35,7 +35,7 @@ def main() -> None:
     with contextlib.suppress(KeyboardInterrupt, ExternalShutdownException):
         number = 0
         while rclpy.ok():
-            # Stamps are exactly a period apart, so that a reader sees what is missing.
+            # Timestamps are exactly one period apart, so that a reader sees what is missing.
             stamp_ns = first_ns + number * period_ns
             for publisher in joints:
                 publisher.publish(

@@ -1,6 +1,6 @@
-"""How long a greedy action takes in a candidate's own process: each family of the zoo, and the QT-Opt sized network.
+"""How long a greedy action takes in a candidate's own process: each family of the zoo, and a QT-Opt sized network.
 
-By the clock, as an arm would wait, and by the processor, for machines where others compute at the same time.
+In wall clock time, as an arm would wait, and in processor time, for machines with other load.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def measure_thinking() -> None:
 
 
 def _measure_medians(candidate: Candidate, thoughts: int = THOUGHTS) -> tuple[float, float]:
-    """Seconds by the clock, and of processor time in this process and the candidate's together."""
+    """Seconds of wall clock, and of processor time in this process and the candidate's together."""
     episode = make_episode(0, image_size=472, steps=5)
     size = candidate.manifest.input.image_size
     images = np.stack([resize_image(step.frame.decode(), size) for step in episode.steps])
@@ -74,7 +74,7 @@ def _measure_medians(candidate: Candidate, thoughts: int = THOUGHTS) -> tuple[fl
 
 
 def _processor_s(processes: Sequence[int]) -> float:
-    """Of this process and those, to the nanosecond; /proc tells hundredths of a second."""
+    """Processor time of this process and those, to the nanosecond; /proc only has hundredths of a second."""
     total = time.process_time()
     for process in processes:
         with suppress(OSError):  # it may have ended
@@ -83,7 +83,7 @@ def _processor_s(processes: Sequence[int]) -> float:
 
 
 def _clock_of(process: int) -> int:
-    """The identifier that Linux gives the processor clock of a process: clock_getcpuclockid(3)."""
+    """The id that Linux gives the processor clock of a process: clock_getcpuclockid(3)."""
     return (~process << 3) | 2
 
 

@@ -1,4 +1,4 @@
-"""A driver that stands still and writes down when each trajectory came: the far end of bench_gateway."""
+"""A driver that stands still and notes when each trajectory arrived: the far end of bench_gateway."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Scores a folder of candidates on episodes made here and prints what it took as JSON; runs in any tree of opc_ros.
+"""Scores a folder of candidates on episodes made here and prints the cost as JSON; works with any version of opc_ros.
 
 python tests/benchmarks/zoo_scoring.py FOLDER EPISODES [CANDIDATES]
 
-With a number of candidates, so many from all over the folder: on a busy machine, where what scores stands back behind
-all others, a whole zoo would take too long.
+With a number of candidates, that many are chosen from all over the folder: on a busy machine, where scoring has the
+lowest priority, a whole zoo would take too long.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
 def processor_s() -> float:
-    """Processor time of this process and all below it: candidates think in some that nobody waits for.
+    """Processor time of this process and all its descendants: candidates run in some that nobody waits for.
 
-    Not those of a session of its own, which the scorer would make stand back behind everybody on a busy machine.
+    Processes in a session of their own are left out, because the scorer would lower its priority below everything else
+    on a busy machine.
     """
     stats = _read_stats()
     return sum((int(stats[process][11]) + int(stats[process][12])) * _TICK_S for process in _find(os.getpid(), stats))
 
 
 def find_below(ancestor: int) -> list[int]:
-    """All processes that it, or one below it, has started."""
+    """All processes that it or one of its descendants has started."""
     return [process for process in _find(ancestor, _read_stats()) if process != ancestor]
 
 
@@ -48,7 +49,7 @@ def _read_stats() -> dict[int, list[str]]:
         if entry.name.isdigit():
             try:
                 stats[int(entry.name)] = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:  # it has ended meanwhile
+            except OSError:  # it has ended in the meantime
                 continue
     return stats
 
@@ -66,12 +67,12 @@ def _find(ancestor: int, stats: dict[int, list[str]]) -> list[int]:
 
 def main(folder: Path, episodes: int, few: int = 0) -> None:
     if os.nice(0) >= NICENESS:
-        # It stands back already; candidates that stood back twice would not come to an end on a busy machine.
+        # Its priority is low already; candidates lowered twice would never finish on a busy machine.
         engines.NICENESS = 0  # type: ignore[attr-defined]
     folders = sorted(folder.iterdir())
     candidates = [read_candidate(each) for each in folders[:: len(folders) // few if few else 1][: few or None]]
     source = MemorySource([make_episode(seed, image_size=472, steps=STEPS) for seed in range(episodes)])
-    marks: list[tuple[int, float, float]] = []  # pairs done, seconds by the clock and by the processor
+    marks: list[tuple[int, float, float]] = []  # pairs done, seconds of wall clock and of processor time
 
     def keep(done: int, total: int, note: str = "") -> None:
         marks.append((done, time.perf_counter(), processor_s()))

@@ -1,4 +1,4 @@
-"""What a deployment from before people had keys is told."""
+"""What is reported for a deployment from before people had keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of labs that share a ROS domain, and what they hold of this machine."""
+"""Names of labs that share a ROS domain, and the domains they take on this machine."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_driver_and_camera_are_below_the_lab_unless_their_names_begin_with_a_sla
 def test_arms_of_labs_that_share_a_domain_have_domains_of_their_own() -> None:
     given = {"arm1": None, "arm2": None}
     assert share_out_domains(0, given) == {"arm1": 101, "arm2": 100}
-    # The checksum that gzip writes, of these names, leaves 45 and 31 when divided by 101: counted down from 101.
+    # gzip's checksum of these names modulo 101 is 45 and 31; domains are counted down from 101.
     assert share_out_domains(0, given, "lab_a") == {"arm1": 56, "arm2": 55}
     assert share_out_domains(0, given, "lab_b") == {"arm1": 70, "arm2": 69}
 

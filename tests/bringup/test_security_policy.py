@@ -13,7 +13,7 @@ from opc_ros.bringup.nodes import PROGRAMS
 from opc_ros.bringup.security_policy import write_policy
 from opc_ros.cli.main import main
 
-# As SROS2's policy schema, version 0.2.0, has it: group -> its members and permissions.
+# By SROS2's policy schema, version 0.2.0: group -> its members and permissions.
 GROUPS = {
     "topics": ("topic", {"publish", "subscribe"}),
     "services": ("service", {"request", "reply"}),

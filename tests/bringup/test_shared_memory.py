@@ -1,4 +1,4 @@
-"""What killed nodes leave in shared memory goes before new ones start, and nothing else does."""
+"""Shared memory left by killed nodes is removed before new ones start, and nothing else is."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_node_in_another_container_keeps_its_segment(tmp_path: Path, monkeypat
     folder.mkdir()
     for name in ("fastrtps_4d", "fastrtps_4d_el", "fastrtps_5e", "fastrtps_5e_el"):
         (folder / name).write_bytes(bytes(16))
-    monkeypatch.setattr(shared_memory, "PROCESSES", processes)  # nobody is to be seen
+    monkeypatch.setattr(shared_memory, "PROCESSES", processes)  # no process is visible
     with (folder / "fastrtps_4d_el").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert sweep_shared_memory(folder) == ["fastrtps_5e", "fastrtps_5e_el"]
@@ -65,7 +65,7 @@ def test_a_folder_that_is_not_there_is_nothing_to_sweep(tmp_path: Path) -> None:
 
 @pytest.mark.ros
 def test_a_node_starts_though_a_killed_one_left_its_segment_half_made(ros_domain: int, tmp_path: Path) -> None:
-    # Where DDS puts the first participant of a domain; zeros mean: somebody is still making it.
+    # Where DDS puts the first participant of a domain; zeros mean that somebody is still creating it.
     segment = FOLDER / f"fastrtps_port{7400 + 250 * ros_domain + 11}"
     segment.write_bytes(bytes(52400))
     command = [sys.executable, "-m", "opc_ros.ros.scripted_arm_node", "--ros-args", "-r", "__ns:=/arm1", "-p"]

@@ -1,4 +1,4 @@
-"""Child processes of a system: their logs, their end, and that none is left."""
+"""Child processes of a system: their logs, how they end, and that none is left behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def wait_for(condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
 
 
 FOREVER = "import signal, sys; print('ready'); signal.sigwait([signal.SIGINT]); sys.exit(0)"
-# One write for a line: two processes at one pipe would mix `print`'s, which writes the end of a line by itself.
+# One write per line: two processes on one pipe would mix the output of `print`, which writes the line end separately.
 DEAF = (
     "import os, signal\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\n"
     "os.write(1, b'ready\\n')\nwhile True: signal.pause()"
@@ -138,7 +138,7 @@ def test_no_node_outlives_its_supervisor(signum: signal.Signals) -> None:
 
 
 def test_ctrl_c_while_a_node_is_being_started_is_not_lost() -> None:
-    # What Python calls around a fork drops exceptions; a signal that comes there must be raised later.
+    # Python drops exceptions in what it calls around a fork, so a signal arriving there must be raised later.
     is_armed = [True]
 
     def interrupt() -> None:

@@ -80,7 +80,7 @@ def test_each_robot_of_a_lab_has_its_own_arm_camera_rungs_store_and_widths(tmp_p
     assert nodes["left/recorder"]["image_topic"] == "/lbr1/camera/image/compressed"
     assert nodes["right/recorder"]["image_topic"] == "/eye/image"
     assert [nodes[f"{robot}/policy_runner"]["rungs"] for robot in ("left", "right")] == ["reduced", "full"]
-    # One home for the widths: the recorder's rule and the arm's are the same numbers.
+    # One source for the widths: the recorder's rule and the arm's use the same numbers.
     for robot, expected in (("left", 0.006), ("right", 0.008)):
         arm_config = str(nodes[f"{robot}/policy_runner"]["arm_config"])
         assert load_arm(arm_config, robot).gripper.held_from_m == expected
@@ -142,7 +142,7 @@ def test_a_twin_lab_is_prepared_once_and_a_deleted_key_stays_deleted(tmp_path: P
     twin = find_system("twin")
     assert [line.split()[1].rstrip(",") for line in twin.prepare(given)] == [
         *(given["store"], given["candidates"], f"{given['deployment']}/keys"),
-        # So that whoever sits here can sign without having been asked anything.
+        # So that the person at this terminal can sign without being asked anything.
         f"{given['deployment']}/keys/{login_name()}.person.pem",
     ]
     assert find_signer(tmp_path / "deployment" / "keys").person == login_name()

@@ -1,4 +1,4 @@
-"""The look at a machine before anything is downloaded: one line says what is missing and what brings it."""
+"""The check of a machine before anything is downloaded: one line says what is missing and what provides it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOOLS = ("sh", "awk", "cat", "chmod", "df", "dirname", "env", "mktemp", "rm", "t
 
 
 class Machine:
-    """A machine of which only the commands in one folder are seen."""
+    """A machine that only has the commands in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.commands = folder
@@ -26,7 +26,7 @@ class Machine:
         self.write("id", "echo 1000")
         for tool in ("cmake", "c++"):
             self.write(tool, "")
-        # A wrapper and not a link: the interpreter finds its own library by where it lies.
+        # A wrapper and not a link: the interpreter finds its library relative to its own path.
         self.write("python3.11", f'exec {sys.executable} "$@"')
 
     def link(self, tool: str) -> None:
@@ -53,7 +53,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path / "bin")
 
 
-def test_a_machine_with_everything_is_told_its_python(machine: Machine) -> None:
+def test_a_complete_machine_passes_and_its_python_is_printed(machine: Machine) -> None:
     done = machine.check()
     assert (done.returncode, done.stdout, done.stderr) == (0, "python3.11\n", "")
 
@@ -149,7 +149,7 @@ def test_an_apt_get_that_fails_ends_in_one_line_with_its_log(machine: Machine) -
     assert done.stderr.splitlines()[-1].startswith("make: apt-get could not install cmake; its whole output is in ")
 
 
-def test_a_system_without_apt_is_told_names_only(machine: Machine) -> None:
+def test_a_system_without_apt_gets_package_names_only(machine: Machine) -> None:
     (machine.commands / "cmake").unlink()
     assert machine.check().stderr.endswith("; install what your system calls them and run make again\n")
 
@@ -161,7 +161,7 @@ def test_a_full_disk_is_told_before_anything_is_downloaded(machine: Machine) -> 
     assert "expected 1000000" in done.stderr
 
 
-def test_shared_memory_that_cannot_be_written_is_told(machine: Machine) -> None:
+def test_shared_memory_that_cannot_be_written_is_reported(machine: Machine) -> None:
     (machine.commands / "mktemp").unlink()
     machine.write("mktemp", "exit 1")
     assert machine.check().stderr.startswith("make: /dev/shm cannot be written")
@@ -181,6 +181,6 @@ def test_make_checks_before_it_makes_anything(machine: Machine, tmp_path: Path) 
     assert done.returncode == 2
     first, *rest = done.stderr.splitlines()
     assert first.startswith("make: missing cmake")
-    assert all("***" in line for line in rest)  # make's own word that it stops
+    assert all("***" in line for line in rest)  # make's own message that it stops
     assert not (tmp_path / "venv").exists()
     assert not os.path.lexists(tmp_path / "venv")

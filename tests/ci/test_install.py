@@ -1,4 +1,4 @@
-"""The set-up: which pinned packages are fetched for what, and that an interrupted download goes on."""
+"""The set-up: which pinned packages are installed for what, and that an interrupted download resumes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load(name: str) -> ModuleType:
 
 
 def marks() -> dict[str, str]:
-    """Each pinned name with the extra it is marked with."""
+    """Each pinned name with the extra it belongs to."""
     install = load("install")
     lines = (line.partition("#") for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#")
     return {install.canonical(pin.strip()).partition("==")[0]: mark.strip() for pin, _, mark in lines}
@@ -85,7 +85,7 @@ def test_every_pin_is_locked_and_nothing_else() -> None:
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The sha256 of a wheel that pip finds in a folder, and nowhere else."""
+    """The sha256 of a wheel that pip finds only in a folder."""
     path = tmp_path / "index" / "tiny_opc-1.0-py3-none-any.whl"
     path.parent.mkdir()
     with zipfile.ZipFile(path, "w") as wheel:

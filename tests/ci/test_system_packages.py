@@ -1,4 +1,4 @@
-"""One file lists what the system must have; whoever names it elsewhere follows that file."""
+"""One file lists what the system must have; whatever names it elsewhere agrees with that file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = ROOT / ".ci" / "system-packages.txt"
-# What every Debian and Ubuntu with the packages of the list has: the C library and its parts, what gcc brings, zlib.
+# Already on every Debian and Ubuntu with the listed packages: the C library and its parts, what gcc brings, zlib.
 IN_EVERY_SYSTEM = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|rt|util|gcc_s|quadmath|stdc\+\+|z)\.so\.\d+")
 
 

@@ -1,4 +1,4 @@
-"""The wheel that `pip install .` makes: whole, and enough to bring a system up without the repository."""
+"""The wheel that `pip install .` builds is complete, and enough to bring a system up without the repository."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_SHIPPED = re.compile(r".*\.md|.*/docs/.*|.*/plots/.*|.*/\.gitkeep")
 
 
 def tracked(*folders: str) -> list[str]:
-    """Files of the repository, with those not yet committed; without git, whatever is there."""
+    """Files of the repository, including uncommitted ones; without git, whatever is there."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", *folders]
     found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode == 0:
@@ -36,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE", *tracked("opc_ros", "sim_bridge", "config", "launch")):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).symlink_to(ROOT / name)
-    # Nothing is downloaded: the builder is the one installed here.
+    # Nothing is downloaded: the build backend is the one installed here.
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run([*build, f"--wheel-dir={folder}", str(source)], check=True, capture_output=True)
     (made,) = folder.glob("*.whl")
@@ -57,7 +57,7 @@ def test_what_pip_installs_brings_a_system_up_far_from_the_repository(
     prefix = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
     (site,) = prefix.glob("lib/python3*/site-packages")
-    # The packages it depends on are this environment's; the editable install here is not looked at.
+    # Its dependencies come from this environment; the editable install here is ignored.
     here = next(path for path in sys.path if path.endswith("site-packages") and path.startswith(sys.prefix))
     (site / "dependencies.pth").write_text(f"{here}\n")
     install = [sys.executable, "-m", "pip", "--python", prefix / "bin" / "python", "install", "--quiet", "--no-deps"]
@@ -80,7 +80,7 @@ def test_what_pip_installs_brings_a_system_up_far_from_the_repository(
         assert scripted.wait(60) in (0, 130)
 
 
-def test_one_version_stands_in_every_package_file() -> None:
+def test_every_package_file_has_the_same_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools_scm"]["fallback_version"]
     for package in ("opc_interfaces", "opc_ros"):
         assert ElementTree.parse(ROOT / "ros2_ws" / "src" / package / "package.xml").findtext("version") == version

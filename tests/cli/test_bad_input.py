@@ -1,4 +1,4 @@
-"""What people type wrongly: one line that says which, got and expected, and an exit code that scripts can trust."""
+"""Typing errors give one line that says which, got and expected, and an exit code that scripts can trust."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.policies.making import make_candidate, make_episodes
 SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
 EVIDENCE = (".mcap", ".yaml", ".safetensors")
-# Words, exit code, what the last line of stderr says. `file` is a file, so that nothing can be made below it.
+# Words, exit code, content of the last line of stderr. `file` is a file, so nothing can be created below it.
 CASES = [
     ("train --threads -1", 2, "argument --threads: '-1', expected a whole number from 1"),
     ("train --threads two", 2, "'two', expected a whole number from 1"),

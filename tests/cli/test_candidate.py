@@ -104,7 +104,7 @@ def test_doctor_shows_a_candidate_as_a_robot_will_run_it(raw: Path, capsys: pyte
     assert lines["id"] == read_candidate(raw).id
     assert lines["search"] == "cem, 64 samples, 6 elites, 3 rounds, drawn by seed_and_step"
     assert lines["deadline"] == "1 s for each action"
-    assert lines["here"].endswith("ms for an action on this machine, in a process of its own")
+    assert lines["here"].endswith("ms per action on this machine, in a process of its own")
 
 
 def test_doctor_says_so_when_a_candidate_cannot_keep_its_deadline(
@@ -112,4 +112,4 @@ def test_doctor_says_so_when_a_candidate_cannot_keep_its_deadline(
 ) -> None:
     write_onnx(tmp_path / "late", loops_for_ever(after_row=10), think_s=0.1)
     assert main(["doctor", "--policy", str(tmp_path / "late")]) == 1
-    assert "thinks longer than 0.1 s: its episodes would be broken off" in capsys.readouterr().out
+    assert "takes longer than 0.1 s: its episodes would be broken off" in capsys.readouterr().out

@@ -30,11 +30,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def rules(tmp_path: Path) -> dict[str, str]:
-    """A gate that lets both pass, and a ladder of one episode on two of its rungs."""
+    """A gate that lets both pass, and a ladder with one episode on two of its rungs."""
     (tmp_path / "gate.yaml").write_text(yaml.safe_dump(GATE))
     scheduler = yaml.safe_load((ROOT / "config" / "scheduler_demo.yaml").read_text())
     for name, episodes in (("twin", 1), ("reduced", 0), ("full", 1)):
-        # A starved machine may lose its twin; what it breaks off is then run again.
+        # A starved machine may lose its twin; the interrupted episode is then run again.
         scheduler["ladder"][name] |= {
             "episodes": episodes,
             "success_floor": 0.0,
@@ -49,7 +49,7 @@ def rules(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def run_folder(tmp_path: Path) -> Path:
-    """A store that holds one success and one failure, so that a score exists whatever the arm does."""
+    """A store with one success and one failure, so that a score exists whatever the arm does."""
     outcomes: dict[bool, int] = {}
     seed = 0
     with open_store(tmp_path / "run" / "store", create=True) as store:
@@ -63,7 +63,7 @@ def run_folder(tmp_path: Path) -> Path:
 
 
 class Person(threading.Thread):
-    """Waits for the first episode of arm1, and calls it a success through the recorder's service, signed."""
+    """Waits for the first episode of arm1, and labels it a success through the recorder's service, signed."""
 
     def __init__(self, store: Path) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""opc keys, gate, deploy and audit log as a person types them."""
+"""opc keys, gate, deploy and audit log as a person uses them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shift(episode: Episode, start_ns: int) -> Episode:
-    """The same episode, begun at another time."""
+    """The same episode, started at another time."""
     steps = (
         replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns)) for step in episode.steps
     )
@@ -115,7 +115,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 def test_results_from_before_count_only_as_an_approver_signed_them(
     lab: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Who can write the file, but has no key, makes the poor candidate look good."""
+    """Somebody who can write the file, but has no key, makes the poor candidate look good."""
     history = lab / "deployment" / "history.csv"
     seal, honest = lab / "deployment" / "history.csv.dsse.json", history.read_text()
     history.write_text(honest.replace(",5,100", ",95,100"))
@@ -168,7 +168,7 @@ def test_a_candidate_changed_after_scoring_is_not_the_one_that_was_ranked(
     assert json.loads(out)["body"]["state"] == "refused"
 
 
-def test_a_ranking_from_another_snapshot_is_refused_and_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ranking_from_another_snapshot_is_refused_and_reported(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open_store(lab / "store") as store:
         store.append(shift(make_episode("e9", seed=9), time.time_ns() - DAY_NS))
         store.take_snapshot(tag="validation")
@@ -197,7 +197,7 @@ def test_a_request_goes_from_asking_to_the_audit_log(lab: Path, capsys: pytest.C
     assert run(capsys, "deploy", "resume")[0] == 0
     assert run(capsys, "deploy", "reject", request["request_id"], "--reason", "changed my mind")[0] == 0
     code, out, _ = run(capsys, "audit", "show")
-    # Whoever approves has looked at what the gate finds now, so what it went by is written down.
+    # An approver has seen what the gate finds now, so the basis of the approval is recorded.
     counted = ["ranking_counts", "history_counts"]
     assert [line.split()[3] for line in out.splitlines()] == ["request", *counted, "halt", "resume", "reject"]
     code, out, _ = run(capsys, "audit", "verify")

@@ -66,7 +66,7 @@ def test_doctor_refuses_an_impossible_domain(
     assert "ROS_DOMAIN_ID is 'seven'" in capsys.readouterr().err
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--version"])
     assert end.value.code == 0

@@ -1,4 +1,4 @@
-"""Somebody's own policy, from the page that tells how to the registry."""
+"""Somebody's own policy, from the page that explains it to the registry."""
 
 from __future__ import annotations
 

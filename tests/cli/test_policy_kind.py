@@ -50,7 +50,9 @@ def export(*more: str) -> int:
     return main(["candidate", "export", "reaching.py:build", "--kind", "policy", "--image-size", "16", *more])
 
 
-def test_a_policy_is_exported_tried_shown_and_thinks_in_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_is_exported_tried_shown_and_meets_its_deadline(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert export("--name", "reaching") == 0
     kept = CandidateRegistry("candidates").find("reaching")
     assert kept.manifest.input.arguments == ("image", "tool")
@@ -82,19 +84,19 @@ def test_what_is_wrong_about_kinds_and_samples_is_one_line(folder: Path, capsys:
     assert "expected image and action" in capsys.readouterr().err
 
 
-def test_both_kinds_rank_in_one_field_and_the_gate_lets_nobody_pass_on_a_judges_word(
+def test_both_kinds_rank_in_one_field_and_the_gate_passes_nobody_on_a_judges_score(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export("--name", "reaching") == 0
     make_policy(folder / "candidates" / "points")
     make_candidate(folder / "candidates" / "q", image_size=32)
     capsys.readouterr()
-    # By Q the policies are named and left out.
+    # With a score by Q the policies are named and left out.
     assert main(["score", "--no-publish"]) == 1
     printed = capsys.readouterr()
     assert "reaching left out: candidate reaching: is a policy" in printed.err
     assert "score it with --metric critic" in printed.err
-    # By a judge all are ranked, and a second time nothing is computed.
+    # With a judge all are ranked, and the second time nothing is computed.
     assert main(["score", "--metric", "critic", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)
     assert {each["name"] for each in first["ranking"]["candidates"]} == {"reaching", "keypoints-0", "whole_image-0"}
@@ -107,7 +109,7 @@ def test_both_kinds_rank_in_one_field_and_the_gate_lets_nobody_pass_on_a_judges_
     capsys.readouterr()
     assert main(["score", "--metric", "critic", "--baselines"]) == 1
     assert "baselines ask for Q" in capsys.readouterr().err
-    # Rules under which any Q would pass.
+    # Rules under which any score by Q would pass.
     rules = yaml.safe_load(find_config("gate.yaml").read_text())
     rules |= {"metric": "critic", "approval": [], "agreement": {"spearman": -1.0}}
     rules["within"] = {"tolerance": 0.9, "confidence": 0.0, "doubt": 0.0}

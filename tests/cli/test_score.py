@@ -119,13 +119,13 @@ def test_rankings_are_listed_compared_and_published_on_purpose(lab: Path, capsys
 
 
 def test_bfloat16_is_ranked_apart_and_never_published(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_json(capsys, "candidate", "remove", "whole_image-1")  # one is in order under any arithmetic
+    run_json(capsys, "candidate", "remove", "whole_image-1")  # one is in order whatever the precision
     code, coarse = run_json(capsys, "score", "--precision", "bfloat16")
     assert (code, coarse["is_published"], coarse["ranking"]["scope"]) == (0, False, "selection")
     assert json.loads(Path(coarse["report"]).read_text())["scorer_version"] == "4+bfloat16"
     code, exact = run_json(capsys, "score")
     assert (code, exact["is_published"]) == (0, True)
-    assert exact["pairs_cached"] == 10  # the whole small set was tried in float32
+    assert exact["pairs_cached"] == 10  # the small set was tried as a whole in float32
     (one,), (other,) = coarse["ranking"]["candidates"], exact["ranking"]["candidates"]
     assert 0 < abs(one["score"] - other["score"]) < 0.05
     assert main(["score", "--precision", "bfloat16"]) == 0

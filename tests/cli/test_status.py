@@ -14,7 +14,7 @@ from tests.policies.making import make_candidate, make_episodes
 SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
 
-def test_the_lab_is_told_on_one_screen_with_what_waits_for_a_person(
+def test_the_lab_fits_on_one_screen_with_what_waits_for_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`opc store` as people and scripts call it."""
+"""`opc store` as people and scripts use it."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_sync_reports_what_conflicts(opc: Run, store: Store, tmp_path: Path) -> 
     assert sorted(other.episode_ids()) == ["a", "b", "c"]
 
 
-def test_quota_warns_in_stats_and_gc_tells_what_would_go(
+def test_quota_warns_in_stats_and_gc_lists_what_would_go(
     opc: Run, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "no quota is set" in opc("quota")
@@ -216,7 +216,7 @@ def test_quota_warns_in_stats_and_gc_tells_what_would_go(
     assert "would remove 0.0 MB" in opc("gc", "--trial", "--quarantine-older-than", "30")
 
 
-def test_pack_drops_files_and_tells_what_it_did(opc: Run, store: Store, tmp_path: Path) -> None:
+def test_pack_drops_files_and_reports_what_it_did(opc: Run, store: Store, tmp_path: Path) -> None:
     done = parsed(opc("pack", "--json", "--robot", "left"))
     assert (done["shards"], done["episodes"], done["dropped"], done["damaged"]) == (1, 2, 0, [])
     assert "packed 1 episodes" in opc("pack", "--drop")

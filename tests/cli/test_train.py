@@ -103,6 +103,6 @@ def test_evaluate_prints_and_keeps_what_it_knows(lab: Path, capsys: pytest.Captu
     assert (known["candidate_id"], known["episodes"]) == (candidate.id, 1)
 
 
-def test_known_success_wants_one_world(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_known_success_needs_one_world(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "--known-success", "known.csv"]) == 1
     assert "3 worlds, expected one" in capsys.readouterr().err

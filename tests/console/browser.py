@@ -46,5 +46,5 @@ def open_browser(profile: Path, *, width: int = 1200, height: int = 900) -> Iter
 
 
 def complaints(browser: Any) -> list[str]:
-    """What the browser itself found wrong: errors of scripts, and what the page's policy forbade."""
+    """What the browser itself complained about: script errors, and what the page's policy blocked."""
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]

@@ -24,7 +24,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 class Clock:
-    """A steady clock one can set."""
+    """A monotonic clock that tests can set."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -34,7 +34,7 @@ class Clock:
 
 
 class CountingCommands:
-    """Remembers what it was told, and says so."""
+    """Remembers what it was told, and answers accordingly."""
 
     takes_statements = True
 

@@ -1,4 +1,4 @@
-"""Every page of the console with a made-up lab behind it, photographed: what the manual's pictures are made with.
+"""Screenshots of every page of the console with a made-up lab: the images in the manual are made with it.
 
 python -m tests.console.pictures FOLDER [--store STORE] [--width 1280] [--dark] [--only ranking]
 
@@ -41,7 +41,7 @@ PAGES = {"now": "", "ranking": "ranking", "decisions": "decisions", "episodes": 
 PAGES |= {"reports": "reports"}
 CANDIDATES = 14
 TAGS = {0: ["wrist-camera"], 1: ["night-run", "wrist-camera"], 3: ["paper"], 6: ["paper", "wrist-camera"]}
-# Successes and trials on arms, by place in the ranking.
+# Successes and trials on arms, by rank.
 REAL = {0: (41, 50), 1: (33, 45), 2: (20, 30), 4: (9, 20), 7: (5, 20)}
 
 
@@ -117,7 +117,7 @@ def _fill_store(paths: LabPaths, ids: list[tuple[str, str]]) -> None:
 
 
 def _deployment(ids: list[tuple[str, str]]) -> dict[str, Any]:
-    """As the scheduler describes it."""
+    """The status as the scheduler publishes it."""
     states = {0: "queued", 1: "queued", 2: "waiting", 4: "done", 7: "refused"}
     requests = []
     for place, (successes, trials) in REAL.items():
@@ -192,7 +192,7 @@ def _show_arms(console: Console, ids: list[tuple[str, str]], now_ns: int) -> Non
 
 
 def photograph(console: Console, folder: Path, only: str, width: int, is_dark: bool) -> None:
-    """One PNG for each page, as high as the page is."""
+    """One PNG for each page, as tall as the page."""
     server = ConsoleServer(console)
     address = server.start()
     try:

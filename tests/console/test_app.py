@@ -1,4 +1,4 @@
-"""The console's pages and data, asked for over HTTP."""
+"""The console's pages and data, requested over HTTP."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_a_taken_port_gives_the_next_and_an_address_that_is_not_ours_is_one_line
         first.stop()
 
 
-def test_how_the_ranking_moved_is_told_from_those_that_were_kept(
+def test_how_the_ranking_moved_is_shown_from_the_stored_rankings(
     client: TestClient, lab: tuple[Console, Clock]
 ) -> None:
     assert client.get("/api/ranking/history").json() == {"rankings": []}
@@ -274,7 +274,7 @@ def test_the_ranking_shows_tags_and_survives_a_damaged_file_of_them(
     assert "tags.json: not JSON" in answer["problem"]
 
 
-def test_a_report_that_replaces_another_is_read_anew(lab: tuple[Console, Clock]) -> None:
+def test_a_report_that_replaces_another_is_read_again(lab: tuple[Console, Clock]) -> None:
     assert lab[0].lab.report() is None
     publish_ranking(lab[0], candidates=2)
     first = lab[0].lab.report()
@@ -306,7 +306,7 @@ def test_a_stop_does_not_wait_for_threads_that_a_silent_scheduler_holds(
     try:
         for each in asking:
             each.start()
-        for _ in range(40):  # as many as there are threads for
+        for _ in range(40):  # as many as there are threads for it
             assert arrived.acquire(timeout=60)
         headers = {"origin": address.rstrip("/"), "x-opc-console": "secret"}
         answer = httpx2.post(f"{address}api/stop", json={"robot": "arm1"}, headers=headers, timeout=30)
@@ -331,7 +331,7 @@ def test_a_request_is_explained_rule_by_rule(client: TestClient) -> None:
     assert (finding["rule"], finding["verdict"]) == ("floor", "inconclusive")
 
 
-def test_now_tells_what_each_robot_has_achieved_and_gets_next_and_why(
+def test_the_now_page_shows_what_each_robot_has_achieved_and_gets_next_and_why(
     client: TestClient, lab: tuple[Console, Clock]
 ) -> None:
     asked = {
@@ -371,7 +371,7 @@ def test_an_episodes_labels_are_listed_and_people_who_disagree_are_named(
             store.label("arm1-001", Label(is_success, LabelSource.PERSON, person), note="looked twice")
 
     say("ada", False)
-    say("ada", True)  # changed her mind, which is no dispute
+    say("ada", True)  # she changed her mind, which is not a dispute
     assert client.get("/api/disputes").json() == {"disputes": []}
     say("bob", False)
     lab[1].now_s += 6.0

@@ -72,7 +72,7 @@ def test_an_event_and_a_robot_appear_without_reloading(browser: Any, console: Co
     assert complaints(browser) == []
 
 
-def test_the_red_button_stops_every_arm_from_every_page(
+def test_the_stop_button_stops_every_arm_from_every_page(
     browser: Any, console: Console, address: str, commands: CountingCommands
 ) -> None:
     console.live.update_robot("arm1", state="running")
@@ -96,7 +96,7 @@ def test_an_episode_is_played_and_its_curves_are_drawn(browser: Any, address: st
     assert complaints(browser) == []
 
 
-def test_a_lost_connection_is_said(browser: Any, tmp_path: Path) -> None:
+def test_a_lost_connection_is_shown(browser: Any, tmp_path: Path) -> None:
     server = ConsoleServer(make_console(tmp_path)[0])
     browser.get(server.start())
     wait(browser, "document.getElementById('lab').textContent.includes('arms')")
@@ -119,7 +119,7 @@ def test_nothing_is_wider_than_the_screen(browser: Any, address: str, width: int
 def test_a_stop_goes_out_however_many_pages_are_open(
     browser: Any, console: Console, address: str, commands: CountingCommands
 ) -> None:
-    """A browser opens six connections to one server, and each page that follows the lab holds one."""
+    """A browser opens six connections to one server, and each page that follows the lab holds one of them."""
     console.live.update_robot("arm1", state="running")
     commands.stopped.clear()
     first = browser.current_window_handle
@@ -148,7 +148,7 @@ def test_a_camera_that_showed_nothing_new_is_asked_for_again(browser: Any, tmp_p
         console.live.set_image("arm1", b"")
         until(lambda: "arm1" in console.live.watched(), "nobody asked for the image")
         wait(browser, "performance.getEntriesByType('resource').some(each => each.name.includes('arm1.jpg?1-'))")
-        clock.now_s += 6.0  # in which no other image came
+        clock.now_s += 6.0  # during which no other image arrived
         until(lambda: "arm1" in console.live.watched(), "the camera was forgotten")
     finally:
         server.stop()
@@ -175,7 +175,7 @@ PLACE = """(box => JSON.stringify([Math.round(document.documentElement.clientWid
     document.getElementById('stop-all').getBoundingClientRect())"""
 
 
-def test_the_red_button_is_at_the_same_place_on_every_page_and_stays_there_while_scrolling(
+def test_the_stop_button_is_at_the_same_place_on_every_page_and_stays_there_while_scrolling(
     browser: Any, console: Console, address: str
 ) -> None:
     places = set()
@@ -230,7 +230,7 @@ def test_a_click_is_signed_in_the_browser_with_the_persons_own_key(
     assert (said.kind, said.person, said.body.request_id) == ("approve", "ada", "4f21c09a")
     assert said.body.seen == Seen("4f21c09a", {"floor": Verdict.INCONCLUSIVE})
     assert browser.find_element("css selector", "[data-rule=floor]").text.startswith("inconclusive floor: predicted")
-    browser.get(address + "ranking")  # the key goes with the person from page to page
+    browser.get(address + "ranking")  # the key stays with the person from page to page
     wait(browser, "document.getElementById('identity').textContent === 'Signing as ada'")
     forget_key(browser)
     assert complaints(browser) == []
@@ -242,7 +242,7 @@ def forget_key(browser: Any) -> None:
     wait(browser, "document.getElementById('identity').textContent === 'No key: view only'")
 
 
-def test_a_key_that_is_none_is_refused_and_nothing_can_be_signed(browser: Any, address: str) -> None:
+def test_a_file_that_is_not_a_key_is_refused_and_nothing_can_be_signed(browser: Any, address: str) -> None:
     browser.get(address + "decisions")
     forget_key(browser)
     choose_key(browser, "ada", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")
@@ -269,10 +269,10 @@ def test_a_page_of_an_earlier_console_is_told_to_reload(browser: Any, tmp_path: 
         server.stop()
 
 
-def test_a_decision_that_comes_too_late_is_said_and_changes_nothing(
+def test_a_decision_that_comes_too_late_is_reported_and_changes_nothing(
     browser: Any, console: Console, address: str, commands: CountingCommands
 ) -> None:
-    """What a second person's click meets: the scheduler has decided by the first one's."""
+    """What a second person's click leads to after the scheduler has decided by the first one's."""
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     browser.get(address + "decisions")
     choose_key(browser, "bob", key)
@@ -330,7 +330,7 @@ def test_disputed_episodes_come_first_without_telling_what_others_said(browser: 
         rows = browser.execute_script(
             "return [...document.querySelectorAll('#episodes tr[data-id]')].map(r => r.dataset.id)"
         )
-        assert rows == ["arm1-001", "arm2-003"]  # newest first would be the other way round
+        assert rows == ["arm1-001", "arm2-003"]  # newest first would be the opposite order
         seen = browser.find_element("id", "episodes").text + browser.find_element("id", "player").text
         for told in ("ada", "bob", "better", "revision", HOSTILE):
             assert told not in seen

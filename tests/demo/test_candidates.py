@@ -1,4 +1,4 @@
-"""Which candidates the demo takes, and what tampering leaves of one."""
+"""Which candidates the demo takes, and what tampering does to one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's last act: what was expected of each candidate beside what it truly does."""
+"""The demo's last act: what was expected of each candidate beside its true success."""
 
 from __future__ import annotations
 

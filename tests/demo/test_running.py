@@ -1,4 +1,4 @@
-"""What the demo says of a lease that ends before its episodes do."""
+"""What the demo prints about a lease that ends before its episodes do."""
 
 from __future__ import annotations
 

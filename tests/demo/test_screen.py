@@ -24,7 +24,7 @@ def test_long_lines_are_set_in_and_nothing_is_lost() -> None:
     assert out.getvalue().split() == ["pass", *words.split()]
 
 
-def test_a_file_gets_what_is_waited_for_only_now_and_then() -> None:
+def test_a_file_gets_progress_lines_only_now_and_then() -> None:
     out = io.StringIO()
     screen = Screen(out)
     screen.head("1. Begin")

@@ -3,9 +3,9 @@
     python -m tests.deployment.agreement_labs --labs 100
 
 The paper's fifteen models with their true success. The five with the best scores are tried, 20 episodes each, as a lab
-would that believes in them; then also five of the others, as exploration slots do. Scores are the published ones, whose
-rank correlation with success is .98, or shuffled ones that say nothing. The rule is that of config/gate.yaml: closed
-where the interval lies below its bound, open where it lies above, and unknown in between.
+would that trusts them; then five of the others as well, as exploration slots do. Scores are the published ones, whose
+rank correlation with success is .98, or shuffled ones that say nothing. The rule is that of config/gate.yaml: closed if
+the interval lies below its bound, open if it lies above, and unknown in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRIED, EPISODES = 5, 20
 def try_lab(
     scores: np.ndarray, rates: np.ndarray, explored: int, bound: float, rng: np.random.Generator
 ) -> tuple[str, str]:
-    """What the rule says, and what comparing scores and results of those tried alone would have said."""
+    """What the rule says, and what a comparison of scores and results of the tried ones alone would say."""
     order = np.argsort(-scores, kind="stable")
     tried = np.concatenate([order[:TRIED], rng.permutation(order[TRIED:])[:explored]])
     trials = np.zeros(scores.size, dtype=int)
@@ -51,7 +51,7 @@ def main() -> None:
     bound = load_config(given.gate, GateRules).agreement.spearman
     rng = np.random.default_rng(given.seed)
     table = published_table()
-    print(f"{'':<44} open  unknown  closed   by those tried alone: closed")
+    print(f"{'':<44} open  unknown  closed   closed, by the tried ones alone")
     for name, is_shuffled in (("published scores", False), ("scores that say nothing", True)):
         for explored in (0, 5):
             said = []

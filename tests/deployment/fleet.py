@@ -56,13 +56,13 @@ def make_shortest_rules() -> SchedulerRules:
 
 
 def say(verdict: Verdict, *rules: str, candidate_id: str = "") -> Decision:
-    """A decision in which the given rules have the verdict."""
+    """A decision in which these rules have this verdict."""
     findings = tuple(Finding(rule, verdict, f"{rule} says {verdict}") for rule in rules or ("snapshot",))
     return Decision(candidate_id, "r1", findings)
 
 
 class FakeRobot:
-    """One arm: takes a lease only with a good permit, keeps its journal through everything."""
+    """One arm: takes a lease only with a good permit, and keeps its journal through everything."""
 
     def __init__(self, name: str, rungs: tuple[str, ...], folder: Path, keys: Path, clock: Clock) -> None:
         self.name = name
@@ -81,7 +81,7 @@ class FakeRobot:
         self.executed: list[str] = []
 
     def take(self, lease: Lease) -> str:
-        """Begin a lease, or say what is the matter: "running", "busy" or "over"."""
+        """Begin a lease, or return what prevents it: "running", "busy" or "over"."""
         if self.running is not None:
             return "running" if self.running.lease_id == lease.id else "busy"
         if len(self.journal.episodes_of(lease.id)) == lease.episodes:
@@ -115,7 +115,7 @@ class Fleet:
             name: FakeRobot(name, robot.rungs, folder, self.keys, self.clock) for name, robot in rules.robots.items()
         }
         self.rng = np.random.default_rng(0)
-        self.run_id = f"{time.monotonic_ns():x}"  # a process that is started again must not repeat ids
+        self.run_id = f"{time.monotonic_ns():x}"  # a restarted process must not repeat ids
         self.ids = itertools.count(1)
         self.probe: Callable[[str], None] = ignore_moment
         self.queue: Queue | None = None
@@ -203,7 +203,7 @@ class Fleet:
 
 
 def play(fleet: Fleet) -> None:
-    """Start the scheduler, file one request if nobody has, and go on until it has ended."""
+    """Start the scheduler, file one request if there is none, and continue until it has ended."""
     fleet.start()
     assert fleet.queue is not None
     if not fleet.queue.requests():

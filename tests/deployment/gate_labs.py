@@ -2,9 +2,10 @@
 
     python -m tests.deployment.gate_labs --labs 300
 
-Every lab has fifteen candidates of known success and no history. At each look the gate is asked about everybody, with
-the rules of config/gate.yaml. Between looks episodes at reduced speed go to whoever the scheduler's exploration picks
-among those that the gate leaves open and that have not had all of config/scheduler.yaml's exploration_episodes.
+Every lab has fifteen candidates of known success and no history. At each look the gate is asked about every candidate,
+with the rules of config/gate.yaml. Between looks episodes at reduced speed go to the candidate that the scheduler's
+exploration picks among those that the gate leaves open and that have not used up config/scheduler.yaml's
+exploration_episodes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ AT_ONCE = 100  # labs
 def passes(
     labs: SyntheticLabs, rules: GateRules, scheduler: SchedulerRules, episodes: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Who ever passes in 25 looks with so many episodes between, (R, K)."""
+    """Which candidates ever pass in 25 looks with this many episodes in between, (R, K)."""
     rows = [slice(first, first + AT_ONCE) for first in range(0, len(labs.rates), AT_ONCE)]
     parts = [SyntheticLabs(labs.rates[each], labs.scores[each]) for each in rows]
     return np.concatenate([_passes(part, rules, scheduler, episodes, rng) for part in parts])

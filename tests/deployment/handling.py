@@ -1,4 +1,4 @@
-"""Who acts on signed statements in a lab on disk, as the scheduler's node and `opc deploy` do."""
+"""Acts on signed statements in a lab on disk, as the scheduler's node and `opc deploy` do."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ GATE = {
 
 
 def shift(episode: Episode, start_ns: int) -> Episode:
-    """The same episode, begun at another time."""
+    """The same episode, started at another time."""
     steps = (
         replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns))  # type: ignore[type-var]
         for step in episode.steps
@@ -54,7 +54,7 @@ def make_lab(
     must_be_recorded: bool = False,
     recording_wait_s: float = 20.0,
 ) -> list[Candidate]:
-    """Everything the scheduler and the runners need below `folder`; robots maps names to rungs."""
+    """Everything the scheduler and the runners need below `folder`; `robots` maps names to rungs."""
     create_keys(folder / "deployment" / "keys")
     make_person_key(folder / "deployment" / "keys", "ada")
     keys = folder / "deployment" / "keys"
@@ -88,13 +88,13 @@ def make_lab(
 
 
 def say(folder: Path, kind: Kind, body: Body, now_ns: int | None = None) -> str:
-    """A statement that ada, who lives in this lab and has every role, signs."""
+    """A statement signed by ada, who belongs to this lab and has every role."""
     signs = find_signer(folder / "deployment" / "keys", folder / "deployment" / "keys" / "ada.person.pem")
     return sign_statement(kind, signs.person, body, signs.signer, time.time_ns() if now_ns is None else now_ns)
 
 
 def write_patient_arm(path: Path, patience_s: float) -> None:
-    """How the twin's arm is reached, so patient that a busy machine does not look like a dead one."""
+    """How the twin's arm is reached, with timeouts so long that a busy machine does not look like a dead one."""
     arm = yaml.safe_load(find_config("arm_twin.yaml").read_text())
     patience = {"measurement_timeout_s": patience_s, "connect_timeout_s": patience_s}
     slow = {"camera": {"timeout_s": patience_s}, "motion": {"patience": 50.0}}
@@ -154,7 +154,7 @@ def _write_ranking(path: Path, candidates: list[Candidate], snapshot_id: str) ->
 
 
 def publish_ranking(path: Path, ranking: Ranking) -> None:
-    """As the scorer of this lab would: with its signature beside it."""
+    """As this lab's scorer would publish it: with its signature beside it."""
     path.write_text(ranking.to_json() + "\n")
     signer = load_machine_key(path.parent / "deployment" / "keys", "scorer")
     assert signer is not None

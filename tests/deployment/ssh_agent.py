@@ -1,4 +1,4 @@
-"""An ssh agent with one key, as ssh-agent speaks its protocol."""
+"""An ssh agent with one key, speaking ssh-agent's protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def string(data: bytes) -> bytes:
 
 
 class Agent:
-    """Answers for the identities it has (11) and signs (13), one client at a time."""
+    """Answers requests for identities (11) and signatures (13), one client at a time."""
 
     def __init__(self, path: Path, key: Ed25519PrivateKey) -> None:
         self.path = path

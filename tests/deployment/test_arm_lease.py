@@ -31,7 +31,7 @@ CHALLENGE = "c" * 32
 
 
 class Lab:
-    """A robot with keys, a desk and a clock that is set by hand."""
+    """A robot with keys, a desk and a clock that the test sets."""
 
     def __init__(self, folder: Path, *, has_key: bool = True) -> None:
         self.keys, self.state = folder / "keys", folder / "arm1"
@@ -97,7 +97,7 @@ def lab(tmp_path: Path) -> Lab:
 def test_a_permit_in_order_opens_a_lease_at_the_speed_of_its_rung(lab: Lab) -> None:
     lease = lab.desk.open(lab.write(), CHALLENGE)
     assert (lease.holder, lease.speed) == ("permit p1", 0.3)
-    # An episode that began in time may outlast its permit by the ten seconds given, and no longer.
+    # An episode that began in time may outlast its permit by the ten seconds allowed, and no longer.
     lab.now_ns = START + 69 * SECOND
     assert lab.desk.why_ended(lease) == ""
     lab.now_ns = START + 70 * SECOND
@@ -160,11 +160,11 @@ def test_a_runner_from_before_the_newest_start_is_refused(lab: Lab) -> None:
         lab.desk.open(lab.write(started_ns=8), CHALLENGE)
 
 
-def test_a_permit_begins_so_many_episodes_and_no_more(lab: Lab) -> None:
+def test_a_permit_allows_its_number_of_episodes_and_no_more(lab: Lab) -> None:
     for _ in range(2 * 2 + SPARE_BEGINNINGS):
         lab.desk.open(lab.write(), CHALLENGE)
     lab.desk.close()
-    lab.open_desk()  # a restart gives none back
+    lab.open_desk()  # a restart does not restore any
     with pytest.raises(PermitRefused, match="9 episodes have begun"):
         lab.desk.open(lab.write(), CHALLENGE)
 

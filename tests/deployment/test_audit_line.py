@@ -1,4 +1,4 @@
-"""The short way of checking a line says what the long way says, whoever wrote the line."""
+"""The fast check of a line agrees with the strict check, whoever wrote the line."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def lines(tmp_path: Path, signer: Signer) -> list[bytes]:
     return log.path.read_bytes().split(b"\n")[:-1]
 
 
-def test_the_short_way_agrees_with_every_line_that_was_written(lines: list[bytes], keys: Path) -> None:
+def test_the_fast_check_agrees_with_every_line_that_was_written(lines: list[bytes], keys: Path) -> None:
     checker, before = LineChecker(load_trusted_keys(keys)), ""
-    checker._keys = {}  # the long way would refuse each: nothing here went that way
+    checker._keys = {}  # the strict check would refuse each: nothing here went that way
     for number, line in enumerate(lines, start=1):
         problems, before = checker.check(line, number, before)
         assert problems == []
@@ -51,9 +51,7 @@ def test_the_short_way_agrees_with_every_line_that_was_written(lines: list[bytes
 
 
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_both_ways_say_the_same_of_every_line_with_a_byte_changed(
-    lines: list[bytes], keys: Path, is_signed: bool
-) -> None:
+def test_both_checks_agree_on_every_line_with_a_byte_changed(lines: list[bytes], keys: Path, is_signed: bool) -> None:
     trusted = load_trusted_keys(keys) if is_signed else None
     rng, checker, before = np.random.default_rng(7), LineChecker(trusted), ""
     for number, line in enumerate(lines, start=1):
@@ -74,7 +72,7 @@ def _scratch(line: bytes, rng: np.random.Generator) -> Iterator[bytes]:
 
 
 def _write(core: str, signer: Signer, end: str = "") -> bytes:
-    """A line around any text at all, as only who has the key could write it; the hash stands where ours does."""
+    """A line with arbitrary content, as only the owner of the key could write it, with its hash in our position."""
     digest = hashlib.sha256(core.encode()).hexdigest()
     signature = signer.sign(SIGNED_PREFIX + digest).hex()
     at = core.rindex(',"key_id"')
@@ -109,7 +107,7 @@ def _write(core: str, signer: Signer, end: str = "") -> bytes:
         ('["at_ns",5,"body","key_id","ID","kind","k","n",1,"prev",""]', False),
     ],
 )
-def test_both_ways_say_the_same_of_what_the_key_itself_could_have_signed(
+def test_both_checks_agree_on_what_the_key_itself_could_have_signed(
     signer: Signer, keys: Path, core: str, is_right: bool
 ) -> None:
     trusted = load_trusted_keys(keys)
@@ -120,7 +118,7 @@ def test_both_ways_say_the_same_of_what_the_key_itself_could_have_signed(
 
 
 def test_a_hash_moved_from_beside_the_body_into_it_is_found(lines: list[bytes], keys: Path) -> None:
-    """The fourth line's body names key and kind, as the line itself does, where a hash could stand."""
+    """The fourth line's body contains key and kind like the line itself, where a hash could be."""
     line, trusted = lines[3], load_trusted_keys(keys)
     document = json.loads(line)
     beside = f',"hash":"{document["hash"]}"'.encode()
@@ -188,7 +186,7 @@ def test_lines_swapped_below_a_checkpoint_after_it_was_read_are_found(
 def test_a_log_that_is_read_in_many_pieces_on_every_core_is_judged_as_in_one(
     tmp_path: Path, signer: Signer, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pieces of 2,000 bytes: lines lie across their ends, some are longer, and two are wrong."""
+    """In chunks of 2,000 bytes: lines cross chunk boundaries, some are longer than a chunk, and two are wrong."""
     trusted, log = load_trusted_keys(keys), AuditLog(tmp_path / "audit.jsonl", signer)
     with log.exclusive() as (_, append):
         append([("note", {"text": "x" * (n * 97 % 3000)}, n) for n in range(60)])

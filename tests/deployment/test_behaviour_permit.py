@@ -75,7 +75,7 @@ def test_nonsense_is_not_signed(ada, changes):
         sign(ada, **changes)
 
 
-def test_a_permit_for_a_candidate_is_none_for_a_behaviour_policy(ada, people):
+def test_a_permit_for_a_candidate_does_not_cover_a_behaviour_policy(ada, people):
     from opc_ros.deployment.audit_log import AuditHead
     from opc_ros.deployment.permit import Permit, Rung, sign_permit
 
@@ -94,7 +94,7 @@ def test_a_restart_does_not_give_episodes_back(ada, people, tmp_path):
         EpisodeBudget(tmp_path, permit).spend()
 
 
-def test_an_operator_cannot_sign_for_another_and_who_is_no_operator_not_at_all(ada, people, tmp_path):
+def test_an_operator_cannot_sign_for_another_and_others_cannot_sign_at_all(ada, people, tmp_path):
     bob = create_keys(tmp_path / "bob")
     folder = tmp_path / "deployment" / "keys"
     add_person(folder, "bob", bob.private_key.public_key(), ["requester", "approver", "labeller"])

@@ -1,4 +1,4 @@
-"""Computing beside a loop that must not wait."""
+"""Computation beside a loop that must not wait."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_before_the_first_answer_there_is_none() -> None:
     beside.close()
 
 
-def test_an_error_is_raised_once_and_then_asked_anew() -> None:
+def test_an_error_is_raised_once_and_the_question_can_be_asked_again() -> None:
     beside: Beside[int, str] = Beside("test")
 
     def fail() -> str:

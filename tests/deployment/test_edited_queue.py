@@ -1,4 +1,4 @@
-"""Whoever can write queue.db, without a key: no row of theirs counts, and the audit log names each one."""
+"""Somebody who can write queue.db, without a key: no row of theirs counts, and the audit log names each one."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_an_aborted_request_and_a_halt_stay_whatever_the_rows_say(fleet: Fleet) 
     assert len(lines(fleet, "row_corrected")) == 2
 
 
-def test_a_halt_that_nobody_told_of_stays(fleet: Fleet) -> None:
+def test_a_halt_that_nobody_reported_stays(fleet: Fleet) -> None:
     edit(fleet, "UPDATE robots SET halted_by = 'somebody' WHERE name = 'arm1'")
     run_rounds(fleet, 2)
     assert queue_of(fleet).robots()["arm1"].halted_by == "somebody"
@@ -180,7 +180,7 @@ def test_what_was_edited_while_nobody_scheduled_is_put_back_at_the_next_start(fl
     fleet.kill()
     edit(fleet, "UPDATE champions SET candidate_id = 'bad'")
     edit(fleet, "UPDATE results SET success = 0")
-    # Hiding the tracks: seals gone, one event deleted, another rewritten.
+    # Covering the tracks: seals removed, one event deleted, another rewritten.
     edit(fleet, "UPDATE events SET seal = ''")
     edit(fleet, "DELETE FROM events WHERE kind = 'episode' AND change % 2 = 0")
     edit(fleet, "UPDATE events SET body = replace(body, 'good', 'evil') WHERE kind = 'champion'")
@@ -192,7 +192,7 @@ def test_what_was_edited_while_nobody_scheduled_is_put_back_at_the_next_start(fl
     assert {line.body["table"] for line in lines(fleet, "row_corrected")} == {"champions", "results", "events"}
 
 
-def test_a_queue_from_before_there_were_seals_goes_on(fleet: Fleet) -> None:
+def test_a_queue_from_before_there_were_seals_keeps_working(fleet: Fleet) -> None:
     ask(fleet, "good")
     run_rounds(fleet, 4)
     fleet.kill()
@@ -206,7 +206,7 @@ def test_a_queue_from_before_there_were_seals_goes_on(fleet: Fleet) -> None:
 
 
 def rewrite_without_identity(fleet: Fleet) -> None:
-    """The request's event as an older version told it, in a log that was signed then."""
+    """The request's event as an older version wrote it, in a log that was signed then."""
     path = fleet.folder / "state" / "audit.jsonl"
     told = [(line.kind, line.body, line.at_ns) for line in read_audit_log(path)]
     for each in path.parent.glob("audit.jsonl*"):

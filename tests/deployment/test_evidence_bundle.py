@@ -1,4 +1,4 @@
-"""What led to a decision as one file: others verify it without this program, and a change anywhere is seen."""
+"""Everything that led to a decision in one file: others verify it without this program, and any change is detected."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def sign_as_robot(folder: Path, payload: str, kind: str) -> Any:
 def test_another_requests_evidence_a_part_of_it_and_documents_by_the_wrong_signer_are_refused(
     exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each signature in these files is genuine: they are passed off as something else."""
+    """Each signature in these files is genuine, but the files are passed off as something else."""
     kept = exported.read_text()
 
     def passes_off(edit: Any, complaint: str) -> None:
@@ -158,7 +158,7 @@ def test_another_requests_evidence_a_part_of_it_and_documents_by_the_wrong_signe
 def test_nothing_is_signed_that_somebody_has_written_into_the_audit_log(
     exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who can write the file, but has no key, adds that the gate let the request pass."""
+    """Somebody who can write the file, but has no key, adds that the gate let the request pass."""
     request_id = json.loads(exported.read_text())["request_id"]
     log = exported.parent / "deployment" / "audit.jsonl"
     AuditLog(log).append("admitted", {"request_id": request_id, "reasons": ["passed"]}, 1)
@@ -178,7 +178,7 @@ def test_an_edited_tree_beside_the_log_gets_no_signature(exported: Path) -> None
 def test_a_line_that_the_scheduler_never_signed_is_no_evidence_even_below_its_signed_root(
     exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As an earlier version could be brought to sign: all of it fits together, but for the line's own signature."""
+    """What an earlier version could be made to sign: everything is consistent except the line's own signature."""
     bundle = json.loads(exported.read_text())
     signer = load_signer(exported.parent / "deployment" / "keys")
     log = exported.parent / "forged.jsonl"
@@ -225,7 +225,7 @@ def cosign(robot: Signer, witness: AuditHead) -> dict[str, Any]:
     return json.loads(sign_result("arm1", "l1", 1, "", episodes, robot, 1, witness))  # type: ignore[no-any-return]
 
 
-def test_a_log_rewritten_by_who_has_the_schedulers_key_contradicts_what_a_robot_signed(
+def test_a_log_rewritten_with_the_schedulers_key_contradicts_what_a_robot_signed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 2))

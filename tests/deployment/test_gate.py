@@ -89,7 +89,7 @@ def sentence_of(decision: Decision, rule: str) -> str:
 def test_a_candidate_shown_to_be_the_best_passes_with_its_reasons() -> None:
     decision = decide("a", RANKING, FACTS, RULES, now_ns=NOW_NS, champion_id="b", real=TRIED)
     assert decision.verdict is Verdict.PASS
-    # 90 of 100 alone give a Beta(91, 11), 89 % (83 to 94); neighbours at 85 and 80 draw it towards the line.
+    # 90 of 100 alone give a Beta(91, 11), 89 % (83 to 94); neighbours at 85 and 80 pull it towards the line.
     assert "expected 87 % (83 to 91)" in sentence_of(decision, "within")
     assert "within 10 points of the best of 15 with probability 1.00" in sentence_of(decision, "within")
     assert "better than the champion, of which 8" in sentence_of(decision, "champion")
@@ -105,7 +105,7 @@ def test_a_candidate_far_below_the_best_or_below_the_floor_fails_and_is_not_even
     assert not poor.is_explorable
 
 
-def test_an_untried_candidate_of_a_good_score_is_left_open_and_may_explore() -> None:
+def test_an_untried_candidate_with_a_good_score_is_left_open_and_may_explore() -> None:
     tried = {name: RealResult(round(TRIED[name].successes / 10), 10) for name in "dfhjln"}
     decision = decide("b", RANKING, FACTS, RULES, now_ns=NOW_NS, real=tried)
     assert decision.verdict is Verdict.INCONCLUSIVE
@@ -203,7 +203,7 @@ def test_scores_that_surely_do_not_predict_close_the_gate_and_unknown_does_not()
     decision = decide("o", RANKING, FACTS, RULES, now_ns=NOW_NS, real=backwards)
     assert verdict_of(decision, "agreement") is Verdict.FAIL
     assert "the gate stays closed until scores predict again" in sentence_of(decision, "agreement")
-    # The five best-scored alone, 20 episodes each: too narrow a range to say that scores do not predict.
+    # Only the five best-scored, 20 episodes each: too narrow a range to conclude that scores do not predict.
     counts = (16, 18, 15, 17, 16)
     few = {name: RealResult(count, 20) for name, count in zip(NAMES, counts, strict=False)}
     decision = decide("a", RANKING, FACTS, RULES, now_ns=NOW_NS, real=few)
@@ -256,7 +256,7 @@ def test_a_floor_that_no_result_can_trigger_is_refused_when_the_file_is_read(tmp
 def test_three_candidates_of_which_nothing_has_run_never_pass_whatever_their_scores(
     file: str, scores: tuple[float, float, float]
 ) -> None:
-    """First of three untrained networks is no evidence: with a rank alone, all three would be in the top three."""
+    """First of three untrained networks is no evidence: with ranks alone, all three would be in the top three."""
     rules = replace(load_config(CONFIG / file, GateRules), metric="soft_opc", resamples=100)
     facts = replace(FACTS, episodes=1000, successes=400)
     ranking = make_ranking(1.0, 1.0, 1.0, top_k=3, episodes=1000, successes=400)
@@ -291,7 +291,7 @@ def test_a_score_that_hidden_episodes_do_not_confirm_goes_to_a_person_or_fails(
     assert f"the 100 of {ranking.episodes} episodes that are kept secret" in finding.sentence
 
 
-def test_nobody_passes_by_a_judges_word_but_may_show_itself_and_then_passes() -> None:
+def test_no_candidate_passes_on_a_judges_score_but_may_prove_itself_and_then_pass() -> None:
     judged, rules = replace(RANKING, metric="critic"), replace(RULES, metric="critic")
     others = {name: result for name, result in TRIED.items() if name != "a"}
     untried = decide("a", judged, FACTS, rules, now_ns=NOW_NS, champion_id="b", real=others)

@@ -1,4 +1,4 @@
-"""Asking the gate again and again does not let a bad candidate through; `gate_labs` does the same at length."""
+"""Asking the gate again and again does not let a bad candidate through; `gate_labs` is the long version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "config"
 
 
 def test_a_bad_candidate_hardly_ever_passes_in_25_looks() -> None:
-    """The hardest labs there are: one star among equals, and scores that say nothing."""
+    """The hardest labs: one star among equals, and scores that say nothing."""
     rng = np.random.default_rng(0)
     scheduler = load_scheduler_rules(CONFIG / "scheduler.yaml")
     labs = draw_labs("one star", 0.0, 16, rng)
@@ -30,6 +30,6 @@ def test_a_bad_candidate_hardly_ever_passes_in_25_looks() -> None:
     ("scheduler", "gate"),
     [("scheduler", "gate"), ("scheduler_twin", "gate_demo"), ("scheduler_demo", "gate_demo")],
 )
-def test_exploration_is_after_what_the_gate_asks(scheduler: str, gate: str) -> None:
+def test_exploration_uses_the_gates_tolerance(scheduler: str, gate: str) -> None:
     asked = load_config(CONFIG / f"{gate}.yaml", GateRules).within.tolerance
     assert load_scheduler_rules(CONFIG / f"{scheduler}.yaml").exploration_tolerance == asked

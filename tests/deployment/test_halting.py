@@ -1,4 +1,4 @@
-"""Which robots a halt covers, and who has to confirm it."""
+"""Which robots a halt covers, and which ones have to confirm it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_lease(fleet: Fleet, robot: str, state: str, expires_ns: int) -> None:
     )
 
 
-def test_it_covers_robots_of_the_queue_and_all_that_were_ever_lent(fleet: Fleet) -> None:
+def test_it_covers_robots_of_the_queue_and_all_that_were_ever_leased(fleet: Fleet) -> None:
     add_lease(fleet, "arm9", "done", fleet.clock())
     halted = halt(fleet.queue, "", "ada", "smoke", fleet.clock())
     assert halted.robots == ("arm1", "arm9", "twin")
@@ -44,7 +44,7 @@ def test_whoever_holds_robot_time_or_was_lost_with_it_has_to_confirm(fleet: Flee
     later_ns = fleet.clock() + 1
     for robot, state in (("arm1", "running"), ("arm2", "lost"), ("arm3", "done")):
         add_lease(fleet, robot, state, later_ns)
-    add_lease(fleet, "arm4", "lost", fleet.clock() - 1)  # its permit has expired: it cannot move by it
+    add_lease(fleet, "arm4", "lost", fleet.clock() - 1)  # its permit has expired, so it cannot move under it
     halted = halt(fleet.queue, "", "ada", "smoke", fleet.clock())
     assert (halted.awaited, halted.open_on) == (("arm1", "arm2"), ("arm1",))
     lease = fleet.queue.lease("l-arm1-running")
@@ -65,7 +65,7 @@ def test_a_robot_that_comes_while_all_are_halted_is_halted_too(fleet: Fleet) -> 
 
 @pytest.mark.parametrize("what", ["halt", "reject"])
 def test_what_a_person_says_while_the_gate_is_being_asked_comes_before_the_lease(fleet: Fleet, what: str) -> None:
-    """In another program, with a connection of its own, after the scheduler saw that robot and request are free."""
+    """In another program, with its own connection, after the scheduler has found that robot and request are free."""
     asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
     submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
 
@@ -140,7 +140,7 @@ def test_a_halt_reaches_robots_though_another_program_hangs_on_the_queue(fleet: 
     told: list[str] = []
 
     class Call:
-        """A robot that obeys what it is told."""
+        """A robot that does what it is told."""
 
         def __enter__(self) -> Call:
             return self

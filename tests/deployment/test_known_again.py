@@ -1,4 +1,4 @@
-"""A policy that was sent home is known again by what it answers; relatives that learnt something else are not it."""
+"""An aborted policy is recognised by its answers; relatives that learned something else are not mistaken for it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_another_name_or_slightly_other_bytes_are_the_same_policy(tmp_path: Path
     answers = ask([original, renamed, touched], tmp_path)
     assert compare_answers(answers["original"], answers["renamed"]) == "same"
     assert compare_answers(answers["original"], answers["touched"]) == "same"
-    assert behaviour_id(touched) != behaviour_id(original)  # the digest of bytes alone would have let it through
+    assert behaviour_id(touched) != behaviour_id(original)  # a digest of bytes alone would have let it through
 
 
 def test_another_format_is_the_same_policy(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_rising_curve_over_its_answers_is_no_disguise(disguise: Callable[[np.n
 
 
 def test_the_nearest_relatives_of_the_zoo_are_not_taken_for_each_other(tmp_path: Path) -> None:
-    """Averages of three and of four checkpoints, and checkpoints of one training run, each next to the other."""
+    """Averages of three and of four checkpoints, and neighbouring checkpoints of one training run."""
     names = ("trio", "quartet", "pair", "mended-00800", "aimed-00600", "aimed-00900")
     answers = ask([read_candidate(ZOO / name) for name in names], tmp_path)
     alike = [
@@ -139,9 +139,9 @@ def test_an_aborted_policy_under_another_name_is_refused_in_one_line(fleet: Flee
     with queue.change("abort", fleet.clock()) as tell:
         abort_request(queue, tell, queue.request("q-a"), "7 safety events on rung reduced, allowed 0")
     for name, identity in (
-        ("b", Identity("b1")),  # the same computation, before anybody has scored it
+        ("b", Identity("b1")),  # the same computation, before it has been scored
         ("c", Identity("b2", answers_of(1))),  # another format
-        ("d", Identity("b3", answers_of(1, noise=0.001))),  # trivially other bytes
+        ("d", Identity("b3", answers_of(1, noise=0.001))),  # trivially different bytes
     ):
         filed = queue.request(file(fleet, name, identity))
         assert filed.state == "refused"

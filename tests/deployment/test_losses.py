@@ -28,7 +28,7 @@ def make_fleet(folder: Path, broken_episodes: int) -> Fleet:
 
 
 def lose_a_lease(fleet: Fleet, robot: str) -> str:
-    """The robot takes a lease, runs of it what it does in a round, and is not heard for long."""
+    """The robot takes a lease, runs as much of it as fits into a round, and then falls silent for a long time."""
     while not any(lease.robot == robot and lease.state == "running" for lease in fleet.queue.open_leases()):
         fleet.round()
     (lease,) = (lease for lease in fleet.queue.open_leases() if lease.robot == robot)
@@ -83,7 +83,7 @@ def test_an_audit_log_is_found_whole_while_it_is_written_to(folder: Path, signer
     is_over = threading.Event()
     wanted = threading.Semaphore(
         0
-    )  # lines for one check, so that it is written to meanwhile and does not outgrow a disk
+    )  # lines per check, so that writing continues in between and the file does not fill the disk
 
     def write() -> None:
         while wanted.acquire() and not is_over.is_set():

@@ -1,4 +1,4 @@
-"""Files that were good once, or that anybody may write, do not count again because somebody puts them there."""
+"""Files that were valid once, or that anybody may write, do not count again because somebody puts them back."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_ranking_from_before_the_newest_does_not_count_after_a_restart_either(
 
 
 def ask_another(folder: Path) -> tuple[str, str]:
-    """A program that was started just now, and a candidate that nobody has asked for yet."""
+    """A program that has just started, and a candidate that nobody has requested yet."""
     handler = make_handler(folder)
     for request in handler._queue.requests("waiting", "queued"):
         handler._queue.set_request(request.id, state="done")
@@ -90,7 +90,7 @@ def test_a_history_from_before_the_newest_and_one_taken_away_do_not_count(tmp_pa
     assert ask(tmp_path, first, candidate.id)[0] != "refused"
     first.note_evidence()
     newest = [(path, path.read_bytes()) for path in (history, seal_path(history))]
-    for handler_of in (lambda: first, lambda: None):  # the program that knows it, and one that was started just now
+    for handler_of in (lambda: first, lambda: None):  # the program that knows it, and one that has just started
         for path, data in old:
             path.write_bytes(data)
         handler = handler_of() or make_handler(tmp_path)

@@ -1,4 +1,4 @@
-"""A queue whose file is damaged, or whose disk is full: said in one line, and nothing is lost."""
+"""A queue whose file is damaged, or whose disk is full: reported in one line, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_full_disk_under_the_audit_log_loses_no_event(filled: Path, monkeypatc
     assert "after" in lines[-1]
 
 
-def test_a_torn_line_that_a_full_disk_keeps_from_being_set_aside_is_told_as_a_full_disk(
+def test_a_torn_line_that_a_full_disk_keeps_from_being_set_aside_is_reported_as_a_full_disk(
     filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = open_queue(filled)

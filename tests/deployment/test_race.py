@@ -38,7 +38,7 @@ def test_a_clear_leader_settles_the_race_and_sends_the_others_home() -> None:
     assert standing.is_in_race.tolist() == [True, False, False]
 
 
-def test_less_is_asked_where_scores_have_shown_that_they_predict() -> None:
+def test_less_is_required_once_scores_have_proved_to_predict() -> None:
     rules = RaceRules(confidence=0.97, trusted_confidence=0.9)
     assert rules.confidence_at(np.array([-1.0, 0.87, 0.88, 1.0])).tolist() == [0.97, 0.97, 0.9, 0.9]
     assert RaceRules(confidence=0.9).confidence_at(1.0) == 0.9
@@ -49,18 +49,18 @@ def test_less_is_asked_where_scores_have_shown_that_they_predict() -> None:
     assert judge_race(predicted.weight, predicted.density, rules, 0.88).is_settled
 
 
-def test_two_that_are_equally_good_settle_the_race_once_both_are_known() -> None:
+def test_two_equally_good_candidates_settle_the_race_once_both_are_known() -> None:
     assert not standing_of([8, 8], [10, 10]).is_settled
     assert standing_of([1600, 1600], [2000, 2000]).is_settled
 
 
-def test_the_leader_meets_whoever_most_threatens_that_it_is_near_the_best() -> None:
-    """Known, hardly known and hopeless: only the second may yet be more than 3 points better than the leader."""
+def test_the_leader_meets_the_candidate_most_likely_to_be_clearly_better() -> None:
+    """Well known, hardly known and hopeless: only the second may still be more than 3 points better than the leader."""
     predicted = predict_success(Field.of([0.0] * 4, [800, 8, 780, 10], [1000, 11, 1000, 100]))
     duel = find_duel(predicted.weight, predicted.density, RULES.tolerance)
     assert (duel.leader, duel.challenger) == (0, 1)
     assert duel.chance == pytest.approx(predicted.better_than(0, RULES.tolerance)[1])
-    assert duel.leader_share < 0.05  # of the doubt about their difference nearly all is the second's
+    assert duel.leader_share < 0.05  # nearly all uncertainty about their difference is the second's
     within = predicted.within(RULES.tolerance)[0]
     assert within <= 1.0 - duel.chance
     rng = np.random.default_rng(0)
@@ -69,7 +69,7 @@ def test_the_leader_meets_whoever_most_threatens_that_it_is_near_the_best() -> N
     assert np.mean(np.equal(picks, 0)) == pytest.approx(duel.leader_share, abs=0.03)
 
 
-def test_two_that_are_known_alike_share_the_episodes() -> None:
+def test_two_equally_well_known_candidates_share_the_episodes() -> None:
     predicted = predict_success(Field.of([0.0] * 4, [80, 80, 20, 10], [100, 100, 100, 100]))
     duel = find_duel(predicted.weight, predicted.density, RULES.tolerance)
     assert {int(duel.leader), int(duel.challenger)} == {0, 1}
@@ -89,7 +89,7 @@ def test_whoever_is_out_of_the_race_neither_leads_nor_threatens() -> None:
 
 
 def test_a_worse_challenger_hardly_ever_takes_over() -> None:
-    """82 % against a champion of 88 % known by 50 episodes; a mere comparison of rates gives way in a third."""
+    """82 % against a champion of 88 % known from 50 episodes; merely comparing rates replaces it in a third."""
     rng = np.random.default_rng(0)
     taken = 0
     for _ in range(60):
@@ -98,7 +98,7 @@ def test_a_worse_challenger_hardly_ever_takes_over() -> None:
     assert taken <= 2
 
 
-def test_someone_who_races_alone_is_chosen() -> None:
+def test_a_candidate_that_races_alone_is_chosen() -> None:
     predicted = predict_success(Field.of([0.2], [5], [10]))
     assert choose_next(find_duel(predicted.weight, predicted.density, 0.03), np.random.default_rng(0)) == 0
 
@@ -119,7 +119,7 @@ def test_simulated_races_believe_what_the_scheduler_believes() -> None:
     assert belief.correlation(np.array([0]))[0] == pytest.approx(predicted.correlation, abs=0.02)
 
 
-def test_one_batch_in_ten_goes_to_whoever_has_run_least() -> None:
+def test_one_batch_in_ten_goes_to_the_candidate_that_has_run_least() -> None:
     turns = [turn for turn in range(30) if is_exploration_turn(turn, RULES)]
     assert turns == [9, 19, 29]
     assert not any(is_exploration_turn(turn, RaceRules(explore_every=0)) for turn in range(30))

@@ -29,7 +29,7 @@ LADDER = Ladder(RungRules(0, 0.0, 0, 2), RungRules(0, 0.0, 0, 2), RungRules(4, 0
 
 
 class Lab:
-    """One lease of two episodes on a robot that only says what the test tells it to say."""
+    """One lease of two episodes on a robot that says only what the test tells it to."""
 
     def __init__(self, folder: Path, *, required: bool = True) -> None:
         rules = make_rules(ladder=LADDER, recording=RecordingRules(required=required, wait_s=30.0))
@@ -122,7 +122,7 @@ def test_a_recording_that_never_comes_makes_its_episode_a_broken_one_and_the_nex
     )
 
 
-def test_a_restart_waits_anew_and_loses_no_pending_result(lab: Lab) -> None:
+def test_a_restart_waits_again_and_loses_no_pending_result(lab: Lab) -> None:
     episode = lab.report(0)
     lab.tick(20.0)
     lab.start()

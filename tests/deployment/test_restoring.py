@@ -1,4 +1,4 @@
-"""A damaged queue is built anew from its audit log: nothing that counted is lost, and no robot is leased unasked."""
+"""A damaged queue is rebuilt from its audit log: nothing that counted is lost, and no robot is leased unrequested."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_counted_counts_again_and_what_was_under_way_waits_for_a_person(fle
     assert {request.id: request.state for request in fleet.queue.requests()} == {"q-a": "waiting", "q-b": "rejected"}
 
 
-def test_nothing_is_lent_until_a_person_agrees_and_then_nothing_runs_twice(fleet: Fleet) -> None:
+def test_nothing_is_leased_until_a_person_agrees_and_then_nothing_runs_twice(fleet: Fleet) -> None:
     restore_queue(damage(fleet), fleet.clock())
     fleet.start()
     assert fleet.queue is not None
@@ -100,7 +100,7 @@ def test_nothing_is_lent_until_a_person_agrees_and_then_nothing_runs_twice(fleet
     for _ in range(5):
         fleet.round()
     assert fleet.queue.rows("SELECT count(*) FROM leases")[0][0] == leases
-    assert not fleet.queue.lost_leases()  # their robots have told what they ran
+    assert not fleet.queue.lost_leases()  # their robots have reported what they ran
     counted = {row[0] for row in fleet.queue.rows("SELECT episode_id FROM results")}
     assert counted == set(fleet.executed())
     decide_request(fleet.queue, "q-a", "approve", "ada", "looked at it", fleet.clock())

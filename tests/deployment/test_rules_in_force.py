@@ -1,4 +1,4 @@
-"""Rules that somebody edits decide from the scheduler's next start on, and the signed audit log says so."""
+"""Edited rules take effect at the scheduler's next start, and the signed audit log says so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.deployment.fleet import Fleet, make_rules
 CONFIG = Path(__file__).parents[2] / "config"
 
 
-def test_other_rules_are_told_and_the_same_ones_are_not_told_again(folder: Path) -> None:
+def test_changed_rules_are_reported_and_unchanged_ones_are_not_reported_again(folder: Path) -> None:
     fleet = Fleet(folder, make_rules())
     fleet.start()
     assert fleet.queue is not None

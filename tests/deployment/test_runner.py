@@ -32,7 +32,7 @@ MANIFEST = CandidateManifest(
 
 
 class CountingArm(ScriptedArm):
-    """A scripted arm that counts what would have moved a real one."""
+    """A scripted arm that counts the motions a real one would have made."""
 
     def __init__(self) -> None:
         super().__init__("arm1", image_size=32)
@@ -87,7 +87,7 @@ def test_a_lease_runs_every_episode_and_tells_what_was_sent(
     assert "dz is -0.2000 m, allowed +-0.0800" in motion.clamped[0]
 
 
-def test_a_lease_sent_again_goes_on_where_it_was_and_repeats_nothing(
+def test_a_lease_sent_again_continues_where_it_was_and_repeats_nothing(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink
 ) -> None:
     begun = []
@@ -106,7 +106,7 @@ def test_a_lease_sent_again_goes_on_where_it_was_and_repeats_nothing(
     assert len([1 for kind, _, _ in sink.told if kind == "begin"]) == 3
 
 
-def test_answers_that_are_no_numbers_end_the_lease_and_are_told_as_a_safety_event(
+def test_answers_that_are_not_numbers_end_the_lease_and_are_reported_as_a_safety_event(
     robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink
 ) -> None:
     told: list[str] = []
@@ -224,4 +224,4 @@ def test_a_candidate_changed_between_check_and_load_runs_as_checked(robot: Robot
     robot.verifier.check(issue(candidate_id=made.id), read.id, Rung.REDUCED)
     (tmp_path / "candidate" / made.manifest.artifact).write_bytes(b"something else")
     manifest = canonical_manifest(read.manifest_bytes, where="test")
-    assert candidate_id(manifest, read.artifact_bytes) == made.id  # what is loaded are the bytes that were checked
+    assert candidate_id(manifest, read.artifact_bytes) == made.id  # the checked bytes are the ones loaded

@@ -189,7 +189,7 @@ def test_a_gate_that_closes_later_sends_the_request_to_a_person(fleet: Fleet) ->
         fleet.round()
     assert fleet.queue is not None
     assert fleet.queue.request("q-a").state == "waiting"
-    assert len(fleet.executed()) <= ran + 2  # the batch under way ends
+    assert len(fleet.executed()) <= ran + 2  # the current batch ends
     assert "gate_closed" in kinds(fleet)
 
 
@@ -253,7 +253,7 @@ def test_a_champion_whose_safety_fails_later_gives_way_to_the_one_before(fleet: 
     assert "champion_withdrawn" in kinds(fleet)
 
 
-def test_halting_revokes_at_once_and_resuming_lends_anew(fleet: Fleet) -> None:
+def test_halting_revokes_at_once_and_resuming_leases_again(fleet: Fleet) -> None:
     ask(fleet, "a")
     while not fleet.robots["arm1"].executed:
         fleet.round()
@@ -276,7 +276,7 @@ def test_an_arm_rests_after_its_episodes(folder: Path) -> None:
     fleet.start()
     ask(fleet, "a")
     rounds = run_until_done(fleet)
-    # Six episodes on the arm: it rests once between the third or fourth and the rest, 50 rounds of a second.
+    # Six episodes on the arm: it rests once, after the third or fourth, for 50 rounds of a second.
     assert rounds > 50
     assert len(fleet.robots["arm1"].executed) == 6
 
@@ -315,7 +315,7 @@ def test_a_late_report_of_a_lost_lease_counts_once(fleet: Fleet) -> None:
     assert len(fleet.queue.rows("SELECT 1 FROM results WHERE lease_id = ?", lease.id)) == 2
 
 
-def test_a_second_scheduler_is_refused_and_told_of(fleet: Fleet) -> None:
+def test_a_second_scheduler_is_refused_and_reported(fleet: Fleet) -> None:
     second = fleet.open_queue()
     with pytest.raises(SchedulerBusy, match="schedules here already"):
         Scheduler(second, fleet.rules, fleet.signer, fleet.verdict, fleet.clock, lambda: "x")
@@ -333,7 +333,7 @@ def test_an_older_scheduler_is_shut_out_where_file_locks_do_not_reach(fleet: Fle
     assert fleet.executed() == []
 
 
-def test_an_edited_audit_log_stops_lending_and_is_told(fleet: Fleet) -> None:
+def test_an_edited_audit_log_stops_leasing_and_is_reported(fleet: Fleet) -> None:
     ask(fleet, "a")
     fleet.kill()
     audit_log = fleet.folder / "state" / "audit.jsonl"
@@ -344,7 +344,7 @@ def test_an_edited_audit_log_stops_lending_and_is_told(fleet: Fleet) -> None:
     assert fleet.executed() == []
 
 
-def test_a_clock_set_back_stops_lending_and_is_told_once(fleet: Fleet) -> None:
+def test_a_clock_set_back_stops_leasing_and_is_reported_once(fleet: Fleet) -> None:
     fleet.round()
     ask(fleet, "a")
     fleet.clock.advance(-3600)
@@ -422,7 +422,7 @@ def test_an_unknown_robot_in_a_request_is_named(fleet: Fleet) -> None:
 
 
 def test_what_strangers_say_in_a_robots_name_fills_no_audit_log(folder: Path) -> None:
-    """Refusals and the states of robots are told without a signature, by whoever is on the network."""
+    """Refusals and robots' states arrive unsigned, from anybody on the network."""
     fleet = Fleet(folder, make_rules())
     scheduler = fleet.start()
     for number in range(300):

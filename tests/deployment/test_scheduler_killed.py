@@ -20,7 +20,7 @@ from tests.deployment.troubles import play_troubled
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL: nothing after the moment it is raised gets to the disk."""
+    """Takes the place of SIGKILL: nothing after the moment it is raised reaches the disk."""
 
 
 def assert_all_ran_once(folder: Path, queue: Queue) -> None:
@@ -40,7 +40,7 @@ def assert_all_ran_once(folder: Path, queue: Queue) -> None:
 
 
 def play_dying(fleet: Fleet, die_at: set[int], play_on: Callable[[Fleet], None]) -> list[str]:
-    """Play to the end, dying at the given moments; gives all moments passed."""
+    """Play to the end, dying at the given moments; returns all moments passed."""
     moments: list[str] = []
 
     def probe(moment: str) -> None:
@@ -96,7 +96,7 @@ def play_through_troubles(folder: Path, die_at: set[int]) -> list[str]:
 
 
 def test_killed_in_the_middle_of_any_trouble(folder: Path) -> None:
-    """Every change that goes well was seen above; the others, but for a damaged audit log, which ends it all."""
+    """Changes of a successful run are covered above; these are the others, but for a damaged audit log, a dead end."""
     moments = play_through_troubles(folder / "whole", set())
     names = [moment.partition(" ")[2] for moment in moments]
     troubles = {"approve", "halt", "resume", "lost", "gate closed", "override", "reject", "refusal", "odd report"}

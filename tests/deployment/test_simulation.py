@@ -34,7 +34,7 @@ def test_the_benchmark_knows_the_papers_models_the_zoo_and_pong() -> None:
 
 
 def test_scores_that_say_nothing_cost_the_race_less_than_equal_allocation_loses() -> None:
-    """A star among equals: what one finds by trying, however wrong the scores are."""
+    """A star among equals: the one found by trying, however wrong the scores are."""
     rng = np.random.default_rng(0)
     labs = draw_labs("one star", 0.0, 100, rng)
     result = simulate_races(labs.scores, labs.rates, RaceRules(), rng)
@@ -51,14 +51,14 @@ def test_a_clear_race_ends_early() -> None:
     assert result.good_fraction(0.0) == 1.0
 
 
-def test_a_race_alone_ends_whoever_the_next_batch_would_go_to() -> None:
+def test_a_single_race_ends_whatever_the_next_batch_would_have_been() -> None:
     table = SuccessTable(("good", "bad"), np.array([0.5, 0.1]), np.array([0.95, 0.05]))
     for seed in range(12):
         assert simulate_table(table, RaceRules(), 1, np.random.default_rng(seed)).is_settled.all()
 
 
-def test_whoever_is_surely_not_near_the_best_gets_no_more_episodes() -> None:
-    """Two that cannot be told apart keep the race going; every other batch goes to whoever has run least."""
+def test_a_candidate_that_is_surely_not_near_the_best_gets_no_more_episodes() -> None:
+    """Two that cannot be separated keep the race going; every other batch goes to the one that has run least."""
     table = SuccessTable(("good", "as good", "bad"), np.zeros(3), np.array([0.8, 0.8, 0.05]))
     rules = RaceRules(budget_episodes=600, tolerance=0.0, confidence=0.99, explore_every=2)
     trials = simulate_table(table, rules, 20, np.random.default_rng(0)).trials
@@ -66,7 +66,7 @@ def test_whoever_is_surely_not_near_the_best_gets_no_more_episodes() -> None:
     assert trials[:, 2].min() >= 10
 
 
-def test_the_benchmark_tells_how_far_ahead_the_race_is_and_how_far_it_has_got() -> None:
+def test_the_benchmark_says_how_far_ahead_the_race_is_and_how_far_it_has_got() -> None:
     heard: list[tuple[int, int, str]] = []
     rules = RaceRules(budget_episodes=100)
     only = "uniform, correlation 0.95"

@@ -1,4 +1,4 @@
-"""An approval is for what its person was shown: where the gate finds worse since, the request waits again."""
+"""An approval covers what the person was shown: if the gate finds something worse since, the request waits again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from opc_ros.ranking import Ranking
 from tests.deployment.handling import make_handler
 from tests.deployment.lab import GATE, make_lab, publish_ranking, say
 
-# By luck with probability 0.005: below 0.01 a person decides, below 0.0001 the gate says no.
+# By luck with probability 0.005: below 0.01 a person decides, below 0.0001 the gate refuses.
 DOUBTFUL, HOPELESS, FINE = 0.005, 0.00005, 1.0
 
 
@@ -60,7 +60,7 @@ class Desk:
         return self._handler.act_on(say(self.folder, "approve", DecisionBody(request.id, "", seen))).message
 
     def say_hidden_chance(self, chance: float) -> None:
-        """A new ranking, in which the hidden episodes speak more or less against everybody."""
+        """A new ranking, in which the hidden episodes speak more or less clearly against everybody."""
         ranking = Ranking.from_json((self.folder / "ranking.json").read_text())
         candidates = tuple(dataclasses.replace(each, hidden_chance=chance) for each in ranking.candidates)
         publish_ranking(
@@ -68,7 +68,7 @@ class Desk:
         )
 
     def lend(self) -> int:
-        """How many leases there are once the robot has become free."""
+        """How many leases there are once the robot is free again."""
         self._scheduler.hear("arm1", session="s1")
         self._scheduler.tick()
         return len(self.queue.open_leases())
@@ -110,7 +110,7 @@ def test_a_rule_that_stands_worse_since_sends_the_request_back_with_its_name(
     assert line in "; ".join(told[-1].body["reasons"])
 
 
-def test_who_approves_again_of_what_stands_now_is_believed(desk: Desk) -> None:
+def test_approving_again_what_the_gate_finds_now_counts(desk: Desk) -> None:
     asked = desk.request()
     first = desk.look(asked)
     desk.approve(asked, first)
@@ -118,7 +118,7 @@ def test_who_approves_again_of_what_stands_now_is_believed(desk: Desk) -> None:
     assert desk.lend() == 0
     desk.approve(asked, desk.look(asked))
     assert desk.lend() == 1
-    # The newest word counts, in whatever order they are read.
+    # The newest decision counts, in whatever order they are read.
     words = [json.loads(word)["payload"] for word in desk.queue.envelopes(asked.id)]
     assert len(words) == 3
 
@@ -156,7 +156,7 @@ def test_an_approval_from_before_the_upgrade_goes_back_to_its_person(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = desk.request()
-    monkeypatch.setattr("opc_ros.workflows.statements._check_seen", lambda statement: None)  # as the version before
+    monkeypatch.setattr("opc_ros.workflows.statements._check_seen", lambda statement: None)  # like the previous version
     desk.approve(asked, None)
     assert desk.lend() == 0
     reason = desk.queue.request(asked.id).reason
@@ -173,13 +173,15 @@ def test_an_approval_from_before_the_upgrade_goes_back_to_its_person(
         ({"floor": "inconclusive"}, ["floor:pass", "within:inconclusive"], ["within"]),
     ],
 )
-def test_worse_is_what_has_left_pass_or_doubt_behind(seen: dict[str, str], now: list[str], worse: list[str]) -> None:
+def test_a_finding_is_worse_if_it_went_from_pass_or_from_doubt_to_less(
+    seen: dict[str, str], now: list[str], worse: list[str]
+) -> None:
     was = Seen("r", {rule: Verdict(verdict) for rule, verdict in seen.items()})
     findings = [Finding(rule, Verdict(verdict), "") for rule, verdict in (each.split(":") for each in now)]
     assert [finding.rule for finding in was.find_worse(findings)] == worse
 
 
-def test_of_a_rule_with_several_findings_the_worst_was_seen() -> None:
+def test_the_worst_of_several_findings_of_a_rule_is_kept() -> None:
     findings = [Finding("aborted_before", verdict, "") for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)]
     assert Seen.of("r", findings).findings == {"aborted_before": Verdict.FAIL}
 

@@ -99,7 +99,7 @@ def test_what_is_not_signed_by_whom_it_names_is_refused(tmp_path: Path, ada: Sig
 
 
 def test_words_that_could_be_read_in_two_ways_are_refused_though_they_are_signed(tmp_path: Path, ada: Signer) -> None:
-    """Keys given twice, names that look like another's, two signatures, and a nonce that is another's in disguise."""
+    """Duplicate keys, names that look like another's, two signatures, and a nonce that is another one in disguise."""
     make_person_key(tmp_path, "bob")
     good = sign_statement("approve", "ada", APPROVAL, ada, NOW)
     payload = from_text(good).payload
@@ -144,7 +144,7 @@ def test_a_statement_counts_once_and_for_five_minutes(tmp_path: Path, ada: Signe
         check(tmp_path, envelope, NOW + LIFE_NS)
     with pytest.raises(StatementRefused, match="signed 60 s from now"):
         check(tmp_path, envelope, NOW - 60 * SECOND_NS)
-    # A signer cannot give itself a longer life either.
+    # Nor can a signer give itself a longer life.
     long = json.loads(from_text(envelope).payload) | {"expires_ns": NOW + 10 * LIFE_NS}
     with pytest.raises(StatementRefused, match="too old"):
         check(tmp_path, to_text(sign_payload(TYPE, json.dumps(long), ada)), NOW + LIFE_NS + 1)
@@ -172,7 +172,7 @@ def test_one_key_belongs_to_one_person(tmp_path: Path, ada: Signer) -> None:
 
 
 def write_ssh_key(path: Path) -> Ed25519PrivateKey:
-    """As `ssh-keygen -t ed25519 -N ''` writes one."""
+    """A key file as `ssh-keygen -t ed25519 -N ''` writes it."""
     key = Ed25519PrivateKey.generate()
     path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     path.chmod(0o600)
@@ -231,5 +231,5 @@ def test_what_was_said_to_one_deployment_counts_in_no_other(tmp_path: Path) -> N
     unbound = sign_statement("approve", "ada", APPROVAL, load_person_key(key_file), NOW)
     with pytest.raises(StatementRefused, match="signed for no deployment by name"):
         check(here, unbound)
-    # What was said and acted on before statements named a deployment stays evidence.
+    # Statements made and acted on before they named a deployment remain evidence.
     assert read_statement(unbound, load_people(here)).person == "ada"

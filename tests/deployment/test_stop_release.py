@@ -54,7 +54,7 @@ def test_a_release_counts_once_and_for_five_minutes(releases: StopReleases, ada:
         releases.check(sign_release(ada, "arm1", STOP_NS, NOW_NS - 301_000_000_000))
 
 
-def test_who_is_no_operator_releases_nothing(tmp_path: Path, releases: StopReleases) -> None:
+def test_somebody_who_is_not_an_operator_releases_nothing(tmp_path: Path, releases: StopReleases) -> None:
     key = Ed25519PrivateKey.generate()
     add_person(tmp_path, "bob", key.public_key(), ("requester", "approver", "labeller"))
     bob = SignsAs("bob", Signer(key_id_of(key.public_key()), key))

@@ -1,4 +1,4 @@
-"""Where the rules ask for two people to override the gate, one of them alone changes nothing."""
+"""If the rules require two people to override the gate, one of them alone changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opc_ros.deployment.statement import DecisionBody, Statement
 from tests.deployment.fleet import Fleet, make_rules, say
 
 
-def test_an_override_by_one_of_two_people_lends_nothing(folder: Path) -> None:
+def test_an_override_by_one_of_two_people_grants_no_lease(folder: Path) -> None:
     fleet = Fleet(folder, make_rules(override_people=2))
     fleet.start()
     queue = fleet.queue
@@ -23,7 +23,7 @@ def test_an_override_by_one_of_two_people_lends_nothing(folder: Path) -> None:
         return decide_request(queue, "q-a", "override", person, "trust me", fleet.clock(), said, 2).state
 
     assert override("ada", "n1") == "waiting"
-    assert override("ada", "n2") == "waiting"  # the same person twice is still one
+    assert override("ada", "n2") == "waiting"  # the same person twice is still one person
     fleet.round()
     assert not queue.open_leases()
     assert override("grace", "n3") == "queued"

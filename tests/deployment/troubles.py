@@ -1,4 +1,4 @@
-"""A request that meets every trouble there is, one after the other; whoever was killed goes on where the disk says."""
+"""A request that meets every possible problem, one after the other; a killed process resumes from what is on disk."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _decide(fleet: Fleet, queue: Queue, request_id: str, word: Literal["approve"
 
 
 def _lend(fleet: Fleet, queue: Queue, scheduler: Scheduler) -> str:
-    """Have a robot leased that has not heard of it yet; gives its name."""
+    """Lease a robot that has not heard of the lease yet; returns its name."""
     for _ in range(PATIENCE):
         if leases := queue.open_leases():
             return leases[0].robot

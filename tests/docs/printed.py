@@ -1,4 +1,4 @@
-"""What the pages print: their code blocks, and the commands in them."""
+"""The pages' code blocks, and the commands in them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find_blocks(page: str) -> Iterator[Block]:
 
 
 def find_commands(block: Block, program: str) -> Iterator[list[str]]:
-    """The words of every command of this program, without comments and what a shell does with its output."""
+    """The words of every command of this program, without comments and shell redirections."""
     for line in block.text.replace("\\\n", " ").splitlines():
         printed, *_ = re.split(r" {3,}", re.sub(r"^\s*(\$ )?", "", line))  # help explains examples after spaces
         lexer = shlex.shlex(printed, posix=True, punctuation_chars="|&;<>()")

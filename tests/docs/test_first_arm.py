@@ -1,4 +1,4 @@
-"""What the first-arm tutorial prints for readers without an arm is run as printed."""
+"""The commands in the first-arm tutorial for readers without an arm are run as printed."""
 
 from __future__ import annotations
 

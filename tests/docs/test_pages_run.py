@@ -1,4 +1,4 @@
-"""What README and tutorials print is run as printed, by the shell a reader would type it into; takes minutes.
+"""The commands in README and tutorials are run as printed, by the shell a reader would use; takes minutes.
 
 `make demo` and `make test` themselves are run by `.ci/fresh` on a fresh machine; the demo here is the same program.
 """
@@ -24,11 +24,11 @@ TUTORIALS = "opc_ros/docs/tutorials"
 
 
 class Reader:
-    """Somebody with a clone and two terminals."""
+    """A reader with a clone and two terminals."""
 
     def __init__(self, folder: Path, domain: int) -> None:
         self._folder = folder
-        # What a clone has, without what a lab writes beside it.
+        # What a clone contains, without what a lab writes into it.
         for name in ("sim_bridge", "constraints.txt"):
             (folder / name).symlink_to(ROOT / name)
         (folder / ".venv").symlink_to(sys.prefix)
@@ -48,7 +48,7 @@ class Reader:
         return subprocess.Popen(shell, cwd=self._folder, env=self._environment, stdout=log, stderr=log)
 
     def wait_for_episodes(self, count: int, running: subprocess.Popen[bytes], *, limit_s: float = 600) -> None:
-        """Until every episode is committed or, on a machine too busy for it, quarantined; nine in ten are committed."""
+        """Until every episode is committed or, on too busy a machine, quarantined; nine in ten must be committed."""
         deadline = time.monotonic() + limit_s
         while (committed := self._count("store/episodes/*/*/*.json")) + self._count(
             "store/quarantine/*/*.json"
@@ -69,7 +69,7 @@ def reader(tmp_path: Path, ros_domain: int) -> Reader:
 
 
 def printed(page: str, beginning: str) -> list[str]:
-    """The lines of the block that begins so, comments cut off."""
+    """The lines of the block that begins like this, without comments."""
     (text,) = (block.text for block in find_blocks(page) if block.text.lstrip().startswith(beginning))
     lines = (re.split(r"\s+#", line)[0].rstrip() for line in text.splitlines())
     return [line for line in lines if line]
@@ -96,14 +96,14 @@ def lab(reader: Reader) -> Iterator[Reader]:
 def test_the_commands_for_a_running_lab_work_as_printed(lab: Reader, page: str, beginning: str) -> None:
     name = request = ""
     for line in printed(page, beginning):
-        if line.startswith("opc up twin"):  # the README's, which runs already
+        if line.startswith("opc up twin"):  # the README's lab, which is already running
             continue
         line = line.replace("NAME", name).replace("REQUEST", request).replace(".../sim_bridge", "sim_bridge")
         if line.startswith("opc deploy approve") and not re.search(
             rf"(?m)^{request} +waiting", lab.type("opc deploy status")
         ):
             continue  # the gate left nothing to a person
-        # Exit 1 is the gate's answer too: this candidate does not pass, or a person has to decide.
+        # Exit 1 is a valid answer of the gate too: this candidate does not pass, or a person has to decide.
         is_verdict = line.startswith("opc gate explain")
         said = lab.type(line, codes=(0, 1) if is_verdict else (0,))
         if is_verdict:

@@ -17,7 +17,7 @@ OURS = ("opc_ros", "sim_bridge", "tests")
 
 
 def refuse(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What the parser says to a command; empty if it takes it."""
+    """The parser's complaint about a command; empty if it accepts it."""
     try:
         PARSER.parse_args(words)
     except SystemExit as end:
@@ -42,7 +42,7 @@ def test_a_wrong_option_and_a_verb_that_is_no_more_are_noticed(capsys: pytest.Ca
 
 def test_verbs_named_in_sentences_exist() -> None:
     for page in find_pages():
-        if page != "CHANGELOG.md":  # which names what is no more
+        if page != "CHANGELOG.md":  # which names things that no longer exist
             text = (ROOT / page).read_text(encoding="utf-8")
             for verb in re.findall(r"`opc ([a-z]+)[^`]*`", text):
                 assert verb in VERBS or verb == "release", f"{page}: `opc {verb}`"
@@ -56,7 +56,7 @@ def test_systems_are_brought_up_with_arguments_they_have(
     for words in printed:
         if len(words) < 2 or words[1].startswith("-") or "..." in words:
             continue
-        # A reader's own lab and arms are copies of those that ship.
+        # A reader's own lab and arm files are copies of those that ship.
         wanted = [word.replace("my_", "") for word in words if word != "--dry-run"]
         assert main([*wanted, "--dry-run"]) == 0, (words, capsys.readouterr().err)
 

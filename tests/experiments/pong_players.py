@@ -1,4 +1,4 @@
-"""Candidates whose weights are set by hand, so that what they do in Pong is known."""
+"""Candidates with hand-set weights, so that what they do in Pong is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
 
-BALL_BELOW_PADDLE = 17  # the feature: 5 presences, 5 rows, 5 columns, then row distances of pairs 01 02 03
+BALL_BELOW_PADDLE = 17  # the features: 5 presences, 5 rows, 5 columns, then row distances of pairs 01 02 03
 
 
 def make_follower(

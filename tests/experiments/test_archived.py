@@ -25,7 +25,7 @@ def kept(tmp_path: Path) -> Candidate:
 
 @pytest.fixture
 def archive(tmp_path: Path, kept: Candidate) -> Path:
-    """A repository whose newest state no longer holds the candidate that an earlier one did."""
+    """A repository whose latest commit no longer has the candidate that an earlier one had."""
     repository = tmp_path / "repository"
     (repository / "zoo").mkdir(parents=True)
     kept.folder.rename(repository / "zoo" / "kept")
@@ -55,7 +55,7 @@ def test_files_that_are_not_what_is_pinned_are_refused(archive: Path, kept: Cand
         restore_archived(archive, tmp_path / "data")
 
 
-def test_a_shallow_clone_is_told_what_to_fetch_and_can(archive: Path, kept: Candidate, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_told_what_to_fetch_and_can_fetch_it(archive: Path, kept: Candidate, tmp_path: Path) -> None:
     clone, commit = tmp_path / "clone", read_archive(archive).commit
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{archive.parent}", str(clone))
     with pytest.raises(SetupError, match=f"run `git fetch --depth 1 origin {commit}`"):
@@ -72,7 +72,7 @@ def test_names_that_lead_out_of_the_folder_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_the_zoo_pins_is_in_the_history(tmp_path: Path) -> None:
-    """In a shallow clone it is not, and that is what those archives are for."""
+    """In a shallow clone it is missing, which is what makes those clones small."""
     zoo = Path(__file__).resolve().parents[2] / "sim_bridge" / "zoo"
     archive = zoo / "archived_earlier.yaml"
     commit = read_archive(archive).commit

@@ -32,7 +32,7 @@ BUDGET = Budget(scripted=8, own_play=2, mostly_random=2, with_greedy=4)
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A plan whose episodes are in the store already."""
+    """A plan whose episodes are already in the store."""
 
     world: str = "train"
     image_size: int = 64
@@ -222,7 +222,7 @@ def test_the_headline_shows_each_score_beside_the_papers_and_leads_to_the_tables
     assert f" | {figure.r_squared:.2f} / {figure.spearman:.2f} ({low:.2f} to {high:.2f}) | " in written
     assert "| 0.55 / 0.76 |" in written  # the paper's SoftOPC on train objects
     assert "(grasping.md)" in written
-    # However well four candidates agree, the goal asks for forty.
+    # However well four candidates agree, the goal requires forty.
     assert "40 candidates | open: too few candidates" in written
 
 
@@ -231,8 +231,8 @@ def test_a_world_that_is_no_column_is_refused_in_one_line(capsys: pytest.Capture
     assert capsys.readouterr().err == "opc: --world moon: expected one of train, test, pseudo_real\n"
 
 
-def test_the_world_that_judges_is_only_collected_in(capsys: pytest.CaptureFixture[str]) -> None:
-    """No score of the page may be looked at there; decision 14 says when it is played in."""
+def test_the_judging_world_is_only_used_for_collecting(capsys: pytest.CaptureFixture[str]) -> None:
+    """No score of the page may be computed there; decision 14 says when it may be played in."""
     assert main(["reproduce", "grasping", "--world", JUDGING_WORLD]) == 1
     assert "--world second_pseudo_real: expected one of train, test, pseudo_real\n" in capsys.readouterr().err
     assert main(["reproduce", "grasping", "--world", "moon", "--only-collect"]) == 1

@@ -33,7 +33,7 @@ def test_what_was_searched_is_kept_and_is_what_the_policy_chooses(
     np.testing.assert_array_equal(found.q[1, 3:], values)
     monkeypatch.setattr(greedy_choices, "_search", lambda *_: pytest.fail("searched again"))
     np.testing.assert_array_equal(find_greedy(candidates, states, tmp_path / "greedy").actions, found.actions)
-    turned = gather_states(episodes[::-1], (32, 32))  # of other choices of episodes, what is known is taken as well
+    turned = gather_states(episodes[::-1], (32, 32))  # answers known from other episodes are reused as well
     again = find_greedy(candidates, turned, tmp_path / "greedy").actions
     np.testing.assert_array_equal(again, np.concatenate([found.actions[:, 3:], found.actions[:, :3]], axis=1))
 
@@ -50,6 +50,6 @@ def test_only_episodes_that_are_new_are_searched(tmp_path: Path, monkeypatch: py
     assert searched == [[2]]
 
 
-def test_places_are_evenly_spread_and_all_are_taken_where_there_are_too_few() -> None:
+def test_indices_are_evenly_spread_and_all_are_taken_if_there_are_too_few() -> None:
     np.testing.assert_array_equal(spread_evenly(np.array([3, 5, 8, 9, 12]), 3), [3, 8, 12])
     np.testing.assert_array_equal(spread_evenly(np.array([3, 5]), 3), [3, 5])

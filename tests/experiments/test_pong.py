@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(folder: Path) -> PongResult:
-    """Two checkpoints of a short run and two players set by hand, on points of one more player set by hand."""
+    """Two checkpoints of a short run and two hand-set players, on points of one more hand-set player."""
     games, kept = open_games(PLAN.games), folder / "candidates"
     kept.mkdir()
     trained = PongRun(Variant("DQN"), PLAN.schedule, games, make_starts(4, 1), kept).train()
@@ -157,7 +157,7 @@ def test_the_page_sets_our_figures_beside_the_papers(result: PongResult, tmp_pat
     assert "Made by `opc reproduce pong --budget 3`" in text
     for digest in (level.snapshot_id, level.ranking_id, result.candidates_digest):
         assert digest in text
-    assert "| `DDQN` | 0.00 | - | - |" in text  # of one candidate there is no order
+    assert "| `DDQN` | 0.00 | - | - |" in text  # one candidate alone has no order
     spread = level.agreement[OVER_SPREAD]
     assert spread is not None
     assert f"| SoftOPC over spread of Q | {spread.r_squared:.2f} / {spread.spearman:.2f} (" in headline
@@ -165,7 +165,7 @@ def test_the_page_sets_our_figures_beside_the_papers(result: PongResult, tmp_pat
 
 
 def make_level(soft_opc: float, opc: float, td_error: float, scores: tuple[float, ...] = ()) -> LevelResult:
-    """Candidates a, b, c, ... win ever fewer points."""
+    """Candidates a, b, c, ... win fewer and fewer points."""
     rank_correlations = {"soft_opc": soft_opc, "opc": opc, "td_error": td_error}
     return LevelResult(
         stickiness=0.0,
@@ -197,7 +197,7 @@ def test_a_goal_asks_for_the_papers_figure_and_for_more_than_any_baseline() -> N
 
 
 def test_the_misranked_are_those_whose_places_differ_most() -> None:
-    """By OPC the places are c, d, b, a; by success a, b, c, d. a is 3 places off, c and d 2, b 1."""
+    """The ranks by OPC are c, d, b, a; by success a, b, c, d. a is 3 ranks off, c and d 2, b 1."""
     level = make_level(0.0, 0.0, 0.0, scores=(0.1, 0.2, 0.4, 0.3))
     found = [(one.candidate.name, one.by_score, one.by_success) for one in find_misranked(level, "opc", count=3)]
     assert found == [("a", 4, 1), ("c", 1, 3), ("d", 2, 4)]

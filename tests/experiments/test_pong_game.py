@@ -61,7 +61,7 @@ def test_up_moves_the_own_paddle_up_the_image_and_down_moves_it_down(
         assert sign * (rows_of_own_paddle(games[0].image) - before) > 0.5
 
 
-def test_a_image_shows_the_ball_now_and_one_decision_ago(games: tuple[PongGame, ...], starts: tuple[Any, ...]) -> None:
+def test_an_image_shows_the_ball_now_and_one_decision_ago(games: tuple[PongGame, ...], starts: tuple[Any, ...]) -> None:
     images = play(games[0], starts[1], 0.0, 0)
     for before, after in itertools.pairwise(images):
         np.testing.assert_array_equal(after[:, :, BALL_BEFORE], before[:, :, BALL])
@@ -69,7 +69,7 @@ def test_a_image_shows_the_ball_now_and_one_decision_ago(games: tuple[PongGame, 
     assert images[0][:, :, BALL].sum() == pytest.approx(255 / 2, abs=3)
 
 
-def test_a_image_shows_the_paddles_of_one_decision_ago_nearer_to_the_middle(
+def test_an_image_shows_the_paddles_of_one_decision_ago_closer_to_the_middle(
     games: tuple[PongGame, ...], starts: tuple[Any, ...]
 ) -> None:
     """The screen's paddles are 4 pixels wide, from columns 16 and 140: cells 4 and 35."""

@@ -42,7 +42,7 @@ def test_double_dqn_values_what_the_online_network_chooses() -> None:
 
 
 def make_constant(learner: Learner, biases: tuple[float, float, float], lagging: tuple[float, float, float]) -> None:
-    """Q is the last layer's bias, whatever is seen."""
+    """Q is the last layer's bias, whatever the input."""
     state = learner.state()
     for network, values in (("network", biases), ("lagging", lagging)):
         state[network] = {name: torch.zeros_like(weights) for name, weights in state[network].items()}
@@ -75,7 +75,7 @@ def test_steps_by_hand_are_those_of_automatic_differentiation() -> None:
     generator = torch.Generator().manual_seed(0)
     seen = torch.randn(40, 6, generator=generator)
     actions = torch.randint(3, (40,), generator=generator)
-    targets = 3 * torch.randn(40, generator=generator)  # some errors beyond 1, where the loss is straight
+    targets = 3 * torch.randn(40, generator=generator)  # some errors beyond 1, where the loss is linear
     counts = (torch.rand(40, generator=generator) < 0.8).float()
     torch.manual_seed(0)
     ours = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
@@ -125,11 +125,11 @@ def test_a_batch_of_two_is_two_steps_towards_what_was_worth_what_before_them() -
     make_constant(learner, (0.5, 0.25, -0.5), (0.0, 0.0, 0.0))
     rows = [dataclasses.asdict(one_row(returns=1.0))] * 2
     both = Batch(**{name: np.concatenate([row[name] for row in rows]) for name in rows[0]})
-    assert learner.learn(both) == pytest.approx((1 - 0.26) ** 2 / 2, rel=1e-4)  # the second step's
+    assert learner.learn(both) == pytest.approx((1 - 0.26) ** 2 / 2, rel=1e-4)  # of the second step
     assert learner.state()["network"]["judge.4.bias"].tolist() == pytest.approx([0.5, 0.27, -0.5], abs=1e-4)
 
 
-def test_checkpoints_are_the_denser_the_earlier() -> None:
+def test_checkpoints_are_denser_early_on() -> None:
     """900 decisions, 3 checkpoints: after (1/3)^2, (2/3)^2 and all of it."""
     schedule = Schedule(decisions=900, checkpoints=3)
     assert [schedule.decisions_at(index) for index in range(4)] == [0, 100, 400, 900]

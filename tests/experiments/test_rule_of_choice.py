@@ -22,7 +22,7 @@ def world(name: str = "test", **scores: list[float]) -> dict[str, Any]:
     return {"world": name, "success": SUCCESS, "runs": RUNS, "scores": {BASE: SWAPPED, **scores}}
 
 
-def test_a_challenger_that_orders_worse_anywhere_falls_at_the_first_step() -> None:
+def test_a_challenger_that_orders_worse_anywhere_is_dropped_at_the_first_step() -> None:
     backwards = [1.0, 2.0, 3.0, 4.0, 5.0]
     worlds = [KeptWorld.of(world(weighted_auc=IN_ORDER)), KeptWorld.of(world("train", weighted_auc=backwards))]
     verdicts, best = apply_rule(worlds, {})
@@ -37,9 +37,9 @@ def test_pong_and_the_tree_count_for_the_first_step_and_two_hundredths_are_forgi
     assert (verdicts[0].dropped, best) == ("step 1: ξ lower by tree 0.030", "")
 
 
-def test_a_challenger_whose_first_place_is_worse_without_many_runs_falls_at_the_second_step() -> None:
+def test_a_challenger_whose_first_place_is_worse_without_many_runs_is_dropped_at_the_second_step() -> None:
     document = world(episode_auc=[4.0, 5.0, 3.0, 2.0, 1.0]) | {"success": [0.9, 0.89, 0.5, 0.3, 0.1]}
-    document["scores"][BASE] = [5.0, 3.0, 4.0, 2.0, 1.0]  # ξ 0.9 as the challenger's, but the best comes first
+    document["scores"][BASE] = [5.0, 3.0, 4.0, 2.0, 1.0]  # ξ 0.9 like the challenger's, but the best comes first
     verdicts, best = apply_rule([KeptWorld.of(document)], {})
     # Without c or d the challenger's first place still costs a point; without b neither's does.
     assert verdicts[0].worse_without_a_run == 0.5

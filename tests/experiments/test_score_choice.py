@@ -1,4 +1,4 @@
-"""The pieces of decision 14's experiment on numbers worked by hand."""
+"""The parts of decision 14's experiment with numbers worked by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_baselines_discount_as_the_candidate_was_trained() -> None:
     found = score_baselines_each(q, greedy, np.array([2]), np.array([True]), candidates)
     # First step 0.5 against the discounted greedy value 1 after it, last step 0.5 against the reward 1.
     assert found["td_error"] == pytest.approx([(0.2**2 + 0.25) / 2, (0.4**2 + 0.25) / 2, (0.4**2 + 0.25) / 2])
-    # Each step gives away 0.5; the first also what the next gives away, discounted.
+    # Each step loses 0.5; the first also what the next one loses, discounted.
     assert found["sum_of_advantages"] == pytest.approx([-(0.5 + 0.15 + 0.5) / 2, -(0.5 + 0.45 + 0.5) / 2, -0.725])
 
 
@@ -59,12 +59,12 @@ def test_a_combination_weighs_the_second_part_by_three_tenths() -> None:
 
 
 def test_cross_fitting_learns_from_other_runs_only() -> None:
-    """The score that predicts success within one run is useless where that run is not to be learned from."""
+    """A score that predicts success within one run is useless if that run must not be learned from."""
     part = np.array([0.0, 1.0, 0.0, 1.0])
     success = np.array([0.0, 1.0, 0.5, 0.5])
     runs = [frozenset("a"), frozenset("a"), frozenset("b"), frozenset("b")]
     predicted = cross_fit({"part": part}, success, runs)
-    assert predicted[0] == predicted[1] == 0.5  # run b says the part does not matter
+    assert predicted[0] == predicted[1] == 0.5  # run b says that the part does not matter
     assert predicted[3] > predicted[2]
 
 

@@ -30,7 +30,7 @@ def test_true_success_of_a_tree_of_two_decisions_worked_by_hand() -> None:
     # Nodes 1, 2, 3; the first leaf, left of node 2, is the success. Starting nodes are equally likely.
     q = np.array([[LEFT, LEFT, LEFT], [RIGHT, LEFT, LEFT], [LEFT, RIGHT, LEFT]])
     assert measure_success(q, settings) == pytest.approx([2 / 3, 1 / 3, 0])
-    # With a slip half the time an intended action happens with 3/4: node 2 gives 3/4, node 1 gives 9/16.
+    # With a slip half the time, an intended action happens with probability 3/4: node 2 gives 3/4, node 1 gives 9/16.
     slipping = TreeSettings(decisions=2, functions=3, slip=0.5)
     assert measure_success(q, slipping)[0] == pytest.approx((3 / 4 + 9 / 16) / 3)
     mostly = TreeSettings(decisions=2, functions=3, is_mostly_success=True)
@@ -49,7 +49,7 @@ def test_episodes_walk_down_the_tree_as_their_actions_say() -> None:
         assert node > 15
         assert success == (node == 16)
     assert set(episodes.node) == set(range(1, 16))
-    # A random walk from each inner node on the way: 1/16 + 1/8 + 1/4 + 1/2, over 15 nodes.
+    # A random walk from each inner node on the path: 1/16 + 1/8 + 1/4 + 1/2, over 15 nodes.
     assert episodes.success.mean() == pytest.approx(15 / 16 / 15, abs=0.015)
 
 
@@ -103,7 +103,7 @@ def test_magnitudes_that_differ_hurt_soft_opc_and_not_opc() -> None:
     settings, seeds = TreeSettings(functions=400), range(5)
     alike = run_variant(TreeVariant("alike"), settings, seeds)
     varying = run_variant(TreeVariant("varying", {"magnitude": "k"}), settings, seeds)
-    # OPC sees the order of Q values only, so scaling a function changes nothing at all.
+    # OPC only uses the order of Q values, so scaling a function changes nothing at all.
     assert varying.spearman["opc"] == pytest.approx(alike.spearman["opc"])
     assert varying.spearman["soft_opc"].mean() < alike.spearman["soft_opc"].mean() - 0.02
     assert varying.spearman["soft_opc"].mean() == pytest.approx(0.51, abs=0.05)

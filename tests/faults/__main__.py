@@ -29,7 +29,7 @@ from tests.faults.arm_kinds import KINDS
 from tests.faults.arm_rig import ArmRig
 
 EXAMPLES = """examples:
-  python -m tests.faults --runs 1000 --seed 7 --load 2 --results faults.jsonl   # again after Ctrl-C: it goes on
+  python -m tests.faults --runs 1000 --seed 7 --load 2 --results faults.jsonl   # again after Ctrl-C: it resumes
   python -m tests.faults --runs 42 --only "killed guard" "killed runner" "killed driver" --seed 1
   python -m tests.faults --runs 20 --only stop --load 0 --json"""
 

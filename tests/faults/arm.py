@@ -1,4 +1,4 @@
-"""Breaks something at a moving arm, again and again, and measures what becomes of the arm."""
+"""Breaks something at a moving arm, again and again, and measures what happens to the arm."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.faults.arm_rig import REST_RAD_S, ArmRig, LeaseEnded, RigFailed
 LONGEST_S = 6.0  # until a fault has been noticed and the lease has ended
 STILL_S = 0.1
 MOST_EARLY = 20
-AFTER_S = 0.6  # how long the arm is watched from then on
-RANDOM_S = 1.2  # faults come at random moments of a motion
+AFTER_S = 0.6  # how long the arm is watched after that
+RANDOM_S = 1.2  # faults occur at random moments of a motion
 GOAL_REST_MS = 500.0
 GOAL_MOTION_MM = 5.0
 
@@ -31,19 +31,19 @@ class Outcome:
 
     run: int
     kind: str
-    rest_ms: float | None  # from the fault until the arm rested for good; None where nobody can tell
+    rest_ms: float | None  # from the fault until the arm rested and stayed at rest; None if that cannot be known
     event_ms: float | None  # from the fault until the first safety event; None: there was none
     event: str
-    travel_mm: float  # of the tool, from the first hold on
+    travel_mm: float  # of the tool, after the first hold
     commands: int
     beyond_limits: int
     answer: str  # how the lease ended
-    returned_mm: float = 0.0  # of the tool, once all was mended and before anybody asked for a motion
+    returned_mm: float = 0.0  # of the tool, after everything was repaired and before anybody commanded a motion
     ended_early: int = 0  # leases that ended before anything was broken
-    is_at_rest: bool = True  # when it was looked at last
+    is_at_rest: bool = True  # when it was last measured
 
     def broken(self) -> list[str]:
-        """Which promises it breaks, but for the times, which are judged over many."""
+        """Which promises it breaks, except the times, which are judged over many faults."""
         lines = []
         if self.event_ms is None:
             lines.append("no safety event")
@@ -52,14 +52,14 @@ class Outcome:
         if self.travel_mm > GOAL_MOTION_MM:
             lines.append(f"the tool moved by {self.travel_mm:.1f} mm after the hold")
         if self.returned_mm > GOAL_MOTION_MM:
-            lines.append(f"the tool moved by {self.returned_mm:.1f} mm when all was mended")
+            lines.append(f"the tool moved by {self.returned_mm:.1f} mm after everything was repaired")
         if self.beyond_limits:
             lines.append(f"{self.beyond_limits} commands beyond the limits")
         return [f"run {self.run}, {self.kind}: {line}" for line in lines]
 
 
 def choose_kinds(runs: int, seed: int, kinds: Iterable[str] = KINDS) -> list[str]:
-    """Every kind as often as the others, in random order."""
+    """Every kind equally often, in random order."""
     names = list(kinds)
     rng = np.random.default_rng(seed)
     chosen = [names[index % len(names)] for index in range(runs)]
@@ -68,7 +68,7 @@ def choose_kinds(runs: int, seed: int, kinds: Iterable[str] = KINDS) -> list[str
 
 
 def run_all(rig: ArmRig, kinds: Sequence[str], seed: int, done: Iterable[int], tell: Callable[[Outcome], None]) -> None:
-    """Run those that are not done yet; each is told when it has ended."""
+    """Run those that are not done yet; each is reported when it has ended."""
     skipped = set(done)
     for run, name in enumerate(kinds):
         if run not in skipped:
@@ -82,7 +82,7 @@ def run_one(rig: ArmRig, run: int, name: str, rng: np.random.Generator) -> Outco
         returned_mm = max(returned_mm, _recover(rig))
         try:
             rig.move(rig.candidates[kind.candidate])
-            time.sleep(float(rng.uniform(0.0, RANDOM_S)))  # not to win a race: the moment is part of the experiment
+            time.sleep(float(rng.uniform(0.0, RANDOM_S)))  # not to avoid a race: the moment is part of the experiment
             rig.wait_until_moving()
             break
         except LeaseEnded as error:
@@ -99,7 +99,7 @@ def run_one(rig: ArmRig, run: int, name: str, rng: np.random.Generator) -> Outco
 
 
 def _recover(rig: ArmRig) -> float:
-    """Mend everything, and see how far the tool moves though nobody asks for a motion."""
+    """Repair everything, and measure how far the tool moves although nobody commands a motion."""
     rig.recover()
     from_s = time.monotonic()
     rig.wait_until(lambda: bool(rig.joints) and rig.joints[-1][0] > from_s + STILL_S, "the driver measures nothing")
@@ -107,7 +107,7 @@ def _recover(rig: ArmRig) -> float:
 
 
 def _watch(rig: ArmRig, fault_s: float) -> None:
-    """Until the lease has ended, or its runner is no more, and the arm has been watched for a while."""
+    """Until the lease has ended or its runner is gone, and the arm has been watched for a while."""
 
     def is_over() -> bool:
         is_told = bool(_events(rig, fault_s))
@@ -126,8 +126,8 @@ def _judge(rig: ArmRig, run: int, name: str, kind: Kind, fault_s: float) -> Outc
     begin_s = fault_s
     events = _events(rig, fault_s)
     if kind.thinks and moving:
-        # It begins with the next thought: the motion before it is as it should be. A quick thought can be told of
-        # before the arm has been measured at rest.
+        # It begins with the candidate's next choice: the motion before it is as it should be. A quick choice can be
+        # reported before the arm has been measured at rest.
         pauses = [at_s for at_s, _, speed in states if speed < REST_RAD_S]
         begin_s = min([*pauses, *(at_s for at_s, _ in events)], default=fault_s)
         moving = [at_s for at_s in moving if at_s > begin_s]
@@ -154,7 +154,7 @@ def _events(rig: ArmRig, since_s: float) -> list[tuple[float, SafetyEvent]]:
 
 
 def _travel_mm(rig: ArmRig, since_s: float) -> float:
-    """How far the tool got at most from where it was."""
+    """The furthest the tool got from where it was."""
     poses = [rig.kinematics.locate_tool(joints) for at_s, joints, _ in tuple(rig.joints) if at_s >= since_s]
     if not poses:
         return 0.0
@@ -168,7 +168,7 @@ def _is_beyond(rig: ArmRig, positions: Sequence[float]) -> bool:
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
-    """What an interrupted experiment has measured already."""
+    """What an interrupted experiment has already measured."""
     if not path.exists():
         return []
     return [Outcome(**json.loads(line)) for line in path.read_text().splitlines() if line.endswith("}")]

@@ -1,4 +1,4 @@
-"""What can go wrong at an arm, and how it is brought about."""
+"""What can go wrong at an arm, and how it is caused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Break = Callable[[ArmRig], Mend]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of fault; `candidate` is who plays, and `thinks` whether it begins with the next thought, at rest."""
+    """One kind of fault; `candidate` plays, and with `thinks` it begins with the next choice, at rest."""
 
     act: Break
     candidate: str = "nan"
@@ -23,7 +23,7 @@ class Kind:
 
 
 def _nothing() -> None:
-    """The rig mends it when it recovers."""
+    """The rig repairs it when it recovers."""
 
 
 def _set(flag: str) -> Break:

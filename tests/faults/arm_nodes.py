@@ -1,4 +1,4 @@
-"""The nodes at a moving arm, as the rig starts them: a driver, the arm's guard and a policy runner."""
+"""The nodes of a moving arm, as the rig starts them: a driver, the arm's guard and a policy runner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command_of(name: str, folder: Path) -> list[str]:
         module = "sim_bridge.twin_node"
         parameters = {"arm_config": folder / "driver.yaml", "image_size": IMAGE_SIZE, "camera_hz": 20.0}
         parameters |= {"command_timeout_s": 60.0}
-        # As real drivers are: it hears neither stops nor heartbeats.
+        # Like real drivers, it hears neither stops nor heartbeats.
         remap = {each: f"driver/{each}" for each in ("stop", "release", "stop_id", "heartbeat", "safety/event")}
     elif name == GUARD:
         module = "opc_ros.ros.arm_guard_node"
@@ -47,7 +47,7 @@ def command_of(name: str, folder: Path) -> list[str]:
 
 
 def put_first(process: int) -> None:
-    """Before everything else of this machine, where that is allowed."""
+    """Ahead of everything else on this machine, if that is allowed."""
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(process, os.SCHED_RR, os.sched_param(5))
 

@@ -1,6 +1,6 @@
 """One moving arm as real processes over DDS: a driver that knows neither stops nor heartbeats, guard, runner, worker.
 
-All that goes between driver, guard and runner passes the rig, which can hold it back, repeat it or cut it.
+All messages between driver, guard and runner pass through the rig, which can delay, repeat or drop them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ REST_RAD_S = 0.02
 
 
 class RigFailed(Exception):
-    """The lab itself did not get going, so nothing was measured."""
+    """The lab itself did not start properly, so nothing was measured."""
 
 
 class LeaseEnded(Exception):
@@ -65,7 +65,7 @@ class LeaseEnded(Exception):
 
 
 class ArmRig:
-    """Start it, let it move, break something, look, mend it."""
+    """Start it, let it move, break something, watch, repair it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -81,12 +81,12 @@ class ArmRig:
             raise RigFailed("no C compiler, so no clock can be stepped: install cc")
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._changed = threading.Condition()
-        self.joints: deque[tuple[float, np.ndarray, float]] = deque(maxlen=KEPT)  # heard at, positions, speed
+        self.joints: deque[tuple[float, np.ndarray, float]] = deque(maxlen=KEPT)  # received at, positions, speed
         self.commands: deque[tuple[float, JointTrajectory]] = deque(maxlen=KEPT)
         self.events: deque[tuple[float, SafetyEvent]] = deque(maxlen=KEPT)
         self.statuses: dict[str, RobotStatus] = {}
         self._stop_ids: set[int] = set()
-        self._answer, self._told = "", list[int]()  # how this lease ended, and what was told of its episodes
+        self._answer, self._told = "", list[int]()  # how this lease ended, and what was reported about its episodes
         self._image: CompressedImage | None = None
         self._rng = np.random.default_rng(0)
         self.mend_relay()
@@ -113,11 +113,11 @@ class ArmRig:
     # What can be broken.
 
     def mend_relay(self) -> None:
-        """Everything gets through, as it is."""
+        """Everything gets through unchanged."""
         self.is_silent = self.is_frozen = self.is_cut = self.is_black = False
 
     def double_joints(self) -> Any:
-        """Another publisher of the guard's and the runner's joint states, which says that the arm stands elsewhere."""
+        """Another publisher of the guard's and the runner's joint states, which claims that the arm is elsewhere."""
         makers = [self.node.create_publisher(JointState, topic, 10) for topic in ("guard/joint_states", "joint_states")]
         elsewhere = self.joints[-1][1] + 0.3
 
@@ -141,7 +141,7 @@ class ArmRig:
         self._children[name].wait()
 
     def kill_worker(self) -> None:
-        """The process in which the candidate thinks: a child of the one that the runner gets them from."""
+        """The candidate's process: a child of the program that the runner gets its workers from."""
         for nursery in psutil.Process(self._children[RUNNER].pid).children():
             for worker in nursery.children():
                 worker.send_signal(signal.SIGKILL)
@@ -163,10 +163,10 @@ class ArmRig:
         if name == DRIVER:
             put_first(self._children[name].pid)
 
-    # Let it move, and make it ready again.
+    # Set it in motion, and make it ready again.
 
     def recover(self) -> None:
-        """Nobody is stopped, everybody runs, the relay lets everything through, and no lease is open."""
+        """No stop, all processes running, the relay passes everything, and no lease is open."""
         self.mend_relay()
         for name in (DRIVER, GUARD, RUNNER):
             self.clocks.step(name, 0.0)
@@ -179,7 +179,7 @@ class ArmRig:
             raise RigFailed(f"{error}: {self._describe()}") from error
 
     def _describe(self) -> str:
-        """What guard and runner say of themselves, and what was printed last."""
+        """What guard and runner report about themselves, and their last output."""
         said = [
             f"{name} in state {self.statuses[name].state}" if name in self.statuses else f"{name} unheard"
             for name in (GUARD, RUNNER)
@@ -188,7 +188,7 @@ class ArmRig:
         return "; ".join([*said, f"stops {sorted(self._stop_ids)}", *(line for log in logs for line in log)])
 
     def move(self, candidate: Candidate) -> None:
-        """Lend the arm for long, and wait until an episode has begun: the arm is about to leave its start."""
+        """Lease the arm for a long time, and wait until an episode has begun: the arm is about to leave its start."""
         self.wait_until(lambda: bool(self._client.server_is_ready()), "no runner")
         now_ns = time.time_ns()
         permit = Permit(
@@ -250,7 +250,7 @@ class ArmRig:
             self._stop_ids.discard(stop_ns)
             self._release.publish(String(data=sign_release(self._people, ROBOT, stop_ns, time.time_ns())))
         guard, runner = self.statuses.get(GUARD), self.statuses.get(RUNNER)
-        # It holds until the next commander is heard.
+        # It holds until it hears the next commander.
         well = (RobotStatus.IDLE, RobotStatus.RUNNING, RobotStatus.HOLDING)
         is_well = guard is not None and guard.state in well
         return is_well and runner is not None and runner.state == RobotStatus.IDLE
@@ -268,7 +268,7 @@ class ArmRig:
     # The relay.
 
     def _open_node(self) -> None:
-        # It stands for wires and hardware, which never wait for a core; the threads of DDS inherit this.
+        # It represents wires and hardware, which never wait for a core; DDS's threads inherit this.
         put_first(0)
         self._context = Context()
         rclpy.init(args=[], context=self._context)
@@ -328,7 +328,7 @@ class ArmRig:
         if self.is_cut:
             return
         if self.is_black:
-            # Not quite the same each time, as no two images of a camera are.
+            # Slightly different each time, like the images of a camera.
             black = self._rng.integers(0, 3, (IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8)
             msg.data = convert.frame_to_msg(Frame.from_image(black, 0)).data
         elif self.is_frozen and self._image is not None:

@@ -18,7 +18,7 @@ PATIENCE_S = 20.0
 
 
 class Crew:
-    """Named processes; each appends what it prints to a file of its own below `logs`."""
+    """Named processes; each appends its output to its own file below `logs`."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], logs: Path) -> None:
         self.nodes = dict(nodes)
@@ -50,7 +50,7 @@ class Crew:
         return self._logs / f"{name.replace('/', '.')}.log"
 
     def pids(self) -> dict[str, int]:
-        """Of those that run."""
+        """Process ids of those that are running."""
         return {name: child.pid for name, child in self._children.items() if child.poll() is None}
 
     def ended(self) -> dict[str, int]:
@@ -58,7 +58,7 @@ class Crew:
         return {name: child.returncode for name, child in self._children.items() if child.poll() is not None}
 
     def kill(self, name: str) -> None:
-        """With everything it started, as a power cut would."""
+        """With everything it started, as in a power cut."""
         child = self._children.pop(name)
         _signal_group(child.pid, signal.SIGKILL)
         child.wait()
@@ -67,7 +67,7 @@ class Crew:
         _signal_group(self._children[name].pid, signum)
 
     def stop(self) -> dict[str, int]:
-        """Ask all to end, then insist; gives their exit codes."""
+        """Ask all to end, then insist; returns their exit codes."""
         for signum in (signal.SIGCONT, signal.SIGINT):
             for child in self._children.values():
                 if child.poll() is None:

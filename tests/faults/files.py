@@ -78,17 +78,17 @@ NASTY = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file: what a good one holds, and what reads it."""
+    """A kind of file: the content of a valid one, and its reader."""
 
     name: str
     good: bytes
     read: Callable[[bytes], object]
-    is_cache: bool = False  # whatever becomes of it, an answer stays the same
+    is_cache: bool = False  # whatever happens to it, an answer stays the same
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of the mutations of one kind."""
+    """The results of the mutations of one kind."""
 
     accepted: int = 0
     refused: int = 0
@@ -167,7 +167,7 @@ def is_finite(value: object) -> bool:
 
 
 def make_kinds(folder: Path) -> Iterable[Kind]:
-    """Every kind of file, with a good one of each and what the product reads it with."""
+    """Every kind of file, with a valid one of each and the product's reader for it."""
     config = {
         "gate": GateRules,
         "scheduler": SchedulerRules,
@@ -246,7 +246,7 @@ def _store_kinds(folder: Path) -> Iterable[Kind]:
 
 
 def _packed_kinds(folder: Path) -> Iterable[Kind]:
-    """A store whose episodes lie in a shard alone: whatever becomes of it, no episode is read as another."""
+    """A store whose episodes are only in a shard: whatever happens to it, no episode is read as another."""
     store = open_store(folder / "packed", create=True)
     store.append(make_episode("e1", image_size=16))
     store.append(make_episode("e2", image_size=16, label=FAILURE))
@@ -265,7 +265,7 @@ def _packed_kinds(folder: Path) -> Iterable[Kind]:
 
 
 def _replace_value(data: bytes, rng: random.Random) -> bytes:
-    """Put something nasty where a number, a word or a list stands."""
+    """Put something nasty in the place of a number, a word or a list."""
     starts = [at + 1 for at, byte in enumerate(data) if byte in b":,[ "]
     if not starts:
         return data

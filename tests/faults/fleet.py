@@ -1,13 +1,13 @@
 """Is nothing forgotten and nothing invented, whatever dies when? A lab of real processes, harmed again and again.
 
     nice -n 10 python -m tests.faults.fleet --kills 200 --out fleet
-    python -m tests.faults.fleet --kills 200 --out fleet          # goes on where it was stopped
+    python -m tests.faults.fleet --kills 200 --out fleet          # resumes where it was stopped
 
 Scheduler, policy runners and recorders of scripted arms, and twins with their driver and guard, run over DDS in a
 domain of their own. At random moments one of them is killed with SIGKILL and started again, is cut off (it neither
-hears nor says anything for some seconds), finds its disk full, or has its clock stepped. In the end robots are halted,
-what is open is settled, and robots' journals, queue, audit log and store are compared: every episode that began is
-counted exactly once or named as broken, every counted one is in the store, none runs twice. Exit 0 when that holds.
+sends nor receives anything for some seconds), finds its disk full, or has its clock stepped. In the end robots are
+halted, open work is settled, and robots' journals, queue, audit log and store are compared: every episode that began is
+counted exactly once or named as broken, every counted one is in the store, none runs twice. Exit 0 if that holds.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from tests.faults.fleet_lab import ask_for_time, names, nodes_of, prepare, resum
 from tests.faults.mischief import Clocks, Mischief, small_disk
 from tests.faults.reckoning import Reckoning, reckon
 
-PROGRESS_EPISODES = 3  # begun since the last fault, so that the next one finds a lab at work
+PROGRESS_EPISODES = 3  # begun since the last fault, so that the next one hits a lab at work
 PROGRESS_S = 60.0
 SETTLE_S = 180.0
 
 
 class Listener:
-    """Hears every episode begin, over DDS: a witness besides the robots' own journals."""
+    """Receives every episode's begin over DDS: a witness besides the robots' own journals."""
 
     def __init__(self, robots: Sequence[str], heard: Counter[str]) -> None:
         from opc_interfaces.msg import EpisodeEvent
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> Result:
     with small_disk(out / "disk") as can_fill, own_domain():
         lab = out / "disk" / "lab"
         if (out / "lab").is_dir():
-            _copy(out / "lab", lab)  # what an earlier run left: a disk of its own is gone with its process
+            _copy(out / "lab", lab)  # left over from an earlier run: a disk of its own is gone with its process
         elif not lab.is_dir():
             prepare(lab, arguments.arms, arguments.twins)
         clocks = Clocks(out / "clocks")
@@ -147,7 +147,7 @@ def harm(
             worker.start()
             listener.wait(lambda worker=worker: not worker.is_alive(), 60.0)
             worker.join()
-            for name in crew.ended():  # a node may give up when its disk is full; a supervisor starts it again
+            for name in crew.ended():  # a node may give up when its disk is full; a supervisor restarts it
                 mischief.start(name)
             report(number + 1, arguments.kills, f"{listener.heard.total()} episodes, load {os.getloadavg()[0]:.1f}")
 

@@ -71,7 +71,7 @@ def _typed(parameters: dict[str, Any]) -> dict[str, Parameter]:
 
 
 def ask_for_time(folder: Path, probe: Any) -> None:
-    """Request robot time for each candidate that has not, over ROS as everybody does."""
+    """Request robot time over ROS, like everybody, for each candidate without a request."""
     from opc_interfaces.srv import SubmitStatement
 
     with DeploymentFolder(folder / "deployment").look() as queue:
@@ -84,7 +84,7 @@ def ask_for_time(folder: Path, probe: Any) -> None:
 
 
 def resume_robots(folder: Path, probe: Any) -> None:
-    """Take up what the end of an earlier run halted."""
+    """Resume what the end of an earlier run halted."""
     from opc_interfaces.srv import SubmitStatement
 
     if look(folder, lambda queue: any(robot.halted_by for robot in queue.robots().values())):
@@ -99,7 +99,7 @@ def look(folder: Path, question: Callable[[QueueReader], Any]) -> Any:
 
 
 def unsettled(folder: Path) -> str:
-    """What is still open: leases, lost leases and pending recordings; nothing where all is settled."""
+    """What is still open: leases, lost leases and pending recordings; empty if all is settled."""
 
     def ask(queue: QueueReader) -> str:
         leases: Sequence[Any] = [*queue.open_leases(), *queue.lost_leases()]
@@ -111,7 +111,7 @@ def unsettled(folder: Path) -> str:
 
 
 def wait_until_settled(folder: Path, timeout_s: float) -> str:
-    """Nothing once all is settled, or what is not by then."""
+    """Empty once all is settled, otherwise what is still open by then."""
     deadline_s = time.monotonic() + timeout_s
     while (left := unsettled(folder)) and time.monotonic() < deadline_s:
         time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""What is done to a running lab: kill -9, processes cut off, disks filled, clocks stepped."""
+"""Faults for a running lab: kill -9, processes cut off, disks filled, clocks stepped."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KINDS = ("kill", "cut off", "fill the disk", "step a clock")
 WEIGHTS = (70, 12, 8, 10)
 DISK_MB = 4096  # scripted arms on an idle machine record a megabyte a second
 SECOND_NS = 1_000_000_000
-# A step back of any size is waited out. A step ahead of more than clocks may differ by is for a person to accept: here
-# it is a small one.
+# A step back of any size is waited out. A step ahead beyond the allowed clock difference needs a person to accept it,
+# so here it is a small one.
 LARGEST_STEP_AHEAD_S = 4.0
 LARGEST_STEP_BACK_S = 7200.0
 
 
 class Clocks:
-    """The wall clock of each process, which a preloaded shim moves; without a compiler no clock can be stepped."""
+    """Each process's wall clock, which a preloaded shim shifts; without a compiler no clock can be stepped."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class Clocks:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[bool]:
-    """A disk of its own for the lab, where we may mount one; says whether."""
+    """A disk of its own for the lab, if we may mount one; returns whether we could."""
     folder.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "opc_fleet", str(folder)]
     is_mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0
@@ -81,7 +81,7 @@ class Mischief:
         self._crew.start(name, self._clocks.environment(name))
 
     def do(self, rng: random.Random) -> tuple[str, str]:
-        """One fault and its end; says what was done to whom."""
+        """One fault and its end; returns a description."""
         kind = rng.choices(KINDS, WEIGHTS)[0]
         kind = kind if self._allowed[kind] else "kill"
         running = sorted(self._crew.pids())

@@ -1,4 +1,4 @@
-"""Candidates that lead the tool round and round, until they see a black image: then each does something else."""
+"""Candidates that move the tool in circles until they see a black image; then each does something else."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.policies.bad_graphs import loop, make_model, write_onnx
 
 THINK_S = 0.5
 _NOT = -1000.0
-_ROWS = 10.0  # a candidate that is loaded is tried on fewer
-# Q of an action is its product with these and the tool's state, in metres: round x 0.60, y 0; back to z 0.20; nothing
-# else. That is above whatever lies in the bin: an arm that leans on something is another experiment.
+_ROWS = 10.0  # a candidate is tried on fewer when it is loaded
+# Q of an action is its product with these and the tool's state, in metres: circles around x 0.60, y 0; back to z 0.20;
+# nothing else. That is above everything in the bin: an arm that leans on something is another experiment.
 _BY_TOOL = np.zeros((5, 8), dtype=np.float32)
 _BY_TOOL[1, 0], _BY_TOOL[0, 1], _BY_TOOL[2, 2] = -100.0, 100.0, -100.0
 _ALWAYS = np.array([0.0, -60.0, 20.0, 0.0, 1.0, _NOT, _NOT, _NOT], dtype=np.float32)

@@ -16,11 +16,11 @@ from opc_ros.store import open_store, verify
 
 @dataclass(slots=True)
 class Reckoning:
-    """What was found; every list of wrongs must be empty."""
+    """The findings; every list of errors must be empty."""
 
     begun: int = 0
     counted: int = 0
-    broken: int = 0  # broken off, or their recording is missing; all named in the audit log
+    broken: int = 0  # broken off, or the recording is missing; all named in the audit log
     unrecorded: int = 0  # of those, with an outcome but without a recording
     stored: int = 0
     wrongs: dict[str, list[str]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Reckoning:
 
 
 def reckon(folder: Path, robots: Sequence[str], heard: Mapping[str, int]) -> Reckoning:
-    """`heard` says how often each episode was heard to begin on the robots' topics."""
+    """`heard` has the number of times each episode's begin was received on the robots' topics."""
     begun = {name: outcome for robot in robots for name, outcome in _journal(folder / robot / "journal.db").items()}
     deployment = DeploymentFolder(folder / "deployment")
     with deployment.look() as queue:

@@ -1,11 +1,11 @@
-"""Does a lab that runs for hours stay as it is? Seven scripted arms, recorders, scorer and scheduler, watched.
+"""Does a lab that runs for hours stay as it is? Seven scripted arms, recorders, scorer and scheduler, monitored.
 
     nice -n 10 python -m tests.faults.soak --hours 2 --out soak
 
 Four arms play a script and three run candidates under permits, all over DDS in a domain of their own, at step rates
-that take about a third of a core. Every 30 s the memory, descriptors and threads of each process and what DDS keeps in
-/dev/shm go to soak/samples.jsonl. Goals: memory of every process flat within 3 % after the warm-up, /dev/shm,
-descriptors and threads flat, every node alive to the end, every episode as it was committed.
+that take about a third of a core. Every 30 s memory, descriptors and threads of each process and DDS's files in
+/dev/shm are written to soak/samples.jsonl. Goals: memory of every process flat within 3 % after the warm-up, /dev/shm,
+descriptors and threads flat, every node alive to the end, every episode unchanged since its commit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCRIPTED = ("arm1", "arm2", "arm3", "arm4")
 LENT = ("arm5", "arm6", "arm7")
 CANDIDATES = 3
 MEMORY_GROWTH = 0.03
-# A file or a thread that is open at one moment and not at the next is no leak; one for every episode would be hundreds.
+# A file or thread that is open at one moment and not at the next is no leak; one per episode would be hundreds.
 ALLOWED_GROWTH = {"private_mb": MEMORY_GROWTH, "descriptors": 0.15, "threads": 0.15}
 WARM_UP_SHARE = 0.25  # of the whole, at most half an hour: caches fill, imports happen on first use
 MOST_WARM_UP_S = 1800.0
@@ -45,12 +45,12 @@ MOST_WARM_UP_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How one figure moved between the first and the last fifth after the warm-up."""
+    """How one figure changed between the first and the last fifth after the warm-up."""
 
     what: str
     before: float
     after: float
-    allowed: float  # share of `before` by which it may grow
+    allowed: float  # fraction of `before` by which it may grow
 
     @property
     def growth(self) -> float:
@@ -99,7 +99,7 @@ def soak(arguments: argparse.Namespace) -> None:
 
 
 def prepare(lab: Path, rest_s: float) -> list[str]:
-    """A lab whose race never ends and whose leased arms rest after every episode; gives the candidates' ids."""
+    """A lab whose race never ends and whose leased arms rest after every episode; returns the candidates' ids."""
     robots = {robot: ["full"] for robot in LENT}
     episodes = {"rung_episodes": (0, 0, 100_000), "request_episodes": 100_000, "batch_episodes": 2}
     made = make_lab(lab, robots, candidates=CANDIDATES, heartbeat_s=20.0, **episodes)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def prepare(lab: Path, rest_s: float) -> list[str]:
 
 def nodes_of(lab: Path, arguments: argparse.Namespace) -> dict[str, NodeSpec]:
     store, candidates = str(lab / "store"), str(lab / "candidates")
-    # It begins with the ranking of the lab, and hears the scorer's as they come.
+    # It begins with the lab's ranking, and receives the scorer's as they are published.
     scheduler = scheduler_parameters(lab)
     scorer = {"store": store, "candidates": candidates, "scores": str(lab / "scores"), "workers": 1}
     scorer |= {"keys": str(lab / "deployment" / "keys"), "metric": "soft_opc", "resamples": 100}
@@ -125,7 +125,7 @@ def nodes_of(lab: Path, arguments: argparse.Namespace) -> dict[str, NodeSpec]:
         NodeSpec("scheduler", "", scheduler | {"tick_s": 0.5}),  # type: ignore[arg-type]
         NodeSpec("scorer", "", scorer | {"rescore_s": arguments.rescore_s}),  # type: ignore[arg-type]
     ]
-    # Frames come as rarely as steps, so the recorder must not take that for a camera in trouble.
+    # Frames are as rare as steps, so the recorder must not take that for a camera problem.
     calm = {"min_frame_rate_hz": 0.0, "max_frame_gap_s": 60.0, "min_disk_free_mb": 100.0}
     for number, robot in enumerate((*SCRIPTED, *LENT)):
         nodes.append(NodeSpec("recorder", robot, {"store": store, **calm}))
@@ -139,7 +139,7 @@ def nodes_of(lab: Path, arguments: argparse.Namespace) -> dict[str, NodeSpec]:
 
 
 def ask_for(lab: Path, candidates: Sequence[str]) -> None:
-    """Request robot time for each candidate, over ROS as everybody does."""
+    """Request robot time for each candidate, over ROS like everybody."""
     from opc_interfaces.srv import SubmitStatement
 
     from tests.ros.conftest import Probe
@@ -169,7 +169,7 @@ def watch(crew: Crew, lab: Path, arguments: argparse.Namespace) -> None:
 
 
 def sample(crew: Crew, lab: Path, at_s: float) -> dict[str, Any]:
-    """Private memory, descriptors and threads of each process itself, and how many it has started."""
+    """Private memory, descriptors and threads of each process, and the number of processes it has started."""
     processes = {}
     for name, pid in crew.pids().items():
         process = psutil.Process(pid)
@@ -192,7 +192,7 @@ def sample(crew: Crew, lab: Path, at_s: float) -> dict[str, Any]:
 
 
 def _shared_memory(crew: Crew) -> dict[str, float]:
-    """What these processes have mapped of /dev/shm: the folder itself is everybody's."""
+    """What these processes have mapped of /dev/shm: the folder itself is shared with others."""
     names = set()
     for pid in crew.pids().values():
         text = Path(f"/proc/{pid}/maps").read_text()
@@ -202,7 +202,7 @@ def _shared_memory(crew: Crew) -> dict[str, float]:
 
 
 def judge(samples: Sequence[dict[str, Any]]) -> list[Drift]:
-    """Compare the first with the last fifth of what came after the warm-up."""
+    """Compare the first fifth of the time after the warm-up with the last."""
     warm_up_s = min(MOST_WARM_UP_S, WARM_UP_SHARE * samples[-1]["at_s"])
     kept = [each for each in samples if each["at_s"] >= warm_up_s]
     fifth = max(1, len(kept) // 5)

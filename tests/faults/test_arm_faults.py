@@ -1,4 +1,4 @@
-"""How faults at an arm are chosen and their outcomes judged, and that a stepped clock is one process's alone."""
+"""How faults at an arm are chosen and their outcomes judged, and that a stepped clock affects one process only."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_kind_comes_as_often_as_the_others() -> None:
 
 
 def heard(events_at: Sequence[float]) -> Any:
-    """A rig that measured an arm moving until 10.02 s and at rest from 10.03 s on, and heard events then."""
+    """A rig that measured an arm moving until 10.02 s and at rest from 10.03 s, and then received events."""
     from opc_interfaces.msg import SafetyEvent
 
     event = SafetyEvent(kind=SafetyEvent.WATCHDOG, detail="returned NaN")
@@ -104,13 +104,13 @@ def heard(events_at: Sequence[float]) -> Any:
 @pytest.mark.parametrize(
     ("events_at", "event_ms", "rest_ms"),
     [
-        ((10.05,), 20.0, 0.0),  # 20 ms after the arm was measured at rest, where the thought began
-        ((10.01,), 0.0, 10.0),  # told of before that: then the motion since counts
+        ((10.05,), 20.0, 0.0),  # 20 ms after the arm was measured at rest, where the choice began
+        ((10.01,), 0.0, 10.0),  # reported before that: then the motion since counts
         ((), None, 0.0),
-        ((9.9,), None, 0.0),  # of before the fault
+        ((9.9,), None, 0.0),  # from before the fault
     ],
 )
-def test_a_thought_is_judged_from_rest_or_from_its_event(
+def test_a_choice_is_judged_from_rest_or_from_its_event(
     events_at: tuple[float, ...], event_ms: float | None, rest_ms: float
 ) -> None:
     found = _judge(heard(events_at), 1, "nan", KINDS["nan"], fault_s=10.0)

@@ -10,7 +10,7 @@ import pytest
 from tests.faults.fleet import run
 
 
-# Killed nodes leave shared memory of DDS behind that can make other tests' nodes deaf, so these talk over UDP alone.
+# Killed nodes leave DDS shared memory behind that can make other tests' nodes deaf, so these use UDP only.
 @pytest.mark.ros
 @pytest.mark.slow
 def test_what_began_before_and_after_five_faults_is_counted_once_or_named_as_broken(

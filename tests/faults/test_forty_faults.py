@@ -18,7 +18,7 @@ from tests.faults.arm_rig import ArmRig
 pytestmark = pytest.mark.ros
 
 RUNS, SEED = 40, 40
-# How fast is measured by `python -m tests.faults`, on a machine that does nothing else; these only tell an arm that
+# `python -m tests.faults` measures how fast, on an otherwise idle machine; these bounds only distinguish an arm that
 # was stopped from one whose motion ran out.
 LONGEST_MS = 3000.0
 USUAL_MS = 500.0

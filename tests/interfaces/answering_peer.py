@@ -17,7 +17,7 @@ from tests.interfaces.sample import fill
 
 
 def kinds(module: Any) -> dict[str, type]:
-    """The interfaces of a module by name, without the request, response and event classes they are made of."""
+    """The interfaces of a module by name, without the request, response and event classes they consist of."""
     return {n: k for n, k in vars(module).items() if isinstance(k, type) and "_" not in n}
 
 

@@ -63,7 +63,7 @@ def test_every_message_service_and_action_crosses_unchanged(node: Any) -> None:
     action_clients = {name: ActionClient(node, kind, name) for name, kind in actions.items()}
     peer = start("tests.interfaces.answering_peer")
     try:
-        # Again and again: that the peer hears us does not mean that it knows yet that we hear it.
+        # Repeated: that we have discovered the peer does not mean that it has discovered us.
         told = node.create_timer(
             0.5, lambda: [publishers[name].publish(fill(kind)) for name, kind in messages.items() if name not in echoed]
         )
@@ -85,7 +85,7 @@ def test_every_message_service_and_action_crosses_unchanged(node: Any) -> None:
             result = goal.result().get_result_async()
             spin_until(node, result.done)
             assert result.result().result == fill(actions[name].Result), name
-            # Feedback goes by topic, and is lost on whoever the peer does not know yet; then another goal is sent.
+            # Feedback is a topic, and is lost if the peer has not discovered us yet; then another goal is sent.
             for _ in range(10):
                 if not feedback:
                     goal = action_client.send_goal_async(

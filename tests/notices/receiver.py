@@ -1,4 +1,4 @@
-"""A webhook's other end: an HTTP server on loopback that keeps what it is sent."""
+"""The receiving end of a webhook: an HTTP server on loopback that keeps what it is sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Receiver:
-    """What came, and how many posts to refuse first."""
+    """What arrived, and how many posts to refuse first."""
 
     def __init__(self, refusals: int = 0) -> None:
         self.posts: list[Any] = []

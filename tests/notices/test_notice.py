@@ -1,4 +1,4 @@
-"""What is told, what is not, and that a webhook hears of it."""
+"""What is reported, what is not, and that it reaches a webhook."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def titles(watch: NoticeWatch, document: dict[str, Any]) -> list[str]:
     return [notice.title for notice in watch.see_deployment(document)]
 
 
-def test_a_request_that_waits_is_told_once_even_if_it_waited_before_anybody_listened() -> None:
+def test_a_waiting_request_is_reported_once_even_if_it_waited_before_anybody_listened() -> None:
     watch = NoticeWatch(lambda: 0.0)
     waiting, done = request("waiting"), request("done", "trio", "r0")
     assert titles(watch, deployment(waiting, done)) == ["quartet waits for a person"]
@@ -43,7 +43,7 @@ def test_a_request_that_waits_is_told_once_even_if_it_waited_before_anybody_list
     assert (ended.title, ended.text) == ("quartet: done", "9 of 11 on real arms")
 
 
-def test_a_new_champion_and_a_halt_are_told_but_not_those_of_before() -> None:
+def test_a_new_champion_and_a_halt_are_reported_but_not_earlier_ones() -> None:
     watch = NoticeWatch(lambda: 0.0)
     assert titles(watch, deployment(champion="trio", halted="ben")) == []
     assert titles(watch, deployment(champion="trio", halted="ben")) == []
@@ -51,7 +51,7 @@ def test_a_new_champion_and_a_halt_are_told_but_not_those_of_before() -> None:
     assert titles(watch, deployment(champion="quartet", halted="ada")) == ["arm1: halted by ada"]
 
 
-def test_a_burst_of_safety_events_is_told_once_a_minute_and_clamping_never() -> None:
+def test_a_burst_of_safety_events_is_reported_once_a_minute_and_clamping_never() -> None:
     now_s = 0.0
     watch = NoticeWatch(lambda: now_s)
     assert [notice.title for notice in watch.see_event("arm1", "watchdog", "silent")] == ["arm1: the arm was held"]
@@ -99,7 +99,7 @@ def test_a_webhook_that_never_answers_is_named_without_its_secret_address() -> N
 
 
 def answer_once(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """An address that answers each connection with these bytes, and what came there."""
+    """An address that answers each connection with these bytes, and what arrived there."""
     came: list[bytes] = []
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
 
@@ -117,7 +117,7 @@ def answer_once(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def test_a_webhook_that_sends_us_elsewhere_is_not_followed() -> None:
-    """Its answer could make this machine ask addresses that only it can reach."""
+    """Its answer could make this machine contact addresses that only it can reach."""
     for inner, came in answer_once(b"HTTP/1.0 200 OK\r\n\r\n"):
         moved = f"HTTP/1.0 302 Found\r\nLocation: {inner}\r\n\r\n".encode()
         for outer, _ in answer_once(moved):
@@ -144,7 +144,7 @@ def test_a_webhook_that_speaks_no_http_ends_nobody_and_its_address_stays_secret(
 
 
 class Odd:
-    """A channel that raises what nobody expects."""
+    """A channel that raises something unexpected."""
 
     def send(self, notice: Notice) -> None:
         raise ZeroDivisionError("secret")

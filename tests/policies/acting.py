@@ -21,7 +21,7 @@ Exported = Literal["onnx", "torch_export"]
 
 
 class Reaching(torch.nn.Module):
-    """Moves by what the image's three channels are on average, less a half, and goes down 3 cm."""
+    """Moves by the mean of each of the image's three channels minus a half, and goes down 3 cm."""
 
     def __init__(self, samples: int = 1, scale: float = 0.1) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def export_policy(
 
 
 def make_policy(folder: Path, *, seed: int = 0, image_size: int = 32, name: str = "") -> Candidate:
-    """Fresh weights of the architecture that ships."""
+    """Fresh weights of the architecture that ships with opc_ros."""
     torch.manual_seed(seed)
     spec = InputSpec(image_size, image_size, camera=scripted_camera(), arguments=("image", "tool"))
     manifest = CandidateManifest(

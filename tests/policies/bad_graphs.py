@@ -1,4 +1,4 @@
-"""Small ONNX graphs that do what no candidate should: loop for ever, eat memory, answer NaN, point at other files."""
+"""Small ONNX graphs that do what no candidate should: loop forever, eat memory, answer NaN, refer to other files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sums_actions() -> ModelProto:
 
 
 def loop(rounds: str, condition: str, carried: str) -> Any:
-    """A node `q` that hands on what it carries, for ever or so many rounds as the first input says."""
+    """A node `q` that passes on its input, forever or for as many rounds as the first input says."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["go_in"], ["go_out"]), helper.make_node("Identity", ["x_in"], ["x_out"])],
         "body",
@@ -53,7 +53,7 @@ def loop(rounds: str, condition: str, carried: str) -> Any:
 
 
 def loops_for_ever(*, after_row: float = 0.0) -> ModelProto:
-    """A While loop whose condition stays true; only for batches of more than so many rows, so that it loads."""
+    """A While loop whose condition stays true; only for batches above this size, so that it loads."""
     return make_model(
         [
             helper.make_node("ReduceSum", ["action", "one"], ["sum"], keepdims=0),
@@ -64,7 +64,7 @@ def loops_for_ever(*, after_row: float = 0.0) -> ModelProto:
 
 
 def eats_memory(gigabytes: float, *, after_row: float = 0.0) -> ModelProto:
-    """Fills so much with ones and adds it up."""
+    """Fills this much with ones and adds it up."""
     count = np.array([int(gigabytes * 2**28)], dtype=np.int64)
     large = helper.make_graph(
         [
@@ -105,7 +105,7 @@ def answers_nan(*, after_row: float = 0.0) -> ModelProto:
 
 
 def points_at_other_files(location: str, *, where: str) -> ModelProto:
-    """Weights that are said to lie in another file: as an initializer, inside a sparse one, or in an attribute."""
+    """Weights that claim to be in another file: as an initializer, inside a sparse one, or in an attribute."""
     outside = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[8], data_location=TensorProto.EXTERNAL)
     outside.external_data.add(key="location", value=location)
     plain = [helper.make_node("ReduceSum", ["action", "one"], ["q"], keepdims=0)]

@@ -61,12 +61,12 @@ def test_a_patch_around_the_disc_shows_the_disc() -> None:
 
 
 def test_the_patch_turns_with_the_tool() -> None:
-    """An image that grows brighter with base y: ahead of a tool turned by +90 degrees lies +y."""
+    """An image that grows brighter with base y: +y is ahead of a tool turned by +90 degrees."""
     columns = torch.arange(96).float().expand(1, 1, 96, 96)
     straight = sampler().sample(columns, torch.tensor([[(0.55, 0.0, 0.1, 0.0)]]))[0, 0]
     turned = sampler().sample(columns, torch.tensor([[(0.55, 0.0, 0.1, math.pi / 2)]]))[0, 0]
     assert straight[0, 2] == pytest.approx(straight[4, 2].item(), abs=1e-3)
-    assert straight[2, 0] - straight[2, 4] == pytest.approx(0.08 * 96 / 0.6, abs=1e-2)  # left of it lies +y
+    assert straight[2, 0] - straight[2, 4] == pytest.approx(0.08 * 96 / 0.6, abs=1e-2)  # +y is to the left of it
     assert turned[0, 2] - turned[4, 2] == pytest.approx(0.08 * 96 / 0.6, abs=1e-2)
 
 

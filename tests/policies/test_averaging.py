@@ -74,7 +74,7 @@ def test_the_command_writes_it_beside_its_members_but_never_over_another(
     made = read_candidate("candidates/two-of-us")
     assert capsys.readouterr().out == f"{made.id[:12]}  two-of-us, the mean of 2, in candidates/two-of-us\n"
     assert main(command) == 1
-    assert "candidates/two-of-us: is there already" in capsys.readouterr().err
+    assert "candidates/two-of-us: already exists" in capsys.readouterr().err
     assert main(["candidate", "average", "../out", "target_crop-0", "target_crop-2"]) == 1
     assert "name is '../out'" in capsys.readouterr().err
 

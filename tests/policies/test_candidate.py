@@ -25,7 +25,7 @@ def rewrite_manifest(folder: Path, **changes: object) -> None:
 
 
 def _merge(document: dict[str, object], changes: dict[str, object]) -> dict[str, object]:
-    """Keys below keys too; None takes one away."""
+    """Nested keys as well; None removes one."""
     merged = dict(document)
     for key, value in changes.items():
         before = document.get(key)

@@ -1,4 +1,4 @@
-"""What computes stands back behind what moves an arm."""
+"""Computation has lower priority than what moves an arm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_thread_that_gives_way_leaves_the_others_as_they_are() -> None:
 
 @pytest.mark.skipif(not SESSION.exists(), reason="this kernel does not share cores by sessions")
 @pytest.mark.parametrize(("is_own", "line"), [(True, "nice 10"), (False, "nice 0")])
-def test_a_session_stands_back_only_if_it_is_the_process_s_own(is_own: bool, line: str) -> None:
+def test_a_session_gives_way_only_if_it_is_the_process_s_own(is_own: bool, line: str) -> None:
     code = "from opc_ros.policies.compute import give_way, SESSION; give_way(); print(SESSION.read_text())"
     inner = [sys.executable, "-c", code]
     outer = "import subprocess, sys; subprocess.run(sys.argv[1:], check=True)"

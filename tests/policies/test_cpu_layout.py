@@ -1,4 +1,4 @@
-"""What is rearranged for answering on a CPU answers as the network that was trained."""
+"""A network rearranged for inference on a CPU answers like the network that was trained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = 49
 
 
 def make_network(**hyper_parameters: Any) -> torch.nn.Module:
-    """A whole-image network whose layers have learned what signals are usual, so that rows differ."""
+    """A whole-image network whose normalisation has learned the usual signals, so that rows differ."""
     torch.manual_seed(3)
     network = build_network("whole_image", InputSpec(SIZE, SIZE), hyper_parameters).train()
     for layer in network.modules():
@@ -40,7 +40,7 @@ def make_network(**hyper_parameters: Any) -> torch.nn.Module:
         {"trunk_channels": [20], "head_channels": [16, 24], "tail_channels": []},
     ],
 )
-def test_a_network_laid_out_answers_as_before_but_for_rounding(hyper_parameters: dict[str, Any]) -> None:
+def test_a_rearranged_network_answers_as_before_up_to_rounding(hyper_parameters: dict[str, Any]) -> None:
     network = make_network(**hyper_parameters)
     seen, actions = make_states(image_size=SIZE)
     with torch.inference_mode():
@@ -54,12 +54,12 @@ def test_a_network_laid_out_answers_as_before_but_for_rounding(hyper_parameters:
 
 
 def test_coordinates_still_count_where_the_image_is_the_same_everywhere() -> None:
-    """A mark in a grey image moves: without coordinates pooled maps would hardly tell where it is."""
+    """A mark in a grey image moves: without coordinates, pooled maps could hardly locate it."""
     network = make_network()
     first = network.get_submodule("trunk.0.0")
     assert isinstance(first, torch.nn.Conv2d)
     with torch.no_grad():
-        first.weight[:, :3] = 0.0  # pixels say nothing any more, only coordinates and the action do
+        first.weight[:, :3] = 0.0  # pixels have no effect any more, only coordinates and the action do
     grey = Observations(np.full((1, SIZE, SIZE, 3), 128, dtype=np.uint8), make_states(1)[0].tools)
     actions = make_states(1)[1]
     with torch.inference_mode():

@@ -61,7 +61,7 @@ def test_the_same_seed_gives_the_same_actions_and_another_seed_others() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_a_state_gets_the_same_action_whoever_else_is_in_the_batch() -> None:
+def test_a_state_gets_the_same_action_whatever_else_is_in_the_batch() -> None:
     observations = states(100)
     together, _ = greedy_actions(ScriptedQFunction(hill), observations, BOUNDS, CEM)
     alone, _ = greedy_actions(
@@ -110,7 +110,7 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
 
 
 def test_the_best_of_a_few_choices_is_exact_and_of_equals_the_first() -> None:
-    """Q is 3 for up in bright images, 2 for down in dark ones; stay and whatever else is worth 1."""
+    """Q is 3 for up in bright images, 2 for down in dark ones; staying and everything else is worth 1."""
 
     def judge(images: np.ndarray, tools: np.ndarray, actions: np.ndarray) -> np.ndarray:
         is_bright, dz = images[:, 0, 0, 0] > 127, actions[:, 2]
@@ -119,7 +119,7 @@ def test_the_best_of_a_few_choices_is_exact_and_of_equals_the_first() -> None:
     images = np.zeros((3, 8, 8, 3), dtype=np.uint8)
     images[0] = 255
     tools = np.zeros((3, 5), dtype=np.float32)
-    tools[1, 0] = 1.0  # the third state is indifferent
+    tools[1, 0] = 1.0  # the third state has no preference
     actions, values = greedy_actions(
         ScriptedQFunction(judge), Observations(images, tools), ActionChoices(CHOICES), ChoiceSearch()
     )

@@ -1,4 +1,4 @@
-"""A candidate that says so sees JPEG frames decoded no larger than needed, on an arm and in the scorer alike."""
+"""A candidate that asks for it sees JPEG frames decoded no larger than needed, on an arm and in the scorer alike."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ WHOLE, REDUCED = ImageView((48, 48)), ImageView((48, 48), is_reduced=True)
 
 
 def see_noise(height: int, width: int) -> np.ndarray:
-    """Coarse noise: averaged pixels and left-out frequencies give different bytes of it."""
+    """Coarse noise: averaged pixels and dropped frequencies give different bytes for it."""
     coarse = np.random.default_rng(0).integers(0, 256, (height // 3 + 1, width // 3 + 1, 3), dtype=np.uint8)
     return np.asarray(cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC), dtype=np.uint8)
 
 
 def reduce(candidate: Candidate, folder: Path) -> Candidate:
-    """The same weights under a manifest that says otherwise of decoding."""
+    """The same weights under a manifest that asks for the other decoding."""
     spec = dataclasses.replace(candidate.manifest.input, image_decoding="reduced")
     return write_candidate(folder, dataclasses.replace(candidate.manifest, input=spec), candidate.artifact_bytes)
 
@@ -93,7 +93,7 @@ def test_a_frame_in_several_views_is_what_each_makes_of_it_alone() -> None:
     for view in views:
         np.testing.assert_array_equal(shown[view], view.show(frame))
     assert (shown[WHOLE] != shown[REDUCED]).any()
-    # Same picture all the same: a fifth of a grey level apart from whole decoding would not be seen, twenty would.
+    # The same image nevertheless: a fifth of a grey level apart from full decoding would not be visible, twenty would.
     apart = np.abs(shown[WHOLE].astype(int) - shown[REDUCED].astype(int)).mean()
     assert apart < 20
 
@@ -113,7 +113,7 @@ def test_an_arm_shows_its_candidate_what_the_scorer_will(tmp_path: Path) -> None
         assert chosen.q == values[0]
 
 
-def test_an_arm_without_a_camera_is_recorded_without_loss_and_seen_so() -> None:
+def test_an_arm_without_a_camera_is_recorded_without_loss_and_reported_so() -> None:
     seen = ScriptedArm(image_size=200).begin(3)
     assert seen.frame is None
     recorded = Frame.lossless(seen.image, seen.stamp_ns)
@@ -124,7 +124,7 @@ def test_both_kinds_are_scored_side_by_side_each_as_if_it_were_alone(tmp_path: P
     whole = make_candidate(tmp_path / "whole", architecture="target_crop")
     reduced = reduce(whole, tmp_path / "reduced")
     assert reduced.id != whole.id
-    assert [len(stack) for stack in find_stacks([whole, reduced])] == [1, 1]  # they are not shown the same
+    assert [len(stack) for stack in find_stacks([whole, reduced])] == [1, 1]  # their inputs differ
     source = MemorySource([make_episode(seed, image_size=200) for seed in range(24)])
 
     def score(*candidates: Candidate) -> np.ndarray:

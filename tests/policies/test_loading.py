@@ -29,7 +29,7 @@ SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_
 
 
 class Exportable(torch.nn.Module):
-    """The whole network with the inputs an exported candidate gets by default: (B, 3, H, W) from 0 to 1."""
+    """The whole network with the inputs that an exported candidate gets by default: (B, 3, H, W) from 0 to 1."""
 
     def __init__(self, candidate: Candidate) -> None:
         super().__init__()

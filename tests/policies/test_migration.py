@@ -1,4 +1,4 @@
-"""Version-1 folders become version 2: nothing lost, weights untouched, and only what was implied is added."""
+"""Version-1 folders become version 2: nothing is lost, weights are untouched, and only what was implied is added."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADDED = ("action_search", "think_s", "task")
 
 
 def to_version1(folder: Path, **changes: object) -> str:
-    """Rewrite a folder as the version before wrote it; its id then."""
+    """Rewrite a folder as the previous version wrote it; returns its id then."""
     path = folder / "candidate.yaml"
     document = yaml.safe_load(path.read_text())
     for key in ADDED:

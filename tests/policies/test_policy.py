@@ -41,7 +41,7 @@ def test_an_action_is_what_the_manifests_search_finds_from_seed_and_step(candida
     assert choice.q == values[0]
 
 
-def test_playing_an_episode_and_thinking_it_through_afterwards_give_the_same_actions(candidate: Candidate) -> None:
+def test_playing_an_episode_and_evaluating_it_afterwards_give_the_same_actions(candidate: Candidate) -> None:
     arm = ScriptedArm(image_size=48)
     played, seen = load_policy(candidate), []
     observe = arm.observe

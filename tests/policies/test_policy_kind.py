@@ -75,7 +75,7 @@ def test_a_named_architecture_answers_actions_within_its_bounds_alike_alone_and_
     np.testing.assert_array_equal(alone[0], actions[4])
 
 
-def test_which_sample_acts_follows_from_seed_and_step(tmp_path, host):
+def test_which_sample_is_used_depends_on_seed_and_step(tmp_path, host):
     candidate = export_policy(tmp_path / "c", samples=8)
     policy = load_policy(candidate)
 
@@ -122,7 +122,7 @@ def test_whoever_waits_for_a_confined_candidate_refuses_actions_it_could_not_hav
     assert find_outside(np.array([[0.5]], dtype=np.float32), choices) == "is none of its choices"
 
 
-def test_a_manifest_that_says_nothing_of_its_kind_is_of_a_q_function_and_is_written_as_before(tmp_path):
+def test_a_manifest_without_a_kind_is_of_a_q_function_and_is_written_as_before(tmp_path):
     q = make_candidate(tmp_path / "q")
     assert q.manifest.kind == "q"
     assert "kind" not in yaml.safe_load(q.manifest_bytes)
@@ -152,7 +152,7 @@ def test_a_q_function_still_has_to_be_shown_actions():
         CandidateManifest(2, "q", "q.onnx", "onnx", InputSpec(16, 16, arguments=("image", "tool")))
 
 
-def test_a_policy_is_asked_for_no_q_and_averaged_with_nobody(tmp_path):
+def test_a_policy_has_no_q_and_cannot_be_averaged(tmp_path):
     candidate = make_policy(tmp_path / "c")
     with pytest.raises(CandidateError, match="answers actions and no Q"):
         load_q_function(candidate)

@@ -1,4 +1,4 @@
-"""Networks that are asked together answer as if each were alone, and looking through windows changes nothing."""
+"""Networks evaluated together answer as if each were alone, and using windows changes nothing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_window_shows_what_the_whole_map_would(
         given = tensors(*make_states(image_size=size))
         for layer in network.modules():
             if isinstance(layer, torch.nn.BatchNorm2d):
-                layer.momentum = 1.0  # learn at once what is usual, so that signals are neither lost nor drowned
+                layer.momentum = 1.0  # learn at once what is usual, so that signals neither vanish nor saturate
         with torch.no_grad():
             network(*given)
         network.eval()
@@ -92,7 +92,7 @@ def test_a_value_has_the_same_bits_alone_and_in_any_stack(candidates: list[Candi
     np.testing.assert_array_equal(together.policies[3].q(seen, actions), alone[3])
 
 
-def test_a_value_has_the_same_bits_whoever_its_neighbours_in_a_batch_are(candidates: list[Candidate]) -> None:
+def test_a_value_has_the_same_bits_whatever_its_neighbours_in_a_batch_are(candidates: list[Candidate]) -> None:
     seen, actions = make_states()
     others, other_actions = make_states(seed=1)
     for candidate in candidates:
@@ -149,7 +149,7 @@ def test_scored_candidates_stand_back_as_far_as_their_scorer_and_no_farther(cand
         assert isinstance(stack, CandidateProcess)
         found = re.search(r"Pid:\t(\d+)", Path(f"/proc/self/fdinfo/{stack._process}").read_text())
         assert found is not None
-        expected = max(NICENESS, os.nice(0))  # 10, also where the scorer itself was started at 10
+        expected = max(NICENESS, os.nice(0))  # 10, even if the scorer itself was started at 10
         assert os.getpriority(os.PRIO_PROCESS, int(found[1])) == expected
 
 

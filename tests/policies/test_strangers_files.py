@@ -1,4 +1,4 @@
-"""Files that a stranger hands over as candidates: none runs code, reads another file, or takes this process along."""
+"""Candidate files from a stranger: none runs code, reads another file, or takes this process down."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = b"-----BEGIN PRIVATE KEY-----"
 
 
 class Trap:
-    """Leaves a mark where it is unpickled."""
+    """Leaves a mark when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self._mark = mark
@@ -62,7 +62,7 @@ def test_a_graph_that_names_other_files_is_not_even_asked_for_its_inputs(
 def test_a_link_in_a_strangers_folder_leads_nowhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str
 ) -> None:
-    """Followed, it would have copied a private key into the registry, for everybody to read."""
+    """If followed, it would have copied a private key into the registry, for everybody to read."""
     folder = write_onnx(tmp_path / "theirs", sums_actions()).folder
     name = read_candidate(folder).manifest.artifact if part != MANIFEST_NAME else MANIFEST_NAME
     key = tmp_path / "key.pem"
@@ -72,7 +72,7 @@ def test_a_link_in_a_strangers_folder_leads_nowhere(
     assert main(["candidate", "add", str(folder), "--candidates", str(registry)]) == 1
     assert f"{folder / name}: is a link, expected the file itself" in capsys.readouterr().err
     assert not registry.exists()
-    assert read_candidate(folder).folder == folder  # one's own may be kept elsewhere
+    assert read_candidate(folder).folder == folder  # your own files may be kept elsewhere
 
 
 def test_a_graph_that_would_eat_all_memory_ends_in_its_own_process(tmp_path: Path) -> None:

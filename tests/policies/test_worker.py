@@ -1,4 +1,4 @@
-"""Candidates think in processes of their own: the same thoughts, and nothing but thoughts."""
+"""Candidates run in processes of their own: with the same results, and able to do nothing else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def host() -> Iterator[WorkerHost]:
 
 
 @pytest.mark.parametrize("architecture", ["whole_image", "tool_crop", "target_crop"])
-def test_it_thinks_the_same_as_in_this_process_bit_for_bit(tmp_path: Path, host: WorkerHost, architecture: str) -> None:
+def test_it_gives_the_same_results_as_this_process_bit_for_bit(
+    tmp_path: Path, host: WorkerHost, architecture: str
+) -> None:
     candidate = make_candidate(tmp_path, architecture=architecture, image_size=48)
     here, there = load_policy(candidate, device="cpu"), host.load_policy(candidate)
     seen = ScriptedArm(image_size=96).begin(5)
@@ -53,7 +55,7 @@ def test_it_thinks_the_same_as_in_this_process_bit_for_bit(tmp_path: Path, host:
     there.close()
 
 
-def test_an_onnx_graph_and_a_few_choices_think_there_too(tmp_path: Path, host: WorkerHost) -> None:
+def test_an_onnx_graph_and_a_few_choices_work_there_too(tmp_path: Path, host: WorkerHost) -> None:
     for candidate in (
         write_onnx(tmp_path / "onnx", sums_actions()),
         make_candidate(tmp_path / "choices", architecture="region_moments", image_size=40),
@@ -65,10 +67,10 @@ def test_an_onnx_graph_and_a_few_choices_think_there_too(tmp_path: Path, host: W
         there.close()
 
 
-def test_what_goes_wrong_in_there_is_told_in_one_line(tmp_path: Path, host: WorkerHost) -> None:
+def test_what_goes_wrong_in_a_candidates_process_is_reported_in_one_line(tmp_path: Path, host: WorkerHost) -> None:
     broken = make_candidate(tmp_path / "c")
     (tmp_path / "c" / "weights.safetensors").write_bytes(b"no weights")
-    with pytest.raises(CandidateError, match="is no safetensors file"):
+    with pytest.raises(CandidateError, match="is not a safetensors file"):
         host.load_policy(read_candidate(broken.folder))
     policy = host.load_policy(write_onnx(tmp_path / "nan", answers_nan(after_row=MANY)))
     with pytest.raises(CandidateError, match="NaN or infinity for 64 of 64"):
@@ -76,12 +78,12 @@ def test_what_goes_wrong_in_there_is_told_in_one_line(tmp_path: Path, host: Work
     policy.close()
 
 
-def test_a_thought_without_end_is_cut_off_at_its_deadline(tmp_path: Path, host: WorkerHost) -> None:
+def test_an_endless_search_is_cut_off_at_its_deadline(tmp_path: Path, host: WorkerHost) -> None:
     endless = write_onnx(tmp_path / "endless", loops_for_ever(after_row=MANY))
     policy = host.load_policy(endless, deadline_s=0.3)
     seen = ScriptedArm(image_size=32).begin(0)
     began = time.monotonic()
-    with pytest.raises(ThoughtTooLong, match=r"endless: thought longer than 0\.3 s"):
+    with pytest.raises(ThoughtTooLong, match=r"endless: took longer than 0\.3 s"):
         policy.decide(seen, seed=0, step=0)
     assert time.monotonic() - began >= 0.3
     _wait_until_alone(host)
@@ -89,7 +91,7 @@ def test_a_thought_without_end_is_cut_off_at_its_deadline(tmp_path: Path, host: 
 
 def test_whoever_waits_for_a_thought_can_stop_waiting(tmp_path: Path, host: WorkerHost) -> None:
     reasons = iter([None, None, "cancelled"])
-    is_loaded = threading.Event()  # loading may be waited for too, for as long as it takes
+    is_loaded = threading.Event()  # loading may take as long as it needs
     endless = write_onnx(tmp_path / "endless", loops_for_ever(after_row=MANY))
     policy = host.load_policy(endless, why_to_stop=lambda: next(reasons) if is_loaded.is_set() else None)
     is_loaded.set()
@@ -98,7 +100,7 @@ def test_whoever_waits_for_a_thought_can_stop_waiting(tmp_path: Path, host: Work
     _wait_until_alone(host)
 
 
-def test_an_endless_loop_while_loading_can_be_left_too(tmp_path: Path, host: WorkerHost) -> None:
+def test_an_endless_loop_while_loading_can_be_ended_too(tmp_path: Path, host: WorkerHost) -> None:
     endless = write_onnx(tmp_path / "endless", loops_for_ever())
     asked = iter([None] * 5 + ["shut down"])
     with pytest.raises(EpisodeStopped, match="shut down"):
@@ -122,7 +124,7 @@ def test_a_candidate_that_wants_more_memory_than_its_share_fails_and_others_go_o
             policy.decide(seen, seed=0, step=0)
 
 
-def test_a_process_that_died_is_noticed_and_the_next_thought_has_a_new_one(tmp_path: Path, host: WorkerHost) -> None:
+def test_a_process_that_died_is_noticed_and_the_next_choice_gets_a_new_one(tmp_path: Path, host: WorkerHost) -> None:
     policy = host.load_policy(make_candidate(tmp_path, image_size=48))
     seen = ScriptedArm(image_size=48).begin(0)
     before = policy.decide(seen, seed=0, step=0)
@@ -134,7 +136,7 @@ def test_a_process_that_died_is_noticed_and_the_next_thought_has_a_new_one(tmp_p
     policy.close()
 
 
-def test_processes_end_with_whoever_started_them(tmp_path: Path) -> None:
+def test_processes_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     candidate = make_candidate(tmp_path, image_size=48)
     program = (
         "import sys, time; from opc_ros.policies.worker.host import WorkerHost;"
@@ -156,7 +158,7 @@ def test_processes_end_with_whoever_started_them(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not describe_confinement()[0], reason=describe_confinement()[1])
 def test_a_confined_process_can_open_nothing_and_start_nothing() -> None:
-    """Tried from inside, with the very filter that candidates live under."""
+    """Tried from inside, under the very filter that candidates run under."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -206,7 +208,7 @@ def _raise(result: int) -> None:
 
 
 def _wait_until_alone(host: WorkerHost) -> None:
-    """A killed process takes a moment to go."""
+    """A killed process takes a moment to disappear."""
     deadline = time.monotonic() + 10
     while _children_of(host._process.pid):
         assert time.monotonic() < deadline, "a candidate's process goes on"

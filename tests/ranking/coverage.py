@@ -1,10 +1,10 @@
-"""How often 95 % intervals of scores hold the score of an endless validation set.
+"""How often 95 % intervals of scores contain the score of an infinite validation set.
 
     python -m tests.ranking.coverage --sets 200
 
 Sets of 50, 200 and 1,000 episodes of 2 to 12 steps, 40 % of them successes. Q differs between episodes and between
-steps; a strong candidate rates successes higher by twice that, a middling one by half of it, a weak one not at all.
-The score of an endless set is taken from 200,000 episodes. Goal: 93 to 97 %.
+steps; a strong candidate rates successes higher by twice that, a middling one by half of it, a weak one not at all. The
+score of an infinite set is taken from 200,000 episodes. Goal: 93 to 97 %.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def draw_set(episodes: int, strength: float, rng: np.random.Generator) -> Set:
 def measure(
     metric: str, episodes: int, strength: float, true: float, sets: int, resamples: int, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Share of intervals that hold the true score, and the mean error of the score as it is and without its bias."""
+    """Share of intervals that contain the true score, and the mean error of the score as it is and without its bias."""
     held, raw, unbiased = 0, 0.0, 0.0
     for _ in range(sets):
         q, lengths, success = draw_set(episodes, strength, rng)

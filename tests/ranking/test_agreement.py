@@ -40,7 +40,7 @@ def test_line_and_band_equal_scipy() -> None:
 
 
 def test_rank_correlations_worked_by_hand() -> None:
-    # One of six pairs is the wrong way round; squared rank differences add up to 2.
+    # One of six pairs is in the wrong order; squared rank differences add up to 2.
     assert spearman(SCORES, SUCCESS) == pytest.approx(1 - 6 * 2 / (4 * 15))
     assert kendall(SCORES, SUCCESS) == pytest.approx((5 - 1) / 6)
 
@@ -69,7 +69,7 @@ def test_rank_violation_worked_by_hand() -> None:
     # Only the last two are misordered, 10 points apart: (0 + 0 + 10 + 10) / 4.
     assert mean_maximum_rank_violation(SCORES, SUCCESS) == pytest.approx(5)
     assert mean_maximum_rank_violation([1, 2, 3, 4], SUCCESS) == 0
-    # Turned around, each is misordered with the one furthest from it: 60, 40, 50 and 60.
+    # Reversed, each is misordered with the one furthest from it: 60, 40, 50 and 60.
     assert mean_maximum_rank_violation([4, 3, 2, 1], SUCCESS) == pytest.approx((60 + 40 + 50 + 60) / 4)
 
 

@@ -115,14 +115,14 @@ def test_zooming_in_gives_what_a_fine_grid_over_everything_gives() -> None:
     assert predict_success(field).mean() == pytest.approx(expected, abs=0.01)
 
 
-def test_what_is_kept_apart_adds_up_to_the_density_as_it_is_written_down() -> None:
-    """Shape 18: Student's t of 4 degrees about the line, scatter 0.95; 16 % duds, Beta(0.25, 2); 3 % of any success."""
+def test_the_factored_tables_add_up_to_the_density_of_the_model() -> None:
+    """Shape 18: Student's t with 4 degrees of freedom, scatter 0.95; 16 % duds, Beta(0.25, 2); 3 % of any success."""
     shape = 18
     assert (SHAPES[shape].scatter, SHAPES[shape].duds) == (0.95, 0.16)
     likelihood = np.exp(log_likelihood(np.array([[3]]), np.array([[7]])))  # (1, 1, G)
     low, line = 60, LOGITS[60]
     about = t.pdf(LOGITS, 4, loc=line, scale=0.95)
-    dud = RATES**0.25 * (1.0 - RATES) ** 2.0  # a density of rates turned into one of logits
+    dud = RATES**0.25 * (1.0 - RATES) ** 2.0  # a density of rates converted to one of logits
     cells = np.diff(EDGES) / (EDGES[-1] - EDGES[0])
     kernel = 0.81 * about / about.sum() + 0.16 * dud / dud.sum() + 0.03 * cells
     expected = kernel * likelihood[0, 0] / (kernel * likelihood[0, 0]).sum()
@@ -173,7 +173,7 @@ def test_synthetic_shapes_are_what_they_are_called() -> None:
 
 
 def test_intervals_cover_on_families_that_were_left_out() -> None:
-    """The whole zoo, 116 predictions; three standard errors about 95 %, and the other side of 50 % as well."""
+    """The whole zoo, 116 predictions: within three standard errors of 95 %, and of 50 % from the other side."""
     places = np.concatenate([leave_one_family_out(read_zoo_table(world)).place for world in WORLDS])
     assert places.size == 116
     assert 0.89 <= np.mean((places >= 0.025) & (places <= 0.975)) <= 0.99

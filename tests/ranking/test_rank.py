@@ -50,7 +50,7 @@ def test_the_order_candidates_come_in_is_irrelevant() -> None:
     assert rank(q=dict(reversed(make_q().items()))) == rank()
 
 
-def test_twins_share_the_doubt_about_their_place() -> None:
+def test_identical_candidates_share_the_uncertainty_about_their_rank() -> None:
     ranking = rank(top_k=1)
     first, second = ranking.candidates[:2]
     assert first.top_k_probability == second.top_k_probability == 0.5
@@ -99,7 +99,7 @@ def test_json_is_canonical_and_comes_back_whole() -> None:
     assert replace(ranking, snapshot_id="6" * 64).ranking_id != ranking.ranking_id
 
 
-def test_a_ranking_from_before_searches_were_looked_at_keeps_its_bytes_and_its_id() -> None:
+def test_a_ranking_from_before_searches_were_measured_keeps_its_bytes_and_its_id() -> None:
     text = rank().to_json()
     document = json.loads(text)
     assert document["format"] == "opc-ranking/2"

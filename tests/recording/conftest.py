@@ -32,7 +32,7 @@ class Bench:
     arrived: threading.Condition
 
     def frame(self, number: int, data: bytes | None = None) -> None:
-        """A camera frame, stamped by the clock's second 1000 and 0.1 s for each number."""
+        """A camera frame, with timestamp 1000 s by the clock plus 0.1 s for each number."""
         content = b"image %d" % number if data is None else data
         self.recorder.add_frame(Frame(stamp_ns=stamp(number), encoding="jpeg", data=content))
 
@@ -52,7 +52,7 @@ class Bench:
         self.recorder.tick()
 
     def outcome(self, count: int = 1) -> RecordingOutcome:
-        """The newest of `count` outcomes, once the disk thread has told them."""
+        """The newest of `count` outcomes, once the disk thread has reported them."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.outcomes) >= count, timeout=5), self.outcomes
         return self.outcomes[count - 1]
@@ -60,7 +60,7 @@ class Bench:
 
 @dataclass
 class Clock:
-    """Stands still until told otherwise; the wall clock may be set apart from it."""
+    """Stands still until told otherwise; the wall clock may be set independently."""
 
     mono_ns: int = 1000 * SECOND
     wall_offset_ns: int = 0

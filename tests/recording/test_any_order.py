@@ -19,7 +19,7 @@ DELIVERIES = [("begin", 0), ("end", 0), *((kind, n) for kind in ("frame", "step"
 def test_an_episode_is_saved_only_if_nothing_was_lost_and_never_with_a_wrong_frame(
     make_bench: Callable, order: list[tuple[str, int]], lost: set[tuple[str, int]], pause: bool
 ) -> None:
-    """Topics may overtake each other as they like, except that events come in their order."""
+    """Topics may overtake each other in any way, except that events arrive in order."""
     bench = make_bench()
     begin, end = sorted((order.index(("begin", 0)), order.index(("end", 0))))
     order[begin], order[end] = ("begin", 0), ("end", 0)

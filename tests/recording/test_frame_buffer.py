@@ -8,7 +8,7 @@ def frame(stamp_ns: int, size: int = 10) -> Frame:
     return Frame(stamp_ns=stamp_ns, encoding="jpeg", data=bytes(size))
 
 
-def test_frames_are_found_by_their_exact_stamp() -> None:
+def test_frames_are_found_by_their_exact_timestamp() -> None:
     buffer = FrameBuffer(max_age_ns=100, max_bytes=1000)
     kept = frame(5)
     assert buffer.add(kept, 0)
@@ -16,7 +16,7 @@ def test_frames_are_found_by_their_exact_stamp() -> None:
     assert buffer.find(6) is None
 
 
-def test_a_second_frame_of_one_stamp_is_refused() -> None:
+def test_a_second_frame_with_the_same_timestamp_is_refused() -> None:
     buffer = FrameBuffer(max_age_ns=100, max_bytes=1000)
     first = frame(5)
     buffer.add(first, 0)
@@ -34,7 +34,7 @@ def test_memory_stays_within_its_bound_however_many_frames_come() -> None:
     assert buffer.explain_absence(1000) == "never came"
 
 
-def test_frames_that_waited_too_long_are_let_go() -> None:
+def test_frames_that_waited_too_long_are_dropped() -> None:
     buffer = FrameBuffer(max_age_ns=50, max_bytes=1000)
     for number in range(10):
         buffer.add(frame(number), number * 10)

@@ -9,7 +9,7 @@ import pytest
 from opc_ros.recording.free_space import FreeSpace
 
 
-def test_it_tells_what_the_disk_has_and_notices_when_it_goes_away(tmp_path: Path) -> None:
+def test_it_reports_what_the_disk_has_and_notices_when_it_goes_away(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     folder.mkdir()
     space = FreeSpace(folder, period_s=0.01)

@@ -41,7 +41,7 @@ def test_an_old_frame_is_late_and_one_from_the_future_is_a_matter_of_clocks() ->
     assert future == [HealthFinding("clock", "frame stamped 0.30 s in the future: set the camera's clock")]
 
 
-def test_silence_is_told_once_while_it_lasts_and_again_the_next_time() -> None:
+def test_silence_is_reported_once_while_it_lasts_and_again_the_next_time() -> None:
     watch = watch_frames()
     see(watch, 100)
     assert watch.check(1100 * MS) == []
@@ -51,7 +51,7 @@ def test_silence_is_told_once_while_it_lasts_and_again_the_next_time() -> None:
     assert [f.text for f in watch.check(2500 * MS)] == ["no frame for 1.1 s, allowed 1.0"]
 
 
-def test_a_rate_that_sinks_is_told_once_and_a_pause_between_episodes_does_not_count() -> None:
+def test_a_falling_rate_is_reported_once_and_a_pause_between_episodes_does_not_count() -> None:
     watch = watch_frames()
     told = [text for n in range(1, 11) for text in see(watch, 250 * n)]
     assert told == ["4.0 frames per second, expected 5.0"]
@@ -70,7 +70,7 @@ def test_the_same_image_twice_while_the_arm_moved_is_a_frozen_camera() -> None:
     assert watch.see(frame(b"a"), DOWN) == HealthFinding(
         "frozen camera", "3 identical frames while the arm moved", spoils=True
     )
-    assert watch.see(frame(b"a"), DOWN) is None  # told once
+    assert watch.see(frame(b"a"), DOWN) is None  # reported once
 
 
 def test_the_same_image_of_an_arm_that_stands_still_is_no_frozen_camera() -> None:
@@ -106,7 +106,7 @@ def test_too_little_room_and_an_unreadable_disk_are_both_findings() -> None:
     assert DiskWatch(fail, min_free_bytes=1).check() == HealthFinding("disk", "cannot be read: Input/output error")
 
 
-def test_an_action_outside_its_bounds_is_told_with_its_step() -> None:
+def test_an_action_outside_its_bounds_is_named_with_its_step() -> None:
     bounds = ActionBounds(displacement_m=0.05, rotation_rad=1.0)
     assert check_bounds(GraspAction(displacement_m=(0.05, 0.0, 0.0)), bounds, 3) is None
     finding = check_bounds(GraspAction(displacement_m=(0.06, 0.0, 0.0)), bounds, 3)

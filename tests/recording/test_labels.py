@@ -20,7 +20,7 @@ MOVE, CLOSE, OPEN = GraspAction(), GraspAction(close_gripper=True), GraspAction(
         ([CLOSE, MOVE, MOVE], [0.08, 0.03, 0.001], False),  # lost while lifting
         ([CLOSE, OPEN, MOVE], [0.08, 0.03, 0.03], False),  # let go
         ([MOVE, MOVE], [0.08, 0.03], False),  # never told to close
-        ([MOVE, CLOSE], [0.08, 0.03], None),  # not measured since
+        ([MOVE, CLOSE], [0.08, 0.03], None),  # not measured since then
     ],
 )
 def test_the_gripper_width_after_the_last_closing_tells_whether_something_is_held(

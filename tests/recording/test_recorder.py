@@ -83,7 +83,7 @@ def test_an_episode_whose_frame_never_came_is_quarantined_and_says_which(make_be
     assert outcome.steps == 2
 
 
-def test_a_frame_that_left_the_buffer_too_early_is_told_apart_from_one_that_never_came(make_bench) -> None:
+def test_a_frame_that_left_the_buffer_too_early_is_distinguished_from_one_that_never_came(make_bench) -> None:
     bench = make_bench(frame_buffer_s=0.1, step_timeout_s=100.0)
     bench.recorder.begin("e1")
     bench.frame(0)
@@ -97,7 +97,7 @@ def test_a_frame_that_left_the_buffer_too_early_is_told_apart_from_one_that_neve
     )
 
 
-def test_many_reasons_are_told_in_one_short_line(make_bench) -> None:
+def test_many_reasons_are_given_in_one_short_line(make_bench) -> None:
     bench = make_bench()
     bench.recorder.begin("e1")
     for number in range(9):
@@ -119,7 +119,7 @@ def test_a_lost_step_in_the_middle_is_noticed(make_bench) -> None:
     assert bench.outcome().reason == "steps 2 to 3 never came"
 
 
-def test_a_lost_last_step_is_noticed_by_the_number_the_arm_tells(make_bench) -> None:
+def test_a_lost_last_step_is_noticed_by_the_number_of_steps_the_arm_reports(make_bench) -> None:
     bench = make_bench()
     bench.recorder.begin("e1")
     bench.frame(0)
@@ -151,7 +151,7 @@ def test_an_episode_without_a_step_is_not_stored(make_bench) -> None:
     assert (bench.outcome().kind, bench.outcome().reason) == ("quarantined", "no step came")
 
 
-def test_stamps_that_go_back_spoil_an_episode(make_bench) -> None:
+def test_timestamps_that_go_back_spoil_an_episode(make_bench) -> None:
     bench = make_bench()
     bench.recorder.begin("e1")
     for index, number in enumerate((5, 3)):
@@ -161,7 +161,7 @@ def test_stamps_that_go_back_spoil_an_episode(make_bench) -> None:
     assert bench.outcome().reason == "step 1: its frame's stamp went back by 0.200 s"
 
 
-def test_a_step_after_a_terminating_one_and_a_step_told_twice_spoil_an_episode(make_bench) -> None:
+def test_a_step_after_a_terminating_one_and_a_step_sent_twice_spoil_an_episode(make_bench) -> None:
     bench = make_bench()
     bench.recorder.begin("e1")
     for number in (0, 1):
@@ -334,7 +334,7 @@ def test_a_frozen_camera_sends_an_episode_to_quarantine(make_bench) -> None:
     assert bench.outcome().health == ("frozen camera: 3 identical frames while the arm moved",)
 
 
-def test_two_frames_of_one_stamp_are_shown_and_the_first_counts(make_bench) -> None:
+def test_two_frames_with_the_same_timestamp_are_shown_and_the_first_counts(make_bench) -> None:
     bench = make_bench()
     bench.recorder.begin("e1")
     bench.frame(0, b"first")
@@ -346,7 +346,7 @@ def test_two_frames_of_one_stamp_are_shown_and_the_first_counts(make_bench) -> N
 
 
 class SlowSink(MemorySink):
-    """A disk that does nothing until it is let go."""
+    """A disk that does nothing until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -363,7 +363,8 @@ def test_a_slow_disk_never_blocks_the_caller_and_what_it_cannot_take_is_counted(
     play(bench, steps=6)
     view = bench.recorder.view()
     sink.gate.set()
-    # The opening waits, then there is room for two steps or one, as the disk thread has taken up the opening or not.
+    # The opening waits, then there is room for two steps or one, depending on whether the disk thread has taken the
+    # opening.
     assert view.frames_dropped in (4, 5)
     assert bench.outcome().kind == "quarantined"
     assert "was dropped: 2 steps wait for the disk" in bench.outcome().reason

@@ -27,7 +27,7 @@ def test_every_setting_has_a_reader() -> None:
     ]
     code = "".join(path.read_text() for path in files)
     assert [f.name for f in dataclasses.fields(RecorderSettings) if f"ettings.{f.name}" not in code] == [
-        "camera_info_topic",  # a method says what an empty one means
+        "camera_info_topic",  # a method explains what an empty one means
         "max_displacement_m",
         "max_rotation_rad",
     ]

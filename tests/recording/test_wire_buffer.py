@@ -1,4 +1,4 @@
-"""What comes beside the frames: kept with the episode that runs, at a bounded rate, never in a step's place."""
+"""Messages beside the frames: kept with the running episode, at a bounded rate, never in place of a step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_newest_of_each_type_belongs_to_the_episode_that_begins() -> None:
     assert buffer.take() == []
 
 
-def test_a_fast_driver_is_thinned_by_its_stamps_and_one_at_the_limit_is_not() -> None:
+def test_a_fast_driver_is_thinned_by_its_timestamps_and_one_at_the_limit_is_not() -> None:
     kept = {}
     for rate_hz in (1000, 100):
         buffer = WireBuffer(max_rate_hz=100)

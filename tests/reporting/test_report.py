@@ -25,7 +25,7 @@ def make_report(scored: ScoredSet, known: dict[str, KnownSuccess]) -> ScoringRep
 
 
 class Page(HTMLParser):
-    """Checks that tags close in order; collects ids, links and whatever would load something."""
+    """Checks that tags close in order; collects ids, links and anything that would load something."""
 
     VOID = frozenset({"meta", "path", "circle", "br", "img", "input"})
 
@@ -256,7 +256,7 @@ def test_glimpses_link_to_recordings_and_load_nothing() -> None:
     assert "Best successes" not in " ".join(page.words)
 
 
-def test_scores_are_told_apart_by_robot_and_equal_the_score_of_that_part_alone() -> None:
+def test_scores_are_split_by_robot_and_equal_the_score_of_that_part_alone() -> None:
     scored, known = make_scored(2, episodes=100)
     report = make_report(scored, known)
     robots = np.array([fact.robot for fact in scored.facts])

@@ -35,12 +35,12 @@ from tests.domains import own_domain, take_domain
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher
 
 RUNGS = ["reduced", "full"]
-FAKE = "arm9"  # a robot of the lab that nobody has switched on
+FAKE = "arm9"  # a robot of the lab that is not switched on
 STILL_RAD = 1e-3
 
 
 class Rig:
-    """One arm, attacked again and again; all that its processes know lies below `folder`."""
+    """One arm, attacked again and again; everything its processes know is below `folder`."""
 
     def __init__(self, folder: Path, arm_domain: int) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ class Rig:
         self.wait_for_robots_clock()
 
     def runner_parameters(self) -> dict[str, Any]:
-        """So slow that whatever moves is seen to move, and a stop comes in mid motion."""
+        """So slow that any motion is seen, and a stop arrives in mid-motion."""
         slow = {"arm": "ros", "arm_config": self.folder / "arm.yaml", "reduced_speed": 0.02}
         given = runner_parameters(self.folder, ROBOT, RUNGS, **slow)
         return given | {"gateway": self.socket_folder, "use_sim_time": True}
@@ -106,7 +106,7 @@ class Rig:
     def start(
         self, program: str, namespace: str, parameters: dict[str, Any], domain: int | None = None
     ) -> subprocess.Popen[str]:
-        """In the lab's ROS domain, or in the one given."""
+        """In the lab's ROS domain, or in the given one."""
         words = ["--ros-args", "-r", f"__ns:={namespace}"]
         for name, value in parameters.items():
             words += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
@@ -119,14 +119,14 @@ class Rig:
         return process
 
     def newest_log(self) -> str:
-        """What the process that was started last has said."""
+        """Output of the process that was started last."""
         return self._newest_log.read_text()
 
     def start_scheduler(self) -> subprocess.Popen[str]:
         return self.start("scheduler", "/", scheduler_parameters(self.folder))
 
     def wait_for_robots_clock(self) -> None:
-        """Until the runner lives by the clock that the rig tells it."""
+        """Until the runner uses the clock that the rig publishes."""
 
         def follows() -> bool:
             if not self.statuses:
@@ -140,7 +140,7 @@ class Rig:
         self.watcher.wait_until(lambda: bool(self.statuses) and self.statuses[-1].state == state)
 
     def issue(self, signer: Signer | None = None, **changes: Any) -> Signed:
-        """A permit for one episode that is in order, but for the changes."""
+        """A permit for one episode that is valid except for the changes."""
         now_ns = time.time_ns()
         permit = Permit(
             permit_id=secrets.token_hex(4),
@@ -157,11 +157,11 @@ class Rig:
         return sign_permit(dataclasses.replace(permit, **changes), signer or self.signer)
 
     def session(self) -> str:
-        """This start of the runner, as it tells everybody."""
+        """The runner's current start id, as it publishes it."""
         return str(json.loads(from_text(self.statuses[-1].session).payload)["content"]["session"])
 
     def send(self, signed: Signed | None, path: Path | None = None, lease_id: str = "lease1") -> Any:
-        """A goal for the runner, as anybody on the network could send it; gives a future of its result."""
+        """A goal for the runner, as anybody on the network could send it; returns a future of its result."""
         permit = permit_to_msg(signed) if signed else PermitMsg()
         folder = path or self.candidate.folder
         goal = RunEpisodes.Goal(permit=permit, candidate_path=str(folder), seed=1, lease_id=lease_id)
@@ -198,7 +198,7 @@ class Rig:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Nothing may move the arm meanwhile, nor for some joint states after."""
+        """Nothing may move the arm in the meantime, nor for some joint states after."""
         joints = self.watcher.joints
         first = len(joints)
         yield
@@ -243,7 +243,7 @@ def _read_lines(path: Path) -> list[Entry]:
 
 
 def spoil(folder: Path) -> None:
-    """Change one byte of a candidate's weights, and swap the file as a program would."""
+    """Change one byte of a candidate's weights, and replace the file as a program would."""
     (artifact,) = (path for path in folder.iterdir() if path.name != "candidate.yaml")
     changed = bytearray(artifact.read_bytes())
     changed[-1] ^= 1

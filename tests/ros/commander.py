@@ -1,4 +1,4 @@
-"""Somebody at the socket of an arm's gateway who says whatever they like."""
+"""Somebody at the socket of an arm's gateway who sends whatever they like."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.ros.twin_rig import PATIENCE_S, ROBOT, SETTINGS, Watcher
 
 
 class Commander:
-    """Somebody at the gateway's socket who says whatever they like."""
+    """Somebody at the gateway's socket who sends whatever they like."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -36,14 +36,14 @@ class Commander:
         self.end.close()
 
     def expect(self, *kinds: bytes) -> bytes:
-        """The next answer of one of these kinds."""
+        """The next response of one of these kinds."""
         while message := self.end.recv(wire.LARGEST):
             if message[:1] in kinds:
                 return message[1:]
         raise AssertionError("the gateway hung up")
 
     def show(self, request: LeaseRequest, signer: Signer | None) -> str:
-        """Why no lease was given; empty where one was."""
+        """Why no lease was given; empty if one was."""
         return self.say_lease(write_lease_request(dataclasses.replace(request, challenge=self.challenge), signer))
 
     def say_lease(self, text: str) -> str:
@@ -53,11 +53,11 @@ class Commander:
         return str(answer["reason"])
 
     def drive(self) -> None:
-        """A lease that ada, who is an operator, has signed."""
+        """A lease signed by ada, who is an operator."""
         assert self.show(drive_request(self._rig), robots_key(self._rig)) == ""
 
     def command(self, kind: bytes, body: bytes = b"", *, age_s: float = 0.0) -> bytes:
-        """What the gateway answers: nothing where it has taken it."""
+        """The gateway's complaint; empty if it accepts the command."""
         self._number += 1
         sent_ns = time.monotonic_ns() - round(age_s * 1e9)
         self.end.send(kind + wire.COMMAND.pack(self._number, sent_ns) + body)
@@ -65,7 +65,7 @@ class Commander:
         return b"" if answer[:1] == wire.TAKEN else answer[1:]
 
     def beat_until(self, watcher: Watcher, is_true: Callable[[], bool]) -> None:
-        """Heartbeats, over and over: one that comes before its listener is discovered is lost."""
+        """Heartbeats, repeatedly: one that is sent before its listener is discovered is lost."""
 
         def beat_and_look() -> bool:
             self.end.send(wire.BEAT + wire.COMMAND.pack(0, time.monotonic_ns()))
@@ -99,7 +99,7 @@ def permit_request(rig: Rig, signed: Signed | None, **changes: object) -> LeaseR
 
 
 def turn(rig: Rig, by_rad: float = 0.5, speed: float = 0.1) -> JointTrajectory:
-    """The first joint, from where it is."""
+    """The first joint, from its current angle."""
     here = np.array(rig.watcher.joints[-1].position)
     there = here.copy()
     there[0] += by_rad if here[0] < 0 else -by_rad

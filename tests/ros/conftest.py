@@ -19,7 +19,7 @@ DEADLINE_S = 60.0
 
 
 class Process:
-    """One node that runs by itself; what it prints goes to a file."""
+    """One node that runs in a process of its own; its output goes to a file."""
 
     def __init__(self, module: str, arguments: list[str], log: Path) -> None:
         self.log = log
@@ -30,7 +30,7 @@ class Process:
             )
 
     def said(self) -> list[str]:
-        """Its lines, without those of DDS about ports that other nodes of this machine have."""
+        """Its lines, without DDS's about ports that other nodes on this machine use."""
         return [line for line in self.log.read_text().splitlines() if "RTPS_" not in line]
 
     def signal(self, signum: signal.Signals) -> None:
@@ -69,7 +69,7 @@ class Probe:
         return self.heard[topic]
 
     def publisher(self, kind: type, topic: str, qos: Any) -> Any:
-        """A publisher that somebody listens to."""
+        """A publisher with a matched subscriber."""
         publisher = self.node.create_publisher(kind, topic, qos)
         self.until(lambda: publisher.get_subscription_count() > 0, f"nobody listens to {topic}")
         return publisher
@@ -82,11 +82,11 @@ class Probe:
         return future.result()
 
     def spin(self, timeout_s: float) -> None:
-        """Hear what has come, or the next that comes in time."""
+        """What has been received, or the next message that arrives in time."""
         self._executor.spin_once(timeout_sec=timeout_s)
 
     def until(self, holds: Callable[[], object], otherwise: str) -> None:
-        """Spin until something holds, within a deadline."""
+        """Spin until a condition holds, within a deadline."""
         deadline = time.monotonic() + DEADLINE_S
         while not holds():
             assert time.monotonic() < deadline, otherwise

@@ -1,4 +1,4 @@
-"""An arm for a recorder that shows and says exactly what a test wants."""
+"""An arm for a recorder that shows and sends exactly what a test wants."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ TOOL = ToolState(x_m=0.5, y_m=0.0, z_m=0.3, yaw_rad=0.0, aperture_m=0.08)
 class FakeArm:
     """Publishes frames, steps and events exactly as a test wants them.
 
-    Whatever else a test listens to, it does so before: DDS tells a peer of its topics in this order, so a recorder
-    whose status is heard knows of the others.
+    A test subscribes to everything else first: DDS announces a peer's topics in this order, so a recorder whose status
+    is received knows of the others.
     """
 
     def __init__(self, probe: Any, *, is_raw: bool = False, is_reliable: bool = True, step_kind: str = "step") -> None:

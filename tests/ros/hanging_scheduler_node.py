@@ -1,4 +1,4 @@
-"""The scheduler, whose loop hangs for ever once a file `hang` lies beside its queue."""
+"""The scheduler, whose loop hangs forever once a file `hang` appears beside its queue."""
 
 from __future__ import annotations
 

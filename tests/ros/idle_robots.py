@@ -26,7 +26,7 @@ Robot = TypeVar("Robot", bound="IdleRobot")
 
 
 class IdleRobot:
-    """What scheduler and halt see of one policy runner; `is_dead` stops it from hearing and saying anything."""
+    """One policy runner as seen by scheduler and halt; with `is_dead` it neither sends nor receives anything."""
 
     def __init__(self, node: Node, name: str, keys: TrustedKeys, signer: Signer) -> None:
         self._signer = signer
@@ -34,7 +34,7 @@ class IdleRobot:
         self.name = name
         self.is_dead = False
         self.serial = 0
-        self.revoked_s: float | None = None  # monotonic, when the permit it worked under was revoked
+        self.revoked_s: float | None = None  # monotonic, when its permit was revoked
         self.taken: list[str] = []
         self._keys = keys
         self._goal: ServerGoalHandle | None = None
@@ -61,7 +61,7 @@ class IdleRobot:
         if self.is_dead:
             return
         if goal.request.lease_id in self.taken:
-            goal.execute()  # it was given back, and its answer got lost
+            goal.execute()  # it was given back, and the response got lost
             return
         self.taken.append(goal.request.lease_id)
         self._goal = goal

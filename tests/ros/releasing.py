@@ -43,7 +43,7 @@ class Releaser:
 
 
 def release(robot: str, keys: Path, *, timeout_s: float = 90.0) -> None:
-    """As `opc release` does, and again where a stop was repeated after it began, as a person would."""
+    """As `opc release` does, again if a stop was repeated after it began, like a person would."""
     signs, deadline_s = find_signer(keys, keys / f"{PERSON}.person.pem"), time.monotonic() + timeout_s
     confirmed: list[str] = []
     while not confirmed:

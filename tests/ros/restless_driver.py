@@ -1,4 +1,4 @@
-"""A driver without physics that is at once where it is sent, and need not come to rest."""
+"""A driver without physics that goes at once where it is sent, and need not come to rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEANING = dataclasses.replace(SETTINGS, lay_out="", motion=dataclasses.replace(S
 
 
 class RestlessDriver:
-    """Is at once where it is sent, give or take what `unrest` says for a time in seconds."""
+    """Goes at once where it is sent, plus or minus what `unrest` gives for a time in seconds."""
 
     def __init__(self, namespace: str = "") -> None:
         self.unrest: Callable[[float], float] = lambda seconds: 0.0  # radians of joint 6

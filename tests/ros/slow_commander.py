@@ -1,4 +1,4 @@
-"""A process that begins an episode and starts one slow motion when told to; it is there to be killed."""
+"""A process that begins an episode and starts one slow motion when told to; it exists to be killed."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from rclpy.node import Node
 
 
 def destroy(node: Node) -> None:
-    """A node lives on, for others to see, as long as an action client of it does."""
+    """A node stays alive, and visible to others, as long as one of its action clients does."""
     for client in [each for each in node.waitables if isinstance(each, ActionClient)]:
         client.destroy()
     node.destroy_node()
 
 
 class SpunNode:
-    """Is spun from `start` to `close`; what it subscribes to is best created before."""
+    """Spun from `start` to `close`; create its subscriptions before."""
 
     def __init__(self, name: str, namespace: str = "") -> None:
         self._context = Context()
@@ -46,7 +46,5 @@ class SpunNode:
 
     def _spin(self) -> None:
         while not self._is_closing.is_set():
-            with suppress(
-                rclpy_implementation.InvalidHandle
-            ):  # somebody destroyed what was just about to be waited for
+            with suppress(rclpy_implementation.InvalidHandle):  # somebody destroyed what was about to be waited for
                 self.executor.spin_once(timeout_sec=0.1)

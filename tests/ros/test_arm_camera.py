@@ -1,4 +1,4 @@
-"""No candidate gets an arm whose camera sees the workspace elsewhere than the one it was trained for."""
+"""No candidate gets an arm whose camera sees the workspace differently from the one it was trained for."""
 
 from __future__ import annotations
 

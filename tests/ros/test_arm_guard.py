@@ -1,4 +1,4 @@
-"""The guard beside a driver that knows no heartbeats, as real ones do: it holds the arm, and without it none moves."""
+"""The guard beside a driver without heartbeats, as real ones are: it holds the arm, and without a guard none moves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GUARDED = dataclasses.replace(SETTINGS, guard="arm_guard/status")
 @pytest.fixture(scope="module")
 def twin() -> Iterator[TwinProcess]:
     with own_domain():
-        # So patient that it never holds by itself.
+        # Such long timeouts that it never holds by itself.
         process = TwinProcess(real_time_factor=1.0, command_timeout_s=60.0)
         yield process
         assert process.stop() == 0
@@ -125,6 +125,6 @@ def test_an_arm_that_is_to_be_guarded_moves_only_while_its_guard_hears_it(watche
 
 
 def creep(arm: RosArm) -> None:
-    """A millimetre at a time, until something forbids it."""
+    """A millimetre at a time, until something stops it."""
     while True:
         arm.apply(GraspAction(displacement_m=(0.0, 0.001, 0.0)))

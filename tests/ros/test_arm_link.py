@@ -1,4 +1,4 @@
-"""What the link to an arm sends when it holds, and what makes it lose the arm; messages are handed to it directly."""
+"""What the link to an arm sends when it holds, and what makes it lose the arm; messages are passed to it directly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STILL = np.zeros(7)
 
 
 class NoArm:
-    """A way on which commands are only noted."""
+    """A transport on which commands are only recorded."""
 
     def __init__(self) -> None:
         self.sent: list[JointTrajectory] = []
@@ -58,7 +58,7 @@ class NoArm:
 
 
 class Bench:
-    """A link without an arm; `see` is its driver."""
+    """A link without an arm; `see` takes the driver's part."""
 
     def __init__(self, *, use_sim_time: bool = False) -> None:
         self.way = NoArm()
@@ -84,11 +84,11 @@ def bench(ros_domain: int) -> Iterator[Bench]:
     made.link.close()
 
 
-def test_a_hold_is_near_to_where_the_arm_is_and_is_not_repeated_once_it_is_there(bench: Bench) -> None:
+def test_a_hold_is_close_to_where_the_arm_is_and_is_not_repeated_once_it_is_there(bench: Bench) -> None:
     bench.see(HERE, SPEED)
     bench.link.hold()
     (held,) = bench.held()
-    # It allows for what it took to get here, at most 0.1 s at 0.2 rad/s.
+    # It allows for the time since then, at most 0.1 s at 0.2 rad/s.
     assert ((held >= HERE) & (held <= HERE + 0.02 + 1e-9)).all()
     time_over_s = time.monotonic() + 0.05  # a hold lasts 0.02 s
     while time.monotonic() < time_over_s:
@@ -102,27 +102,27 @@ def test_without_any_measurement_nothing_is_sent(bench: Bench) -> None:
     assert not bench.way.sent
 
 
-def test_before_the_first_time_on_clock_nothing_is_judged_by_its_stamp(ros_domain: int) -> None:
+def test_before_the_first_time_on_clock_nothing_is_judged_by_its_timestamp(ros_domain: int) -> None:
     bench = Bench(use_sim_time=True)
     try:
         for _ in range(5):
             bench.see(HERE, STILL)
         bench.show(b"any")
-        # Neither a fault nor a loss: they will be heard again once the time is known.
+        # Neither a fault nor a loss: they will be received again once the time is known.
         with pytest.raises(ArmLost, match=r"no time on /clock; no joint states on joint_states.*in 0\.2 s"):
             bench.link.connect()
     finally:
         bench.link.close()
 
 
-def test_an_arm_that_was_told_to_move_is_held_before_it_does(bench: Bench) -> None:
+def test_an_arm_commanded_to_move_is_held_before_it_does(bench: Bench) -> None:
     bench.see(HERE, STILL)
     bench.link.send(plan_joints(SETTINGS.joint_limits(), HERE, HERE + 0.3))
     bench.link.hold()
-    np.testing.assert_allclose(bench.held(), [HERE], atol=1e-4)  # where that has led it in a few milliseconds
+    np.testing.assert_allclose(bench.held(), [HERE], atol=1e-4)  # where that has taken it in a few milliseconds
 
 
-def test_three_stamps_in_a_row_that_are_off_lose_the_arm_and_hold_it(bench: Bench) -> None:
+def test_three_wrong_timestamps_in_a_row_lose_the_arm_and_hold_it(bench: Bench) -> None:
     bench.see(HERE, SPEED)
     for _ in range(2):
         bench.see(HERE, SPEED, ago_s=3600.0)
@@ -133,7 +133,7 @@ def test_three_stamps_in_a_row_that_are_off_lose_the_arm_and_hold_it(bench: Benc
     assert len(bench.held()) == 1
 
 
-def test_one_stamp_that_is_off_is_passed_over(bench: Bench) -> None:
+def test_one_wrong_timestamp_is_skipped(bench: Bench) -> None:
     for _ in range(5):
         bench.see(HERE, SPEED, ago_s=-3600.0)
         bench.see(HERE, SPEED)

@@ -1,4 +1,4 @@
-"""Twin or commander killed in mid episode: the other holds, says so, and works again with a new partner."""
+"""Twin or commander killed in mid-episode: the other one holds, reports it, and works again with a new partner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def domain() -> Iterator[int]:
 
 
 class TwinKeeper:
-    """Starts a twin when one is needed and none is alive."""
+    """Starts a twin if one is needed and none is alive."""
 
     def __init__(self) -> None:
         self._twin: TwinProcess | None = None
@@ -71,7 +71,7 @@ def test_a_killed_commander_leaves_the_twin_holding_in_mid_motion(keeper: TwinKe
     arm.close()
 
 
-def test_a_killed_twin_is_reported_and_the_next_one_starts_anew(keeper: TwinKeeper, watcher: Watcher):
+def test_a_killed_twin_is_reported_and_the_next_one_starts_fresh(keeper: TwinKeeper, watcher: Watcher):
     twin = keeper.get()
     arm = RosArm(dataclasses.replace(SETTINGS, measurement_timeout_s=TIMEOUT_S))
     arm.begin(seed=1)

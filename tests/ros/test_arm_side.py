@@ -1,4 +1,4 @@
-"""What the gateway lets through to the driver, without a driver: numbers worked on paper."""
+"""What the gateway lets through to the driver, without a driver: with numbers worked by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_single_point_nearby_counts_from_where_the_arm_is(seconds: float) -> N
         refuse_beyond(line((seconds, 0.09)), HERE, LIMITS, SLOW)
 
 
-def test_a_single_point_at_rest_nearby_or_what_goes_nowhere_asks_to_stay() -> None:
+def test_a_single_point_at_rest_nearby_or_a_trajectory_without_motion_is_a_hold() -> None:
     assert asks_to_stay(line((0.02, 0.09)), HERE)
     assert not asks_to_stay(line((0.02, 0.11)), HERE)
     assert asks_to_stay(line((0.0, 0.0), (1.0, 0.019)), HERE)
@@ -63,6 +63,6 @@ def test_near_starts_one_after_the_other_add_up_and_are_forgiven_at_the_leases_s
     slack.spend(0.06 * ONE, speed, 100.0)
     with pytest.raises(OutOfReach, match="repeated trajectories"):
         slack.spend(0.06 * ONE, speed, 100.1)
-    # 0.06 + 0.06 - 0.1 = 0.02 rad too much, which 0.01 rad/s give back in two seconds.
+    # 0.06 + 0.06 - 0.1 = 0.02 rad too much, which 0.01 rad/s make up for in two seconds.
     slack.spend(0.06 * ONE, speed, 102.01)
     assert pytest.approx(0.1) == NEAR_RAD

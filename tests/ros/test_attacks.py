@@ -75,7 +75,7 @@ def test_a_candidate_changed_after_its_permit_moves_nothing(rig: Rig) -> None:
 
 
 def test_a_candidate_changed_between_check_and_load_is_never_loaded(rig: Rig) -> None:
-    """The files change back and forth all the time; whatever is loaded is what was checked, or nothing is."""
+    """The files keep changing back and forth; what is loaded is what was checked, or nothing is loaded."""
     folder = rig.copy_candidate("meanwhile")
     is_over = threading.Event()
 
@@ -90,7 +90,7 @@ def test_a_candidate_changed_between_check_and_load_is_never_loaded(rig: Rig) ->
     try:
         with rig.still():
             deadline_s = time.monotonic() + PATIENCE_S
-            # As nobody schedules yet, a good candidate gets as far as being loaded, and then waits in vain.
+            # No scheduler runs yet, so a good candidate gets as far as being loaded, and then waits in vain.
             while not {"changed", "heard"} <= {word for message in messages for word in message.split()}:
                 assert time.monotonic() < deadline_s, messages
                 messages.append(rig.answer(rig.issue(), folder).message.replace(",", ""))
@@ -103,8 +103,8 @@ def test_a_candidate_changed_between_check_and_load_is_never_loaded(rig: Rig) ->
     assert len(lines) == sum("they changed" in each for each in messages)
 
 
-def test_a_clock_told_on_the_network_moves_nobodys_time(rig: Rig) -> None:
-    """With use_sim_time asked for and /clock an hour back or ten years on, permits count by the machine's clock."""
+def test_a_clock_published_on_the_network_changes_nobodys_time(rig: Rig) -> None:
+    """With use_sim_time requested and /clock an hour back or ten years ahead, permits follow the machine's clock."""
     for offset_ns in (-HOUR_NS, 10 * 365 * 24 * HOUR_NS):
         rig.clock_offset_ns = offset_ns
         try:
@@ -116,7 +116,7 @@ def test_a_clock_told_on_the_network_moves_nobodys_time(rig: Rig) -> None:
 
 
 def test_lifecycle_and_parameters_of_a_runner_are_not_for_strangers(rig: Rig) -> None:
-    """The way in that led to a stranger's keys: deactivate, clean up, set keys and allow_code, configure, activate."""
+    """How a stranger's keys once got in: deactivate, clean up, set keys and allow_code, configure, activate."""
     count = len(rig.robots_lines())
     stranger = create_keys(rig.folder / "strangers-keys")
     with rig.still():
@@ -151,7 +151,7 @@ def test_a_permit_that_knows_less_of_the_audit_log_than_the_robot_moves_nothing(
 
 
 def test_a_permit_for_an_earlier_start_of_the_robot_moves_nothing(rig: Rig) -> None:
-    """So a journal that was put back, or a second state folder for the same robot, spends nothing twice."""
+    """So an old journal that is put back, or a second state folder for the same robot, spends nothing twice."""
     with rig.still():
         result = rig.answer(rig.issue(session="f" * 32))
     assert (result.end, result.episodes_run) == (RunEpisodes.Result.BROKEN_OFF, 0)

@@ -53,14 +53,14 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 @pytest.fixture(scope="module")
 def scheduler(rig: Rig) -> subprocess.Popen[str]:
-    """Runs from the first test that needs it; before, a runner begins no episode, for it hears no scheduler."""
+    """Runs from the first test that needs it; before that, a runner hears no scheduler and begins no episode."""
     process = rig.start_scheduler()
     rig.watcher.wait_until(lambda: any(line.kind == "scheduler_started" for line in rig.schedulers_lines()))
     return process
 
 
 def request(rig: Rig) -> tuple[str, str, str]:
-    """Ask for the candidate; gives the state it got, the gate's verdict and its reasons, from the audit log."""
+    """Request the candidate; returns the state it got, the gate's verdict and its reasons, from the audit log."""
     count = len(rig.schedulers_lines())
     with rig.still():
         ask = say(rig.folder, "request", RequestBody(read_candidate(rig.candidate.folder).id))
@@ -98,7 +98,7 @@ def test_an_edited_ranking_lets_nobody_through(rig: Rig, scheduler: subprocess.P
 
 
 def submit(rig: Rig, statement: str, reason: str) -> None:
-    """Hand a statement in; it is refused, the arm stays still, and the audit log says why."""
+    """Submit a statement; it is refused, the arm stays still, and the audit log says why."""
     count = len(rig.schedulers_lines())
     with rig.still():
         answer = rig.call(SubmitStatement, "/deployment/statement", statement=statement)
@@ -184,7 +184,7 @@ def test_a_ranking_that_a_stranger_signed_or_of_one_candidate_lets_nobody_throug
         part = replace(ranking, scope="selection")
         publish_ranking(path, part)
         assert "expected the whole registry" in request(rig)[2]
-        # Neither on the topic, where the scheduler hears rankings too.
+        # Nor on the topic, on which the scheduler also receives rankings.
         count = len(rig.schedulers_lines())
         topic = rig.watcher.node.create_publisher(RankingMsg, "/ranking", topics.LATEST)
         topic.publish(RankingMsg(document=kept[0], envelope=sign_ranking(ranking, eve, time.time_ns())))
@@ -195,7 +195,7 @@ def test_a_ranking_that_a_stranger_signed_or_of_one_candidate_lets_nobody_throug
 
 
 def test_a_robot_that_somebody_plays_counts_nothing(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
-    """A stranger offers the robot's action beside it, answers first, and invents successes."""
+    """A stranger offers the robot's action as well, answers first, and invents successes."""
     count = len(rig.schedulers_lines())
     eve = create_keys(rig.folder / "eves-robot")
     asked: list[str] = []
@@ -227,7 +227,7 @@ def test_a_robot_that_somebody_plays_counts_nothing(rig: Rig, scheduler: subproc
             )
 
         rig.watcher.wait_until(refused)
-    # A robot whose start nobody signed gets no lease, and what it invents is counted nowhere.
+    # A robot whose start is not signed gets no lease, and what it invents is counted nowhere.
     assert asked == []
     assert not any(line.kind in ("episode", "permit") for line in rig.schedulers_lines()[count:])
     rig.watcher.act(server.destroy)
@@ -254,7 +254,7 @@ def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_e
     result = running.result().result
     assert (result.end, result.episodes_run) == (RunEpisodes.Result.BROKEN_OFF, 1)
 
-    # Twin and runner each say what was stopped, in which episode.
+    # Twin and runner each report what was stopped, in which episode.
     def told() -> list[str]:
         return [event.episode_id for event in rig.watcher.events if event.kind == SafetyEvent.STOP]
 
@@ -284,7 +284,7 @@ def test_a_permit_replayed_after_its_budget_moves_nothing_and_a_stop_names_the_e
 def test_a_stop_stays_whatever_strangers_say_and_overheard_releases_lift_nothing_twice(rig: Rig) -> None:
     watcher, keys = rig.watcher, rig.folder / "deployment" / "keys"
     ada = find_signer(keys, keys / "ada.person.pem")
-    signed: dict[int, str] = {}  # stop -> release of it
+    signed: dict[int, str] = {}  # stop -> its release
 
     def hear_stop(msg: String) -> None:
         if (said := ObeyedStop.from_msg(msg)) is not None and said.stop_ns:
@@ -335,7 +335,7 @@ def test_a_stop_stays_whatever_strangers_say_and_overheard_releases_lift_nothing
     assert any("release refused" in line.body.get("reason", "") for line in rig.robots_lines())
 
 
-def test_an_edited_audit_log_ends_all_lending(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
+def test_an_edited_audit_log_ends_all_leasing(rig: Rig, scheduler: subprocess.Popen[str]) -> None:
     scheduler.terminate()
     assert scheduler.wait(PATIENCE_S) == 0
     audit_log = rig.folder / "deployment" / "audit.jsonl"

@@ -1,4 +1,4 @@
-"""The console as a process: what nodes publish is on its pages, and its red button reaches the arm's topic."""
+"""The console as a process: what nodes publish is on its pages, and its stop button reaches the arm's topic."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_recorded_episode_a_safety_event_and_a_camera_are_on_the_page_and_a_cl
     address = address_of(console, probe)
     probe.until(lambda: any(e["kind"] == "saved" for e in get(address, "api/now")["events"]), "no episode was shown")
     probe.until(lambda: get(address, "api/episodes")["total"] > 0, "no episode was listed")
-    urllib.request.urlopen(f"{address}camera/arm1.jpg", timeout=30)  # somebody looks
+    urllib.request.urlopen(f"{address}camera/arm1.jpg", timeout=30)  # somebody is watching
     probe.until(lambda: get(address, "api/now")["robots"][0]["frame"] > 0, "no image came")
     jpeg = urllib.request.urlopen(f"{address}camera/arm1.jpg", timeout=30).read()
     assert jpeg[:2] == b"\xff\xd8"

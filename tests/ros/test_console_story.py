@@ -1,4 +1,4 @@
-"""A day at the console, as a person drives it: real nodes, a real browser, a scripted arm."""
+"""A day at the console, as a person uses it: real nodes, a real browser, a scripted arm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_S = 120.0
 
 
 class Person:
-    """Somebody in front of the page."""
+    """A person in front of the page."""
 
     def __init__(self, browser: Any, address: str) -> None:
         self._browser = browser
@@ -48,7 +48,7 @@ class Person:
         )
 
     def click(self, selector: str) -> None:
-        """As soon as it can be clicked; the page may draw itself anew at any moment."""
+        """As soon as it can be clicked; the page may redraw itself at any moment."""
         self.wait("(b => b && !b.disabled && !b.hidden)(document.querySelector(arguments[0]))", selector)
         self._browser.execute_script("document.querySelector(arguments[0]).click()", selector)
 
@@ -60,7 +60,7 @@ class Person:
         self.wait("document.getElementById('identity').textContent === arguments[0]", f"Signing as {name}")
 
     def decide(self, word: str) -> None:
-        """Click a button on the first request by its title."""
+        """Click the button with this title on the first request."""
         self.wait(
             f"[...document.querySelectorAll('#requests button')].some(b => b.textContent === '{word}' && !b.disabled)"
         )
@@ -95,7 +95,7 @@ def test_a_day_at_the_console(lab: Path, start: Start, probe: Probe, monkeypatch
         folders = {"store": lab / "store", "scores": lab / "scores" / "published"}
         folders |= {"deployment": lab / "deployment", "candidates": lab / "candidates"}
         console = start("console", "/", port=0, **folders)
-        monkeypatch.chdir(lab / "arm1")  # where no deployment lies, so that nobody's signature is asked for
+        monkeypatch.chdir(lab / "arm1")  # where there is no deployment, so that no signatures are required
         words = ["score", "--store", str(lab / "store"), "--candidates", str(lab / "candidates")]
         assert main([*words, "--scores", str(lab / "scores")]) == 0
         person = Person(browser, address_of(console, probe))
@@ -123,11 +123,11 @@ def request_robot_time(person: Person, key: str) -> None:
     person.use_key("ada", key)
     person.run("document.getElementById('notices').replaceChildren()")
     person.click("#ranking .request")
-    person.wait("document.querySelector('#notices p') !== null")  # who leaves a page before takes the click back
+    person.wait("document.querySelector('#notices p') !== null")  # leaving a page before then takes the click back
 
 
 def approve(person: Person, key: str) -> None:
-    """By somebody with a wrong key, which changes nothing, by the right one, and once more too late."""
+    """By somebody with a wrong key, which changes nothing, by the right person, and once more too late."""
     stranger = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     person.open("decisions")
     person.wait("document.querySelector('[data-rule=approval]') !== null")

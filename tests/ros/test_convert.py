@@ -27,7 +27,7 @@ actions = st.builds(
 
 
 @given(st.integers(0, 2**31 * 10**9 - 1))
-def test_stamps_keep_every_nanosecond(stamp_ns: int) -> None:
+def test_timestamps_keep_every_nanosecond(stamp_ns: int) -> None:
     assert convert.stamp_to_ns(convert.stamp_from_ns(stamp_ns)) == stamp_ns
 
 

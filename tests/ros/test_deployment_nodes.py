@@ -1,4 +1,4 @@
-"""Scheduler and policy runners as real processes over DDS: they do their work, though killed and cut off."""
+"""Scheduler and policy runners as real processes over DDS: they do their work even if killed and cut off."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.ros.conftest import Probe, Process
 pytestmark = pytest.mark.ros
 
 Start = Callable[..., Process]
-PATIENCE_S = 60.0  # where nobody is to be lost: a busy machine may leave a process waiting
+PATIENCE_S = 60.0  # where nobody is to be lost: a busy machine may keep a process waiting
 ROBOTS = {"twin": ["twin"], "arm1": ["reduced", "full"]}
 
 
 def wait_until(lab: Path, holds: Callable[[dict[str, Any]], bool], otherwise: str) -> dict[str, Any]:
-    """Look at the deployment until something holds; gives what was seen."""
+    """Watch the deployment until a condition holds; returns what was seen."""
     deadline = time.monotonic() + 180.0
     while True:
         with DeploymentFolder(lab / "deployment").open() as (queue, _):
@@ -141,7 +141,7 @@ def test_a_lease_whose_result_got_lost_is_asked_for_again(tmp_path: Path, start:
 
     (candidate,) = make_lab(tmp_path, {"arm1": ["full"]}, rung_episodes=(0, 0, 4))
     taken: list[str] = []
-    # A robot that takes every lease, says that it is idle, and whose results never arrive.
+    # A robot that takes every lease, reports that it is idle, and whose results never arrive.
     server = ActionServer(
         probe.node,
         RunEpisodes,

@@ -1,4 +1,4 @@
-"""What a driver's names become in an arm file."""
+"""What a driver's names turn into in an arm file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver that lives in a namespace of its own: stops and events stay where people look for them, at the robot's."""
+"""A driver in a namespace of its own: stops and events stay where people look for them, in the robot's namespace."""
 
 from __future__ import annotations
 

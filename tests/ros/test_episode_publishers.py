@@ -1,4 +1,4 @@
-"""Which publishers of a robot's episode topics are its own programs, and which are somebody else's."""
+"""Which publishers of a robot's episode topics are its own programs, and which are strangers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.ros.episode_publishers import UNKNOWN, EpisodePublishers
 
 
 class Graph:
-    """What a node of /arm1 knows of the publishers of one topic."""
+    """What a node of /arm1 knows about the publishers of one topic."""
 
     def __init__(self, *names: str) -> None:
         self.names = names

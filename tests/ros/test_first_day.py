@@ -1,4 +1,4 @@
-"""A lab's first day: a twin brought up as hardware, behind driver topics alone, is recorded under a person's permit."""
+"""A lab's first day: a twin brought up like hardware, behind driver topics, is recorded under a person's permit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.ros
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An arm that cannot lay out its bin, its lab file, and ada, whose leave it takes."""
+    """An arm that cannot lay out its bin, its lab file, and ada, whose permission it needs."""
     folder = tmp_path_factory.mktemp("lab")
     arm = yaml.safe_load((ROOT / "config" / "arm_twin.yaml").read_text())
     del arm["lay_out"]
@@ -57,9 +57,9 @@ def sign(lab: Path, policy: str, episodes: int) -> None:
 
 
 def bring_up(lab: Path, **arguments: str) -> tuple[int, list[str]]:
-    """`opc up hardware mode:=collect` until the collector has ended; gives its exit code and all log lines."""
+    """`opc up hardware mode:=collect` until the collector has ended; returns its exit code and all log lines."""
     given = {"lab": str(lab / "lab.yaml"), "state": str(lab / "robots"), "mode": "collect", **arguments}
-    # A twin and its commander on a busy machine pause for longer than a real arm's may: its guard is tried elsewhere.
+    # A twin and its commander on a busy machine pause for longer than a real arm's may; its guard is tested elsewhere.
     patience = {"silence_s": 20.0, "stale_s": 20.0}
     nodes: list[NodeSpec] = [
         replace(node, parameters=node.parameters | (patience if node.program == "arm_gateway" else {}))
@@ -90,10 +90,10 @@ def test_an_empty_store_is_filled_with_labelled_blind_grasps_under_a_permit(lab:
         first = store.read(episodes[0].id)
     assert (first.object_set, first.steps[0].action.open_gripper) == ("first bin", True)
     assert any(step.action.close_gripper for step in first.steps)
-    # Gripper and images were both asked; where they disagreed, the log says that a person has to decide.
+    # Gripper and images were both consulted; if they disagreed, the log says that a person has to decide.
     asked = [line for line in lines if "a person has to label" in line]
     assert len([each for each in episodes if not each.is_labelled]) == len(asked)
-    # Its three episodes are played: nothing moves under it any more.
+    # Its three episodes have been played: nothing moves under it any more.
     _, lines = bring_up(lab)
     assert any("all 3 episodes have been used" in line for line in lines)
     with open_store(lab / "store") as store:
@@ -146,7 +146,7 @@ def test_a_person_steers_with_a_gamepad_and_labels_later(lab: Path) -> None:
     presses = itertools.cycle((0, 1))
 
     def steer() -> None:
-        """Forward for two steps, then done: pressed and let go again until it is heard."""
+        """Forward for two steps, then done; pressed and released again until it is received."""
         is_done = len(steps) >= 2
         buttons = [0, 0, 0, next(presses) if is_done else 0]
         sticks.publish(Joy(axes=[0.0, 0.0 if is_done else 1.0, 0.0, 0.0, 0.0], buttons=buttons))

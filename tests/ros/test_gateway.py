@@ -1,4 +1,4 @@
-"""Attacks on the one way to an arm, over DDS and at its socket: joints stay still, and an audit log says why."""
+"""Attacks on the only way to an arm, over DDS and at its socket: joints stay still, and an audit log says why."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def test_an_operators_signed_word_moves_the_arm_once(rig: Rig) -> None:
         assert commander.follow(turn(rig)) == ""
         rig.watcher.wait_until(lambda: abs(rig.watcher.joints[-1].position[0] - start_rad) > 0.1)
         assert commander.command(wire.END) == b""
-        # Said again, it is worth nothing: not on this connection, nor on another.
+        # Repeated, it is worth nothing: neither on this connection nor on another.
         assert "was acted on already" in commander.show(request, robots_key(rig))
     rig.watcher.wait_for_rest()
 
 
 def test_no_topic_of_the_labs_domain_moves_the_arm(rig: Rig) -> None:
-    """Trajectories with heartbeats of one's own, to the names that the driver has."""
+    """Trajectories with heartbeats of its own, to the names that the driver uses."""
     node, count = rig.watcher.node, len(rig.robots_lines())
     trajectories = node.create_publisher(JointTrajectory, CONTROLLER, 10)
     heartbeats = node.create_publisher(Header, "heartbeat", 10)
@@ -115,7 +115,7 @@ def test_while_somebody_else_offers_the_drivers_topics_nothing_moves(rig: Rig, t
             rig.watcher.act(lambda: node.destroy_publisher(liar))
         rig.watcher.wait_until(lambda: node.count_publishers(topic) == 1)
         rig.watcher.wait_for_rest()
-        # And once the liar is gone, it moves again.
+        # And once the impostor is gone, it moves again.
         rig.watcher.wait_until(lambda: commander.follow(turn(rig, by_rad=0.05)) == "")
     rig.watcher.wait_for_rest()
 
@@ -155,7 +155,7 @@ def let_expire(rig: Rig) -> Signed:
         ),
     ],
 )
-def test_leave_that_is_not_in_order_opens_nothing(rig: Rig, make: Callable[[Rig], LeaseRequest], reason: str) -> None:
+def test_an_invalid_permission_opens_nothing(rig: Rig, make: Callable[[Rig], LeaseRequest], reason: str) -> None:
     count = len(rig.robots_lines())
     with rig.still(), closing(Commander(rig)) as commander:
         assert reason in commander.show(make(rig), robots_key(rig))
@@ -194,7 +194,7 @@ def test_a_lease_that_was_overheard_is_worth_nothing(rig: Rig) -> None:
     wait_for_line(rig, count, "answers a different challenge")
 
 
-def test_only_who_has_the_robots_key_and_the_operators_role_is_heard(rig: Rig) -> None:
+def test_only_a_commander_with_the_robots_key_and_the_operators_role_is_heard(rig: Rig) -> None:
     eve = create_keys(rig.folder / "eves")
     add_person(rig.folder / ROBOT / "keys", "eve", eve.private_key.public_key(), ("requester",))
     word = sign_drive("eve", eve, ROBOT, "for fun", time.time_ns())
@@ -214,7 +214,7 @@ def test_a_second_commander_waits_until_the_first_is_gone(rig: Rig) -> None:
         rig.watcher.wait_until(lambda: second.show(drive_request(rig), robots_key(rig)) == "")
 
 
-def test_a_stop_told_in_the_labs_domain_holds_the_arm_at_once(rig: Rig) -> None:
+def test_a_stop_sent_in_the_labs_domain_holds_the_arm_at_once(rig: Rig) -> None:
     stop = rig.watcher.node.create_publisher(Bool, "stop", topics.LATEST)
     rig.watcher.wait_until(lambda: stop.get_subscription_count() >= 2)
     with closing(Commander(rig)) as commander:
@@ -239,7 +239,7 @@ def test_when_the_gateway_is_killed_the_guard_holds_the_arm_and_every_lease_is_g
     guard = rig.start("arm_guard", f"/{ROBOT}", {"arm_config": rig.folder / "arm.yaml", **patience}, rig.arm_domain)
     with monkeypatch.context() as inside:
         inside.setenv("ROS_DOMAIN_ID", str(rig.arm_domain))
-        watcher = Watcher()  # in the arm's own domain, for nothing comes out of it without a gateway
+        watcher = Watcher()  # in the arm's own domain, because nothing leaves it without a gateway
     watcher.wait_for_guard(RobotStatus.IDLE)
     with closing(Commander(rig)) as commander:
         commander.drive()
@@ -253,7 +253,7 @@ def test_when_the_gateway_is_killed_the_guard_holds_the_arm_and_every_lease_is_g
             commander.expect(wire.ENDED)
     watcher.wait_for_event(SafetyEvent.WATCHDOG, "heartbeats: none for")
     watcher.wait_for_rest()
-    # Alone it would have gone on for 17 s.
+    # By itself it would have continued for 17 s.
     assert abs(watcher.joints[-1].position[0] - start_rad) < 0.9
     watcher.close()
     guard.terminate()
@@ -268,7 +268,7 @@ def test_when_the_gateway_is_killed_the_guard_holds_the_arm_and_every_lease_is_g
 
 @pytest.mark.parametrize("program", ["policy_runner", "arm_gateway"])
 def test_a_second_runner_or_gateway_of_a_robot_is_refused(rig: Rig, program: str, tmp_path: Path) -> None:
-    """With the same state folder, and with another that somebody has copied."""
+    """With the same state folder, and with a copy of it."""
     given = rig.gateway_parameters() if program == "arm_gateway" else rig.runner_parameters()
     for state in (rig.folder / ROBOT, tmp_path):
         second = rig.start(program, f"/{ROBOT}", given | {"state": state})

@@ -1,4 +1,4 @@
-"""What a commander with a lease tries at an arm's gateway, and who may come near its socket at all."""
+"""What a commander with a lease tries at an arm's gateway, and who may get near its socket at all."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_arm_holds_as_soon_as_its_commander_is_gone(rig: Rig) -> None:
         wait_until_it_moves(rig)
     rig.watcher.wait_for_event(SafetyEvent.REFUSED, "the commander is gone")
     rig.watcher.wait_for_rest()
-    # At a twentieth of its speed it would have been on its way for 13 s.
+    # At a twentieth of its speed it would have been moving for 13 s.
     assert abs(rig.watcher.joints[-1].position[0] - start_rad) < 0.9
 
 
@@ -67,14 +67,14 @@ def test_what_is_late_too_fast_too_far_or_no_message_at_all_is_dropped(rig: Rig)
             commander.end.send(b"T")
             commander.end.send(b"T" + os.urandom(4096))
             assert b"older than" in commander.expect(wire.REFUSED)
-        # None of it has cost the lease, nor the gateway its life.
+        # None of this has cost the lease, or killed the gateway.
         assert commander.follow(turn(rig, by_rad=0.05)) == ""
     rig.watcher.wait_for_rest()
 
 
 @contextmanager
 def in_arms_domain(rig: Rig) -> Iterator[Watcher]:
-    """Somebody who looks on where the driver lives."""
+    """Somebody who watches in the driver's domain."""
     with pytest.MonkeyPatch.context() as inside:
         inside.setenv("ROS_DOMAIN_ID", str(rig.arm_domain))
         watcher = Watcher()
@@ -101,26 +101,26 @@ def first_joint(by: float) -> np.ndarray:
 
 
 def test_what_a_controller_would_make_of_the_points_is_checked_not_the_points_alone(rig: Rig) -> None:
-    """Between two harmless points: a swing of radians, thrice the speed, or a jump that needs no time."""
+    """Between two harmless points: a swing of radians, three times the speed, or a jump that takes no time."""
     names = list(SETTINGS.joint_names)
     count = len(rig.robots_lines())
     with rig.still(), closing(Commander(rig)) as commander:
         commander.drive()
         here = measured(rig)
-        # Leaves at 1 rad/s and comes back in 30 s: the cubic between goes 30 * 4 / 27 = 4.4 rad away.
+        # Leaves at 1 rad/s and comes back in 30 s: the cubic in between goes 30 * 4 / 27 = 4.4 rad away.
         swing = [point(here, 0.0, first_joint(1.0)), point(here + first_joint(0.05), 30.0)]
         assert "joint 1 is" in commander.follow(JointTrajectory(joint_names=names, points=swing))
-        # On average within the speed, at rest at both ends, and half as fast again in the middle.
+        # On average within the speed limit, at rest at both ends, and half as fast again in the middle.
         fast = [point(here, 0.0), point(here + first_joint(1.6), 1.6 / SETTINGS.joint_limits().velocity_rad_s[0])]
         assert "deg/s, drive by ada allows" in commander.follow(JointTrajectory(joint_names=names, points=fast))
-        # A single point close by, at once: it is taken for a hold, which is the gateway's own.
+        # A single point close by, at once: it is taken for a hold, and the gateway sends its own.
         jump = [point(here + first_joint(0.09), 0.001)]
         assert commander.follow(JointTrajectory(joint_names=names, points=jump)) == ""
     wait_for_line(rig, count, "joint 1 is")
     wait_for_line(rig, count, "deg/s, drive by ada allows")
 
 
-def test_many_small_stays_add_up_to_no_motion(rig: Rig) -> None:
+def test_many_small_holds_add_up_to_no_motion(rig: Rig) -> None:
     """Each within a degree of the arm, at once, and with a speed that would throw it: the gateway holds it instead."""
     names = list(SETTINGS.joint_names)
     with rig.still(), closing(Commander(rig)) as commander:
@@ -130,8 +130,8 @@ def test_many_small_stays_add_up_to_no_motion(rig: Rig) -> None:
             assert commander.follow(JointTrajectory(joint_names=names, points=creep)) == ""
 
 
-def test_a_stamp_in_the_past_does_not_make_a_driver_skip_what_is_slow(rig: Rig) -> None:
-    """The driver gets what was checked and begins at once; what else stood in the message is left behind."""
+def test_a_timestamp_in_the_past_does_not_make_a_driver_skip_slow_messages(rig: Rig) -> None:
+    """The driver gets what was checked and begins at once; the rest of the message is left out."""
     heard: list[JointTrajectory] = []
     with in_arms_domain(rig) as inside:
         inside.node.create_subscription(JointTrajectory, f"/{ROBOT}/{CONTROLLER}", heard.append, 10)
@@ -189,7 +189,7 @@ def test_connections_are_counted_and_a_flood_of_them_costs_nobody_a_lease(rig: R
 
 def test_another_users_process_is_not_let_in(rig: Rig) -> None:
     assert rig.socket_folder.stat().st_mode & 0o777 == 0o700
-    if os.getuid() != 0:  # who is not root cannot become somebody else: the folder's mode keeps them out
+    if os.getuid() != 0:  # without root the test cannot become another user: the folder's mode keeps others out
         return
     program = (
         "import os, socket, sys; os.chdir(sys.argv[1]); os.setgid(65534); os.setuid(65534);"
@@ -197,7 +197,7 @@ def test_another_users_process_is_not_let_in(rig: Rig) -> None:
         "sys.exit(len(end.recv(100)))"
     )
     count = len(rig.robots_lines())
-    # As root may pass through the folder, the stranger starts inside: the kernel's word on who it is has to do.
+    # Root may pass through the folder, so the stranger starts inside: only the kernel's word on who it is counts.
     result = subprocess.run([sys.executable, "-c", program, str(rig.socket_folder)], cwd=ROOT, capture_output=True)
     assert result.returncode in (0, 1), result.stderr
     if result.returncode == 0:
@@ -217,7 +217,7 @@ def test_an_end_that_is_another_users_is_refused_by_the_kernels_word(
 
 
 class Peer:
-    """Reads the kernel's answer as one about another user."""
+    """Interprets the kernel's answer as being about another user."""
 
     size = struct.Struct("3i").size
 

@@ -45,7 +45,7 @@ def hear(node: Any, kind: type, settings: GripperSettings, aperture_m: float) ->
 
 
 def test_a_float_is_the_position_of_the_joint(node: Any):
-    # One finger's way is half the opening.
+    # One finger travels half the opening.
     msg = hear(node, Float64, GripperSettings(driver="float64", metres_per_unit=2.0), 0.06)
     assert msg.data == pytest.approx(0.03)
 

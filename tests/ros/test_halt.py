@@ -1,4 +1,4 @@
-"""A halt reaches every robot, whatever the scheduler is doing and whether it lives, and says who has not confirmed."""
+"""A halt reaches every robot, whether the scheduler is busy or dead, and says which robots have not confirmed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Robots = dict[str, IdleRobot]
 
 @pytest.fixture
 def robots(tmp_path: Path, probe: Probe) -> Iterator[Robots]:
-    """Seven of them, none of which the rules that come with the product know but one."""
+    """Seven of them, of which the rules that ship with the product know only one."""
     make_lab(tmp_path, {name: ["full"] for name in NAMES}, rung_episodes=(0, 0, 4), request_episodes=200)
     made = make_robots(probe.node, NAMES, tmp_path)
     yield made
@@ -69,7 +69,7 @@ def halt_as_a_person(lab: Path, probe: Probe) -> tuple[int, dict[str, list[str]]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
         probe.until(lambda: child.poll() is not None, "the command does not end")
         assert child.stdout is not None
-        # DDS prints what it thinks of ports that killed programs of this machine have left.
+        # DDS comments on ports that killed programs on this machine have left.
         return child.returncode, json.loads(next(line for line in child.stdout if "RTPS_" not in line))
 
 

@@ -1,4 +1,4 @@
-"""Who may tell an unseen arm to stay where its motion should have got to: nobody that others may have held it from."""
+"""Who may hold an unmeasured arm where its motion should have got to: nobody whom another hold may have preceded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = ArmSettings(measurement_timeout_s=0.25, guard="arm_guard/status", gua
 
 
 class Clock:
-    """Stands for the module `time`."""
+    """Takes the place of the module `time`."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -34,13 +34,13 @@ class Clock:
 
 
 class NoNode:
-    """The test itself says what the guard says."""
+    """The test itself publishes the guard's status."""
 
     def create_subscription(self, *arguments: object) -> None: ...
 
 
 class Bench:
-    """An arm that is told to turn all joints at 0.3 rad/s for a second, and is last seen as that begins."""
+    """An arm that is commanded to turn all joints at 0.3 rad/s for a second, and is last measured as that begins."""
 
     def __init__(self, clock: Clock, settings: ArmSettings) -> None:
         self.clock = clock
@@ -62,7 +62,7 @@ class Bench:
         self.guard._hear(RobotStatus(state=state))
 
     def wait(self, seconds: float) -> None:
-        """The process lives: it says so twenty times a second."""
+        """The process is alive: it says so twenty times a second."""
         for _ in range(round(seconds / 0.05)):
             self.clock.seconds += 0.05
             self.sender.stay_awake()
@@ -95,7 +95,7 @@ def test_an_arm_that_was_seen_a_moment_ago_is_held_where_it_is_seen_next(bench: 
     clock.seconds += 0.06
     bench.sender.hold()
     assert bench.held_rad() == []
-    # The guard has held it at once, so it is not where its motion should be.
+    # The guard has already held it, so it is not where its motion should be.
     bench.seen_s, bench.seen = clock.seconds, JointReading(0, HOME + 0.001, np.zeros(7))
     bench.sender.hear_joints()
     bench.sender.hear_joints()
@@ -107,7 +107,7 @@ def test_a_guard_that_has_fallen_silent_is_not_waited_for(bench: Bench, clock: C
     bench.seen_s = clock.seconds - 0.06
     bench.seen = JointReading(0, HOME + 0.087, SPEED)
     bench.sender.hold()
-    # It followed its motion, which has gone on for 0.06 s.
+    # It was following its motion, which has continued for 0.06 s.
     assert bench.held_rad() == [0.105]
 
 
@@ -116,7 +116,7 @@ def test_an_unseen_arm_is_held_with_the_guards_next_word(bench: Bench) -> None:
     bench.sender.hold()
     assert bench.held_rad() == []
     bench.say(RobotStatus.RUNNING)
-    # By then it has moved for 0.25 s.
+    # By then it has been moving for 0.25 s.
     assert bench.held_rad() == [0.075]
     bench.say(RobotStatus.RUNNING)
     assert len(bench.sent) == 1
@@ -134,7 +134,7 @@ def test_an_unseen_arm_that_the_guard_has_held_is_left_to_it(bench: Bench, state
 
 
 def test_who_has_slept_tells_an_unseen_arm_nothing_though_the_guard_watches_again(bench: Bench, clock: Clock) -> None:
-    clock.seconds += 0.3  # no heartbeat in this time: the guard takes that for death, and holds
+    clock.seconds += 0.3  # no heartbeat for this long: the guard takes that for death, and holds
     bench.say(RobotStatus.RUNNING)
     bench.sender.hold()
     bench.sender.stay_awake()

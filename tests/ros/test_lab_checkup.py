@@ -1,4 +1,4 @@
-"""`opc doctor --lab`: who hears whom, with made-up words and with a real node."""
+"""`opc doctor --lab`: who hears whom, with made-up reports and with a real node."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_lab_in_which_everybody_hears_everybody_is_well() -> None:
 
 
 def test_a_lab_with_a_namespace_is_judged_by_its_own_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of another lab in the same domain, with robots of the same names, do not stand in for them."""
+    """Nodes of another lab in the same domain, with robots of the same names, are not mistaken for this lab's."""
     monkeypatch.setenv(NAMESPACE, "lab_a")
     assert [detail for _, _, detail in complaints(WORDS)] == [
         *(f"nobody hears it in domain {domain}" for domain in [LAB] * len(OF_LAB) + [ARM] * len(OF_ARM))
@@ -62,7 +62,7 @@ def test_a_lab_with_a_namespace_is_judged_by_its_own_nodes(monkeypatch: pytest.M
     ]
 
 
-def test_a_runner_that_looks_only_on_its_own_host_is_told_from_one_that_is_off() -> None:
+def test_a_runner_that_looks_only_on_its_own_host_is_distinguished_from_one_that_is_off() -> None:
     alone = frozenset({"arm1/policy_runner", "arm1/recorder", "arm1/arm_gateway"})
     found = complaints(change("arm1/policy_runner", hears=alone, host="robot-pc", discovery="LOCALHOST"))
     assert found == [
@@ -120,5 +120,5 @@ def test_a_real_node_says_where_it_runs_and_whom_it_hears(
         assert time.monotonic() < deadline_s, found
         found = [each for each in hear_words([ros_domain], 1.5) if each.name == "arm1/recorder"]
     assert (found[0].domain, found[0].host) == (ros_domain, socket.gethostname())
-    assert found[0].discovery == "LOCALHOST"  # by a profile of Fast DDS or by the range, as the middleware has it
+    assert found[0].discovery == "LOCALHOST"  # by a profile of Fast DDS or by the range, depending on the middleware
     assert abs(found[0].offset_s) < 30.0

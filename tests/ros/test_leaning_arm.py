@@ -32,7 +32,7 @@ def driver() -> Iterator[RestlessDriver]:
 def test_an_arm_that_trembles_short_of_its_goal_is_held_and_the_episode_goes_on(driver: RestlessDriver) -> None:
     arm = RosArm(LEANING)
     arm.begin(seed=0)
-    # 5 degrees short, one to either side of that, five times a second.
+    # 5 degrees short, trembling to either side of that, five times a second.
     driver.unrest = lambda seconds: math.radians(5.0 + math.sin(10.0 * math.pi * seconds))
     sent = len(driver.sent)
     motion = arm.apply(GraspAction(displacement_m=(0.0, 0.0, -0.05)))

@@ -1,4 +1,4 @@
-"""The list of nodes and topics against the graph of a running twin lab: nothing is done that it does not name."""
+"""The list of nodes and topics compared with the graph of a running twin lab: nothing happens that it does not name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.domains import own_domain, take_domain
 from tests.ros.twin_rig import PATIENCE_S
 
 pytestmark = pytest.mark.ros
-# In the lab's domain and in the arm's: those that a twin lab with a behaviour policy starts.
+# In the lab's domain and in the arm's: the nodes that a twin lab with a behaviour policy starts.
 IN_LAB = {
     *("/scorer", "/scheduler", "/scheduler_halt", "/console", "/arm1/recorder", "/arm1/policy_runner"),
     *("/arm1/arm_gateway", "/arm1/behaviour", "/arm1/arm"),
@@ -41,7 +41,7 @@ def domains(tmp_path: Path) -> Iterator[tuple[int, int]]:
 
 
 def look(node: Node) -> Iterator[tuple[str, str, str]]:
-    """Every node in the domain, what it does, and the name to which it does it; actions as SROS2 names them."""
+    """Every node in the domain, what it does, and the name it does it with; actions as SROS2 names them."""
     for name, space in node.get_node_names_and_namespaces():
         full = f"{space.rstrip('/')}/{name}"
         if name == "onlooker":
@@ -94,7 +94,7 @@ def test_every_name_that_a_running_lab_uses_is_on_the_list(
     for context, domain in zip(contexts, domains, strict=True):
         rclpy.init(args=[], context=context, domain_id=domain)
     nodes = [Node("onlooker", context=context, use_global_arguments=False) for context in contexts]
-    deadline_s = time.monotonic() + 2 * PATIENCE_S  # a whole lab comes up
+    deadline_s = time.monotonic() + 2 * PATIENCE_S  # a whole lab starts
 
     def look_on() -> bool:
         for node, found in zip(nodes, seen, strict=True):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.ros
 Start = Callable[..., Process]
 
 
-def test_a_held_arm_is_told_to_the_webhook(start: Start, probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_arm_is_reported_to_the_webhook(start: Start, probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
     with receiving() as receiver:
         monkeypatch.setenv("OPC_WEBHOOK", receiver.url)
         notifier = start("notifier", "/", webhook="slack", lab="farm", look_s=0.2)

@@ -1,4 +1,4 @@
-"""A candidate without Q, under a permit, over DDS: it does on the arm what it would do anywhere."""
+"""A candidate without Q, under a permit, over DDS: it does the same on the arm as anywhere else."""
 
 from __future__ import annotations
 

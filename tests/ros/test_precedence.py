@@ -1,4 +1,4 @@
-"""Nodes that keep an arm safe come before others where the system allows it."""
+"""Nodes that keep an arm safe run ahead of others if the system allows it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def try_out(wanted: Precedence) -> list[str]:
 
 def test_a_guard_runs_in_real_time_or_says_that_it_may_not() -> None:
     is_allowed, policy, _ = try_out(Precedence.REAL_TIME)
-    assert policy == ("2" if is_allowed == "True" else "0")  # SCHED_RR, or the usual one
+    assert policy == ("2" if is_allowed == "True" else "0")  # SCHED_RR, or the usual policy
 
 
 def test_a_gateway_comes_before_others_or_says_that_it_may_not() -> None:
@@ -31,5 +31,5 @@ def test_a_gateway_comes_before_others_or_says_that_it_may_not() -> None:
     assert (int(niceness) <= -10) == (is_allowed == "True")
 
 
-def test_who_asks_for_none_gets_none() -> None:
+def test_a_node_that_asks_for_no_precedence_gets_none() -> None:
     assert take_precedence(Precedence.NONE)

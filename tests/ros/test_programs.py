@@ -44,7 +44,7 @@ def test_a_recorder_that_cannot_write_says_so_and_ends(start: Callable, tmp_path
     assert line.startswith(f"recorder: {tmp_path}/file/store: ")
 
 
-def test_values_of_a_config_file_go_for_defaults_and_parameters_win(start: Callable, probe, tmp_path: Path) -> None:
+def test_values_of_a_config_file_serve_as_defaults_and_parameters_win(start: Callable, probe, tmp_path: Path) -> None:
     from rcl_interfaces.srv import GetParameters
 
     config = tmp_path / "recorder.yaml"
@@ -81,7 +81,7 @@ def test_one_seed_gives_one_sequence_of_actions_however_long_the_arm_waits(start
 
     robots = {"/arm1": 5, "/arm2": 5, "/arm3": 6}
     told = {robot: probe.listen(GraspStep, f"{robot}/grasp/step", topics.RECORDED) for robot in robots}
-    # Listened to after the steps: an arm whose images are heard knows that its steps are listened to.
+    # Subscribed after the steps: an arm whose images are received knows that somebody has subscribed to its steps.
     seen = {robot: probe.listen(CompressedImage, f"{robot}/camera/image/compressed", images()) for robot in robots}
     for robot, seed in robots.items():
         start("scripted_arm", robot, seed=seed, rate_hz=100, image_size=32)
@@ -110,7 +110,7 @@ def test_the_scripted_policy_goes_down_closes_lifts_and_terminates() -> None:
         actions.append(choose_action(observation.tool, arm.disc_xy))
         arm.apply(actions[-1])
         observation = arm.observe()
-    # From 0.30 m to the floor at 0.02 m by at most 0.08 m a step; then close, lift once and end.
+    # From 0.30 m to the floor at 0.02 m by at most 0.08 m per step; then close, lift once and end.
     assert [action.displacement_m[2] for action in actions] == [-0.08] * 4 + [0.0, 0.08, 0.0]
     assert [action.close_gripper for action in actions] == [False] * 4 + [True, False, False]
     assert arm.finish()

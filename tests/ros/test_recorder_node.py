@@ -96,7 +96,7 @@ def test_a_file_has_camera_info_joint_states_and_the_begin_event_as_they_were_on
         JointState(header=convert.header(frame.stamp_ns + index * 20_000_000), name=["A1"], position=[0.1 * index])
         for index in range(5)
     ]
-    # Messages of other topics may overtake these, so the same are sent until all are in one file.
+    # Messages of other topics may overtake these, so they are sent again until all are in one file.
 
     def record(episode_id: str) -> dict[str, list[bytes]]:
         began_ns = arm.now_ns()
@@ -289,7 +289,7 @@ def test_a_lifecycle_manager_can_drive_it_and_parameters_only_change_before(
     assert not is_set
     assert "queue_capacity" in reason
     assert "out of range" in reason
-    # Where it writes and whom it believes is as it was started.
+    # Where it writes and whom it trusts stay as they were at the start.
     for name in ("store", "keys", "robot"):
         assert set_parameter(name, str(tmp_path / "elsewhere"))[0] is False
     assert change(Transition.TRANSITION_CONFIGURE)

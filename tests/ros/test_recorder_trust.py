@@ -1,4 +1,4 @@
-"""What strangers tell a recorder over DDS in a lab whose people have keys: nothing of it becomes evidence."""
+"""What strangers tell a recorder over DDS in a lab whose people have keys: none of it becomes evidence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Recorded:
         self.store = open_store(folder / "store")
 
     def play(self, episode_id: str, **end: object) -> EpisodeSummary:
-        """One step, and its end as given."""
+        """One step, and the given end."""
         self.begin(episode_id)
         self.arm.send_event(EpisodeEvent.END, episode_id=episode_id, steps=1, **end)
         return self.summary(episode_id)
@@ -71,10 +71,10 @@ def recorded(start: Callable[..., Any], probe: Any, tmp_path: Path) -> Recorded:
 
 def test_no_label_counts_under_somebodys_name_that_they_did_not_sign(recorded: Recorded, tmp_path: Path) -> None:
     store, call = recorded.store, recorded.probe.call
-    # What the arm tells of its own end counts, as it is nobody's word.
+    # What the arm reports about its own end counts, as it claims no person's name.
     assert recorded.play("e1", label=LabelMsg.FAILURE).outcome == EpisodeSummary.SAVED
     assert store.find("e1").label.source is LabelSource.EPISODE_END
-    # With an end in ada's name, the episode is kept and the word is not.
+    # With an end in ada's name, the episode is kept and the claim is not.
     said = {"label": LabelMsg.SUCCESS, "label_source": LabelMsg.SOURCE_PERSON, "labeller": "ada"}
     assert recorded.play("e2", **said).outcome == EpisodeSummary.SAVED
     assert not store.find("e2").is_labelled

@@ -58,7 +58,7 @@ def test_an_episode_whose_recording_went_to_quarantine_does_not_count(
 
     from opc_ros.ros import topics
 
-    # A recorder to which half of the frames never came.
+    # A recorder that never received half of the frames.
     status = probe.node.create_publisher(RecorderStatus, "/arm1/recorder/status", topics.LATEST)
     told = probe.node.create_publisher(EpisodeSummary, "/arm1/episode/summary", topics.RECORDED)
 

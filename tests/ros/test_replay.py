@@ -1,4 +1,4 @@
-"""`opc store replay`: what was recorded comes again, under the names and in the order it had."""
+"""`opc store replay`: what was recorded is published again, under the original names and in the original order."""
 
 from __future__ import annotations
 

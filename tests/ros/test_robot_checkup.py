@@ -48,7 +48,7 @@ def test_a_running_arm_is_described_part_by_part_and_wrong_names_are_found() -> 
                 "controller": "ok",
                 "gripper": "ok",
                 "camera": "ok",
-                "clock": found["clock"].status,  # a twin faster than real time runs ahead of the wall
+                "clock": found["clock"].status,  # a twin faster than real time runs ahead of the wall clock
                 "guard": "missing",
                 "gateway": "optional",
             }

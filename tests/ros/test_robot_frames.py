@@ -66,7 +66,7 @@ def test_a_late_viewer_sees_arm_links_and_camera_under_the_robots_name() -> None
     frames = {
         each.child_frame_id: each for topic in ("/tf", "/tf_static") for msg in heard[topic] for each in msg.transforms
     }
-    # Every link of the description has its frame, and all hang on the world through the robot's base.
+    # Every link of the description has its frame, and all are connected to the world through the robot's base.
     assert links <= set(frames)
     for frame in (*links, f"{ROBOT}/camera"):
         above = frame
@@ -74,7 +74,7 @@ def test_a_late_viewer_sees_arm_links_and_camera_under_the_robots_name() -> None
             above = frames[above].header.frame_id
     image, info = heard["camera/image/compressed"][0], heard["camera/camera_info"][0]
     assert image.header.frame_id == info.header.frame_id == f"{ROBOT}/camera"
-    # The tool's frame is where the arm's own kinematics see it.
+    # The tool's frame is where the arm's own kinematics put it.
     position, above = np.zeros(3), f"{ROBOT}/tool"
     while above != "world":
         transform = frames[above].transform

@@ -84,7 +84,7 @@ def arm(keeper: ArmKeeper, keys: Path) -> Iterator[RosArm]:
 
 
 def lift_stop(arm: RosArm, keys: Path) -> None:
-    """A person signs; the arm hears of it as everybody does."""
+    """A person signs; the arm receives it as everybody does."""
     release(ROBOT, keys)
     deadline_s = time.monotonic() + PATIENCE_S
     while arm._link.switch.reason is not None:
@@ -108,7 +108,7 @@ def raw_commands(watcher: Watcher):
 
 
 class TestRosArmOnTheTwin(ArmContract):
-    is_exact = False  # another process's physics do not wait for us
+    is_exact = False  # another process's physics does not wait for us
 
     @pytest.fixture
     def arm(self, keeper: ArmKeeper, keys: Path) -> RosArm:
@@ -141,7 +141,7 @@ def test_an_image_shows_the_arm_after_its_motion(arm: RosArm):
 
 
 def test_what_an_arm_sees_carries_the_bytes_that_others_record(arm: RosArm, watcher: Watcher):
-    """So a candidate that is shown reduced frames chooses on the very image that the scorer will make."""
+    """So a candidate that gets reduced frames chooses on the very image that the scorer will make."""
     heard: list[CompressedImage] = []
     watcher.node.create_subscription(CompressedImage, SETTINGS.camera.topic, heard.append, topics.images())
     watcher.wait_until(lambda: bool(heard))
@@ -162,7 +162,7 @@ def test_what_is_outside_is_clamped_reported_and_never_reached(arm: RosArm, watc
     motion = arm.apply(GraspAction(displacement_m=(0.0, 0.3, 0.0)))
     assert motion.clamped == ("dy is +0.3000 m, allowed +-0.0800",)
     assert motion.sent.displacement_m == (0.0, 0.08, 0.0)
-    # The box ends 0.15 m to the left: 7 of the next 8 cm are left.
+    # The box ends 0.15 m to the left: 7 of the next 8 cm remain.
     motion = arm.apply(GraspAction(displacement_m=(0.0, 0.08, 0.08)))
     assert motion.clamped == ("tool y is 0.1600 m, allowed from -0.1500 to 0.1500",)
     assert motion.sent.displacement_m == pytest.approx((0.0, 0.07, 0.08), abs=1e-3)
@@ -173,18 +173,19 @@ def test_what_is_outside_is_clamped_reported_and_never_reached(arm: RosArm, watc
 def test_a_turn_ends_where_the_last_joint_does(arm: RosArm):
     arm.begin(seed=6)
     motions = [arm.apply(GraspAction(rotation_rad=0.7)) for _ in range(5)]
-    # Straight ahead the last joint turns against the yaw and may go to 173 deg: 3.02 rad, so the fifth turn is cut.
+    # Straight ahead the last joint turns against the yaw and may go to 173 deg: 3.02 rad, so the fifth turn is cut
+    # short.
     assert [bool(motion.clamped) for motion in motions] == [False] * 4 + [True]
     assert "joint 7" in motions[-1].clamped[0]
     assert 2.8 <= arm.observe().tool.yaw_rad <= math.radians(173.0)
     assert sum(motion.sent.rotation_rad for motion in motions) == pytest.approx(arm.observe().tool.yaw_rad, abs=0.01)
 
 
-def test_a_sure_hand_lifts_an_object_and_the_gripper_tells(arm: RosArm):
+def test_a_sure_hand_lifts_an_object_and_the_gripper_shows_it(arm: RosArm):
     sure = dataclasses.replace(
         find_behaviour("scripted"), aim_spread_m=0.0, depth_spread_m=0.0, yaw_spread_rad=0.0, epsilon=0.0
     )
-    # The twin keeps to itself where its objects lie; a world of the same layout tells.
+    # The twin does not reveal where its objects lie; a world with the same layout does.
     with World(find_world("train"), image_size=32) as world:
         world.lay_out(6)
         episode = record_episode(arm, BehaviourPolicy(sure, world), 6, episode_id="e", object_set="train")
@@ -228,7 +229,7 @@ def test_a_stop_from_elsewhere_interrupts_a_motion_and_a_release_lets_it_go_on(
     arm.begin(seed=8)
 
 
-def test_who_comes_after_a_stop_is_stopped_too(arm: RosArm, watcher: Watcher, keys: Path):
+def test_a_node_that_starts_after_a_stop_is_stopped_too(arm: RosArm, watcher: Watcher, keys: Path):
     arm.begin(seed=9)
     watcher.wait_until(lambda: arm._link.safety.listeners > 0)
     arm.stop("gate opened")

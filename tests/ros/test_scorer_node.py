@@ -17,7 +17,7 @@ SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_
 
 
 class Client:
-    """Sends goals to the scorer and waits for what becomes of them."""
+    """Sends goals to the scorer and waits for their results."""
 
     def __init__(self, probe: Any) -> None:
         from opc_interfaces.action import ScoreCandidates

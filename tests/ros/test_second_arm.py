@@ -1,4 +1,4 @@
-"""Another arm behind the same topics, from another file: a Franka Panda is driven and driven well."""
+"""Another arm behind the same topics, from another file: a Franka Panda, driven well."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILE = ROOT / "config" / "arm_panda_twin.yaml"
 
 @pytest.fixture(params=[("topic", "float64"), ("action", "parallel_gripper_command"), ("action", "gripper_command")])
 def panda(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RosArm]:
-    """Driven on topics, and through the actions that ros2_controllers offers."""
+    """Driven through topics, and through the actions that ros2_controllers offers."""
     pytest.importorskip("control_msgs")
     document = yaml.safe_load(FILE.read_text())
     document["controller_by"], document["gripper"]["driver"] = request.param

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.ros
 
 
 class Switch:
-    """A service in this process, and what it was asked."""
+    """A service in this process, and the requests it got."""
 
     def __init__(self, probe: Probe) -> None:
         from std_srvs.srv import SetBool
@@ -54,7 +54,7 @@ def test_a_client_that_cannot_be_answered_holds_up_nobody_and_is_named(
     from std_srvs.srv import SetBool
 
     switch = Switch(probe)
-    # Wants answers that are kept for late comers, which the service does not offer, so that DDS never connects them.
+    # Requests transient-local answers, which the service does not offer, so that DDS never connects them.
     deaf = probe.node.create_client(
         SetBool, "switch", qos_profile=QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     )

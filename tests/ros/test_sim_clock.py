@@ -24,7 +24,7 @@ pytestmark = pytest.mark.ros
 PATIENCE_S = 180.0
 
 
-def test_simulated_time_begins_where_it_is_told_and_goes_as_fast_as_the_world(probe: Probe) -> None:
+def test_simulated_time_begins_where_it_is_set_and_runs_as_fast_as_the_world(probe: Probe) -> None:
     heard = probe.listen(Clock, "/clock", 10)
     clock = SimClock(probe.node, 5_000_000_000)
     probe.until(lambda: probe.node.count_subscribers("/clock"), "nobody listens")
@@ -71,10 +71,10 @@ def test_a_lab_that_collects_by_the_twins_time_stamps_everything_with_it(
     with open_store(tmp_path / "store") as store:
         episodes = list(store.episodes())
     assert len(episodes) == 2, "\n".join(lines)
-    # To the nanosecond, as the machine's time never would.
+    # To the nanosecond, which the machine's time never would be.
     told = {convert.stamp_to_ns(each.clock) for each in clock}
     stamped = {convert.stamp_to_ns(each.header.stamp) for each in joints}
     assert len(told & stamped) > 10
     first, second = sorted(episodes, key=lambda episode: episode.began_ns)
-    # The first may have begun before this test was introduced to /clock.
+    # The first may have begun before this test had discovered /clock.
     assert max(min(told), first.began_ns + first.duration_ns) <= second.began_ns < second.began_ns + second.duration_ns

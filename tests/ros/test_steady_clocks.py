@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FILE_AGES = ("opc_ros/durable.py",)  # compares with what the file system stamped
+FILE_AGES = ("opc_ros/durable.py",)  # compares with the file system's timestamps
 FILES = sorted(path for top in ("opc_ros", "sim_bridge") for path in (ROOT / top).rglob("*.py"))
 
 
@@ -27,7 +27,7 @@ def test_every_timer_is_made_by_the_one_function_that_gives_it_a_steady_clock() 
 
 
 def test_no_deadline_is_a_wall_clock_time() -> None:
-    """`time.time()` is for stamps of files and events; whoever waits or measures a span asks `time.monotonic`."""
+    """`time.time()` is for timestamps of files and events; code that waits or measures a span uses `time.monotonic`."""
     found = [
         f"{path.relative_to(ROOT)}:{call.lineno}"
         for path in FILES

@@ -53,7 +53,7 @@ def test_a_stop_that_nobody_has_read_yet_is_obeyed_whatever_others_say_after_it(
     reporter = SafetyReporter(probe.node, "arm1")
     StopChannel(probe.node, StopSwitch("arm1"), reporter, on_press=lambda: holds.append("hold"), keys=None)
     presser, stranger = (probe.publisher(Bool, "stop", topics.LATEST) for _ in range(2))
-    # Nobody reads in between: both words wait when the node comes to them.
+    # Nobody reads in between: both messages are waiting when the node gets to them.
     presser.publish(Bool(data=True))
     assert presser.wait_for_all_acked(Duration(seconds=10))
     stranger.publish(Bool(data=False))

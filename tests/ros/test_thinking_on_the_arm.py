@@ -1,4 +1,4 @@
-"""A runner process with candidates in processes of their own: it chooses what others would, and always answers."""
+"""A runner with candidates in processes of their own: it chooses as others would, and always answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROBOT, SEED = "arm1", 41
 
 
 class Robot:
-    """A runner, the heartbeat it wants to hear, and goals for it."""
+    """A runner, the heartbeat it expects, and goals for it."""
 
     def __init__(self, folder: Path, start: Start, probe: Probe, **changes: object) -> None:
         from opc_interfaces.action import RunEpisodes
@@ -67,17 +67,17 @@ class Robot:
         probe.until(lambda: probe.node.count_publishers(f"/{ROBOT}/safety/event"), "the runner tells nothing")
         self._journal = RobotJournal(folder / ROBOT / "journal.db", 0)
         heartbeat = probe.publisher(String, "/deployment/heartbeat", topics.RECORDED)
-        heartbeat.publish(String(data="beat"))  # before the first goal, not a fifth of a second later
+        heartbeat.publish(String(data="beat"))  # before the first goal, not a fifth of a second after it
         assert heartbeat.wait_for_all_acked(Duration(seconds=30.0))
         probe.node.create_timer(0.2, lambda: heartbeat.publish(String(data="beat")))
 
     def _session(self) -> str:
-        """This start of the runner, as it tells everybody."""
+        """The runner's current start id, as it publishes it."""
         self._probe.until(lambda: self._statuses, "the runner tells no status")
         return str(json.loads(from_text(self._statuses[-1].session).payload)["content"]["session"])
 
     def send(self, candidate: Candidate, permit_id: str = "") -> Any:
-        """A goal of one episode that is in order; gives its handle."""
+        """A valid goal of one episode; returns its handle."""
         from opc_ros.ros.permit_messages import permit_to_msg
 
         now_ns, self._lease_id = time.time_ns(), secrets.token_hex(4)
@@ -109,7 +109,7 @@ class Robot:
         return future.result().result
 
     def wait_until_thinking(self) -> None:
-        """The robot's own journal says when an episode has begun; the first thought follows."""
+        """The robot's own journal says when an episode has begun; the first choice follows."""
         self._probe.until(lambda: self._journal.episodes_of(self._lease_id), "no episode begins")
 
     def revoke(self, permit_id: str) -> None:
@@ -148,7 +148,7 @@ def test_evaluator_runner_and_scorer_choose_the_same_actions_bit_for_bit(
     (candidate,) = make_lab(tmp_path, {ROBOT: ["full"]})
     recorded, evaluated = play_on_the_arm_and_in_evaluation(tmp_path, start, probe, candidate)
 
-    # The scorer sees what was recorded: the frames' bytes, the tool, the seed.
+    # The scorer gets what was recorded: the frames' bytes, the tool, the seed.
     seen = Observations.from_sequence([step.observe() for step in recorded.steps], ImageView((48, 48)))
     again, values = load_policy(candidate).decide_each(seen, seed=SEED)
     np.testing.assert_array_equal(again, evaluated.actions())
@@ -163,12 +163,12 @@ def test_evaluator_runner_and_scorer_choose_the_same_actions_bit_for_bit(
 
 @pytest.fixture
 def endless(tmp_path: Path) -> Candidate:
-    """Loads and answers a probe; its first search never ends, and it says that it may take as long as it likes."""
+    """Loads and answers a probe; its first search never ends, and its manifest allows it all the time in the world."""
     make_lab(tmp_path, {ROBOT: ["full"]})
     return write_onnx(tmp_path / "endless", loops_for_ever(after_row=10), think_s=600.0)
 
 
-def test_cancel_and_revocation_end_an_endless_thought(
+def test_cancel_and_revocation_end_an_endless_search(
     tmp_path: Path, start: Start, probe: Probe, endless: Candidate
 ) -> None:
     robot = Robot(tmp_path, start, probe)
@@ -182,7 +182,7 @@ def test_cancel_and_revocation_end_an_endless_thought(
     assert robot.result(handle).message == "permit 5a5a was revoked"
 
 
-def test_a_stop_and_sigterm_end_an_endless_thought(
+def test_a_stop_and_sigterm_end_an_endless_search(
     tmp_path: Path, start: Start, probe: Probe, endless: Candidate
 ) -> None:
     from std_msgs.msg import Bool
@@ -202,14 +202,14 @@ def test_a_stop_and_sigterm_end_an_endless_thought(
     robot.process.wait()
 
 
-def test_past_its_deadline_a_thought_is_cut_off_and_told_as_a_safety_event(
+def test_past_its_deadline_a_choice_is_cut_off_and_reported_as_a_safety_event(
     tmp_path: Path, start: Start, probe: Probe
 ) -> None:
     make_lab(tmp_path, {ROBOT: ["full"]})
     late = write_onnx(tmp_path / "late", loops_for_ever(after_row=10), think_s=0.2)
     robot = Robot(tmp_path, start, probe)
     answer = robot.result(robot.send(late))
-    assert answer.message == "candidate late: thought longer than 0.2 s"
+    assert answer.message == "candidate late: took longer than 0.2 s"
     assert (answer.episodes_run, answer.successes) == (1, 0)
     probe.until(lambda: robot.safety_events, "nobody is told")
     assert robot.safety_events[0].kind == robot.safety_events[0].WATCHDOG

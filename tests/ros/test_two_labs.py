@@ -1,4 +1,4 @@
-"""Two labs in one ROS domain, with a robot of the same name each: nothing of one reaches the other."""
+"""Two labs in one ROS domain, each with a robot of the same name: nothing from one reaches the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABS = ("lab_a", "lab_b")
 
 
 def opc(lab: str, *words: str) -> tuple[int, Any, list[str]]:
-    """Exit code, answer, and what is said of robots left alone."""
+    """Exit code, answer, and what is printed about robots left alone."""
     command = [sys.executable, "-m", "opc_ros.cli.main", *words, "--json"]
     environment = {**os.environ, NAMESPACE: lab}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S * 2, env=environment)
@@ -65,7 +65,7 @@ class Lab:
 
     @property
     def recorded(self) -> set[str]:
-        """Ids of what its recorder has committed."""
+        """Ids of the episodes its recorder has committed."""
         with open_store(self.folder / "recorded", create=True) as store:
             return {episode.id for episode in store.episodes()}
 
@@ -96,7 +96,7 @@ def test_episodes_stops_and_deployments_of_two_labs_in_one_domain_do_not_mix(
     }
     assert absolute <= {"/rosout", "/parameter_events", "/clock"}
 
-    # From a terminal that knows of no lab nobody is stopped, and it is said who is left alone.
+    # From a terminal without a lab's namespace nobody is stopped, and the output says who is left alone.
     code, said, left = opc("", "stop", "--timeout", "5")
     assert (code, said, len(left)) == (3, {"stopped": [], "unconfirmed": []}, 2)
     assert "OPC_NAMESPACE=lab_a opc stop" in left[0]
@@ -110,7 +110,7 @@ def test_episodes_stops_and_deployments_of_two_labs_in_one_domain_do_not_mix(
     assert not b.is_stopped
     assert a.is_stopped
 
-    # A halt of one lab's scheduler is that lab's alone.
+    # A halt of one lab's scheduler affects only that lab.
     assert probe.call(HaltDeployment, "/lab_a/deployment/halt", person="ada", reason="smoke").success
     assert [robot["halted_by"] for robot in a.status["robots"]] == ["ada: smoke"]
     assert [robot["halted_by"] for robot in b.status["robots"]] == [""]
@@ -118,7 +118,7 @@ def test_episodes_stops_and_deployments_of_two_labs_in_one_domain_do_not_mix(
     code, said, _ = opc("lab_b", "stop", "--timeout", "10")
     assert (code, said) == (0, {"stopped": ["arm1"], "unconfirmed": []})
 
-    # Each recorder kept the episodes of its own robot, and set none aside for having come from two publishers.
+    # Each recorder kept the episodes of its own robot, and quarantined none for having two publishers.
     assert a.recorded
     assert b.recorded
     assert a.recorded.isdisjoint(b.recorded)

@@ -1,4 +1,4 @@
-"""A twin in a process of its own and somebody who watches what it and its commander say."""
+"""A twin in a process of its own, and an observer of what it and its commander publish."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.ros.spun_node import SpunNode
 
 ROOT = Path(__file__).resolve().parents[2]
 ROBOT = "iiwa"
-PATIENCE_S = 90.0  # nothing is waited for longer than it takes, so this costs only who fails
+PATIENCE_S = 90.0  # no wait is longer than necessary, so this only costs a failing test
 _FILE = load_config(ROOT / "config" / "arm_twin.yaml", ArmSettings)
-# Patient, so that a busy machine does not look like a dead one.
+# Long, so that a busy machine does not look like a dead one.
 SETTINGS = dataclasses.replace(
     _FILE,
     measurement_timeout_s=20.0,
@@ -42,7 +42,7 @@ class TwinProcess:
     """`python -m sim_bridge.twin_node`, small images, faster than real time."""
 
     def __init__(self, domain: int | None = None, **parameters: object) -> None:
-        """In the ROS domain of the environment, or in the one given."""
+        """In the ROS domain of the environment, or in the given one."""
         given: dict[str, object] = {
             "image_size": 64,
             "camera_hz": 30.0,
@@ -59,7 +59,7 @@ class TwinProcess:
         )
 
     def kill(self) -> None:
-        """As the power supply would: no chance to say anything."""
+        """As a power cut would: without a chance to publish anything."""
         self.child.send_signal(signal.SIGKILL)
         self.child.wait()
 
@@ -86,10 +86,10 @@ class Commander:
         self._child.communicate()
 
     def move(self, watcher: Watcher) -> None:
-        """Let it go, and wait until the arm is seen to move: it takes 8 s and more for its 0.08 m."""
+        """Let it start, and wait until the arm is seen to move: it takes at least 8 s for its 0.08 m."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        # DDS prints what it thinks of ports that other programs of this machine have.
+        # DDS comments on ports that other programs on this machine use.
         said = next(line for line in self._child.stdout if "RTPS_" not in line)
         assert said == "ready\n"
         self._child.stdin.write("go\n")
@@ -101,10 +101,10 @@ class Commander:
 
 
 class Watcher:
-    """Listens to events, the states of twin and guard and joint states, and may speak.
+    """Subscribes to events, the states of twin and guard and joint states, and may publish.
 
-    It listens to events first: DDS tells a peer of its topics in this order, so whoever is heard on one of the others
-    knows that events are listened to.
+    It subscribes to events first: DDS announces a peer's topics in this order, so a node that is received on one of the
+    others knows of this subscription.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Watcher:
                 self._changed.wait(0.05)
 
     def act(self, function: Callable[[], Any]) -> Any:
-        """Call something in the thread that spins: action clients lose an answer that comes before they wait for it."""
+        """Call something in the spinning thread: action clients lose a response that comes before they wait for it."""
         task = self._spun.executor.create_task(function)
         self.wait_until(task.done)
         return task.result()

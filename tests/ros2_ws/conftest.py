@@ -30,7 +30,7 @@ class Workspace:
 
     @property
     def environment(self) -> dict[str, str]:
-        """As after `source install/setup.bash`: what is installed comes before these sources."""
+        """As after `source install/setup.bash`: what is installed takes precedence over these sources."""
         prefixes = {name: os.pathsep.join(map(str, [self.prefix, *_prefixes(name)])) for name in _SEARCHED}
         paths = os.pathsep.join([str(self.site_packages), *filter(None, [os.environ.get("PYTHONPATH")])])
         return {**os.environ, **prefixes, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""Every node as installed: started from the install folder, seen on ROS, and stopped."""
+"""Every node as installed: started from the install folder, seen in the ROS graph, and stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALONE = {
     "console": NodeSpec("console", "", {"port": 0}),
     "notifier": NodeSpec("notifier", "", {"webhook": "json"}),
 }
-# Comes up only under a permit that a person signed.
+# Only starts under a permit that a person signed.
 UNDER_PERMIT = "collector"
 
 
@@ -64,7 +64,7 @@ def command(workspace: Any, spec: NodeSpec) -> list[str]:
 
 
 class Running:
-    """A process started as a user of the workspace would start it; its lines go to a file."""
+    """A process started as a user of the workspace would start it; its output goes to a file."""
 
     def __init__(self, workspace: Any, words: list[str], log: Path) -> None:
         self._log = log
@@ -79,7 +79,7 @@ class Running:
         return self._log.read_text()
 
     def until(self, holds: Callable[[], object]) -> None:
-        """Wait for something to come true while this runs."""
+        """Wait for a condition to hold while this runs."""
         deadline = time.monotonic() + DEADLINE_S
         while self._child.poll() is None and not holds():
             assert time.monotonic() < deadline, f"does not come up: {self.said}"
@@ -128,7 +128,7 @@ def test_the_installed_collector_says_in_one_line_that_nobody_has_permitted_it(
 def test_a_program_of_a_linked_workspace_starts_processes_of_its_own(
     linked_workspace: Any, probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin draws in a process that imports the program once more: it must not start a second twin there."""
+    """The twin renders in a process that imports the program once more, which must not start a second twin."""
     from rclpy.executors import SingleThreadedExecutor
     from sensor_msgs.msg import CompressedImage
 
@@ -171,7 +171,7 @@ def test_ros2_launch_starts_the_installed_launch_file(
     workspace: Any, probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: Any
 ) -> None:
     pytest.importorskip("launch_ros", reason="the real launch comes with a ROS 2 of the system's own")
-    find_specs(tmp_path, monkeypatch)  # makes the keys that a hardware lab has
+    find_specs(tmp_path, monkeypatch)  # creates the keys that a hardware lab has
     known = {argument.name for argument in system.arguments}
     given = {name: value for name, value in SMALL.items() if name in known}
     file = workspace.prefix / "share" / "opc_ros" / "launch" / f"{system.name}.launch.py"

@@ -1,4 +1,4 @@
-"""Players of known skill on the scripted arm, with what each would have done in states that others recorded.
+"""Players of known skill on the scripted arm, and what each would have done in states that others recorded.
 
 python -m tests.scoring.graded_players --episodes 300 --trials 200
 """
@@ -25,12 +25,12 @@ from tests.policies.making import scripted_camera
 Step = tuple[np.ndarray, ToolState, np.ndarray, tuple[float, float]]
 
 _MOST_STEPS = 8
-_HIGH_M, _LOW_M = 0.2, 0.12  # before the step in which it closes, which leads 7 cm down
+_HIGH_M, _LOW_M = 0.2, 0.12  # before the step in which it closes, which goes 7 cm down
 
 
 @dataclass(frozen=True, slots=True)
 class GradedPlayer:
-    """Goes for a point beside the disc, with some noise, and now and then closes too high to reach it."""
+    """Goes to a point beside the disc, with some noise, and sometimes closes too high to reach it."""
 
     beside_m: float
     noise_m: float
@@ -52,7 +52,7 @@ PLAYERS = tuple(
 
 
 def play(player: GradedPlayer, seed: int, image_size: int = 16) -> tuple[list[Step], bool]:
-    """Every step's image, tool, action and where the disc was; and whether it was held in the end."""
+    """Every step's image, tool, action and disc position; and whether it was held in the end."""
     arm, rng = ScriptedArm(image_size=image_size), np.random.default_rng(seed)
     seen = arm.begin(seed)
     steps: list[Step] = []
@@ -67,7 +67,7 @@ def play(player: GradedPlayer, seed: int, image_size: int = 16) -> tuple[list[St
 
 
 def record(episodes: int) -> tuple[RecordedSet, list[Step]]:
-    """Play by everybody in turn; with the steps as they were, for who would have done something else."""
+    """Episodes by all players in turn, including the raw steps, to ask others what they would have done."""
     steps: list[Step] = []
     lengths, success = [], []
     for seed in range(episodes):

@@ -1,4 +1,4 @@
-"""A Q function that is a table, as d3rlpy's evaluators want to see it."""
+"""A Q function that is a table, in the form that d3rlpy's evaluators expect."""
 
 from __future__ import annotations
 

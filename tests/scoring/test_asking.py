@@ -1,4 +1,4 @@
-"""A stack of candidates is asked at once, and one that spoils it is found out and left out alone."""
+"""A stack of candidates is evaluated at once, and one that breaks it is identified and left out alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VIEW = ImageView((32, 32))
 
 
 class SpoiledStack:
-    """Whenever a certain member is asked, the process dies, or that member's answers are no numbers."""
+    """Whenever a certain member is queried, the process dies, or that member's answers are not numbers."""
 
     def __init__(self, members: int, spoiler: int, *, dies: bool) -> None:
         self.policies: tuple[Policy, ...] = ()

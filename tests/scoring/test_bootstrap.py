@@ -25,7 +25,7 @@ METRICS = ranking_metric_names()
 def make_set(
     rng: np.random.Generator, episodes: int, levels: int = 10_000
 ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Three candidates of rising quality; few levels make many ties."""
+    """Three candidates of increasing quality; few levels make many ties."""
     lengths = rng.integers(1, 9, episodes)
     success = rng.random(episodes) < 0.4
     success[:2], success[2:4] = True, False
@@ -35,7 +35,7 @@ def make_set(
 
 
 def draw_in_order(success: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Resamples whose columns are the episodes as they come."""
+    """Resamples whose columns are the episodes in their order."""
     weights = np.empty((count, success.size))
     weights[:, np.argsort(~success, kind="stable")] = draw_resamples((success.sum(), (~success).sum()), count, rng)
     return weights
@@ -65,9 +65,7 @@ def test_weights_mean_what_repeating_episodes_means(metric: str, levels: int, pr
 
 @pytest.mark.parametrize("levels", [1, 2, 6, 40, 10_000])
 @pytest.mark.parametrize("prior", [1.0, 0.8, 0.4])
-def test_very_many_transitions_are_scored_as_few_are(
-    levels: int, prior: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_sets_are_scored_like_small_ones(levels: int, prior: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 in sets of up to 3,000 transitions, with groups of equal values shorter and longer than a block."""
     rng = np.random.default_rng(levels)
     for episodes, scale in ((4, 1.0), (150, 1.0), (600, 0.7)):
@@ -101,7 +99,7 @@ def test_a_resample_has_as_many_episodes_and_both_outcomes() -> None:
     assert (weights.sum(axis=1) == 10).all()
     successes = weights[:, :3].sum(axis=1)
     assert ((successes > 0) & (successes < 10)).all()
-    assert np.ptp(successes) > 2  # how many succeed is chance as well
+    assert np.ptp(successes) > 2  # how many succeed is random as well
     assert weights.mean(axis=0) == pytest.approx(np.ones(10), abs=0.25)
 
 
@@ -137,7 +135,7 @@ def test_poisson_weights_spread_scores_as_resamples_do(metric: str, monkeypatch:
     usual = draw(1)
     monkeypatch.setattr(bootstrap_module, "_POISSON_FROM", 0)
     poisson = draw(2)
-    # A standard deviation of 1500 draws is known to 1.8 %, a mean to 1/39 of it; five of either are allowed.
+    # With 1500 draws a standard deviation is known to 1.8 %, a mean to 1/39 of it; five times that is allowed.
     np.testing.assert_allclose(poisson.std(axis=0), usual.std(axis=0), rtol=5 * 0.018 * np.sqrt(2))
     assert (np.abs(poisson.mean(axis=0) - usual.mean(axis=0)) < 5 * usual.std(axis=0) / 39 * np.sqrt(2)).all()
     np.testing.assert_array_equal(draw(2), poisson)
@@ -161,7 +159,7 @@ def test_candidates_share_each_resample() -> None:
 
 
 def test_intervals_of_a_strong_candidate_cover_its_score() -> None:
-    """Q a unit higher on successes: SoftOPC is .6. Resampled apart by outcome, such intervals cover about 75 %."""
+    """Q a unit higher on successes: SoftOPC is .6. Resampled separately by outcome, such intervals cover about 75 %."""
     rng = np.random.default_rng(6)
     covered = 0
     for _ in range(100):
@@ -197,7 +195,7 @@ def test_spread_of_soft_opc_is_the_one_theory_gives() -> None:
     success = np.arange(300) < 120
     means = rng.normal(size=300) + success
     scores = bootstrap_scores([means], np.ones(300, int), success, metric="soft_opc", resamples=4000, rng=rng)
-    # SoftOPC = (1 - pi)(mean of successes - mean of failures); both means vary on their own, and so does pi.
+    # SoftOPC = (1 - pi)(mean of successes - mean of failures); both means vary independently, and so does pi.
     variance = 0.6**2 * (means[success].var() / 120 + means[~success].var() / 180)
     variance += (means[success].mean() - means[~success].mean()) ** 2 * 0.4 * 0.6 / 300
     assert scores.std() == pytest.approx(np.sqrt(variance), rel=0.05)
@@ -224,7 +222,7 @@ def test_the_interval_of_a_q_that_knows_nothing_reaches_down_to_zero() -> None:
         low, high = score_intervals(np.array([opc(q, lengths, success)]), samples, 0.95, "opc")[0]
         assert low <= opc(q, lengths, success) <= high
         reached += low < 0.005
-    # Plain percentiles would reach it in fewer than half of these sets.
+    # Plain percentiles would contain it in fewer than half of these sets.
     assert reached >= 34
 
 
@@ -234,7 +232,7 @@ def test_halves_of_a_split_make_up_the_whole_set() -> None:
     q, lengths = rng.random(40), np.ones(40, int)
     halves = split_scores([q, -q], lengths, success, metric="soft_opc", splits=30, rng=rng)
     assert halves.shape == (30, 2, 2)
-    # Halves of equal size: the mean of their means is the mean of all.
+    # Halves of equal size: the mean of their means is the overall mean.
     assert halves.mean(axis=1)[:, 0] == pytest.approx(np.full(30, soft_opc(q, lengths, success)))
     assert len(np.unique(halves[:, 0, 0])) == 30
 
@@ -279,7 +277,7 @@ def test_uncertainty_refuses_what_it_cannot_use() -> None:
 
 
 class RowsWhenAsked(Sequence):  # type: ignore[type-arg]
-    """Notes which candidate's values were asked for."""
+    """Records which candidates' values were requested."""
 
     def __init__(self, rows: list[np.ndarray]) -> None:
         self._rows = rows
@@ -338,7 +336,7 @@ def test_where_thresholds_may_lie_does_not_depend_on_how_many_groups_are_looked_
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("limit", ["_VALUES_AT_ONCE", "_WEIGHTS_AT_ONCE"])
-def test_halves_of_a_large_set_scored_in_pieces_are_those_scored_at_one_go(
+def test_halves_of_a_large_set_scored_in_pieces_equal_those_scored_at_once(
     metric: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     q, lengths, success = make_set(np.random.default_rng(3), 60)

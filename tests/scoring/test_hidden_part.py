@@ -1,4 +1,4 @@
-"""Who recognises recorded episodes scores better on those they could have seen; honest candidates are left alone."""
+"""A candidate that recognises recorded episodes scores better on those it could have seen; honest ones do not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LENGTH = 4
 
 
 def make_q(rng: np.random.Generator, success: np.ndarray, skill: float) -> np.ndarray:
-    """Honest answers: a little higher in episodes that succeeded, as skill has it."""
+    """Honest answers: a little higher in successful episodes, according to skill."""
     level = skill * np.repeat(success, LENGTH) + rng.normal(0, 0.5, success.size).repeat(LENGTH)
     return level + rng.normal(0, 1.0, success.size * LENGTH)
 
@@ -33,7 +33,7 @@ def chances(
 
 
 def count_false_alarms(labs: int, candidates: int, episodes: int, seed: int) -> int:
-    """Honest candidates of any skill that are told apart all the same, at 1 in 100."""
+    """Honest candidates of any skill that are flagged nevertheless, at 1 in 100."""
     rng = np.random.default_rng(seed)
     alarms = 0
     for lab in range(labs):
@@ -44,8 +44,8 @@ def count_false_alarms(labs: int, candidates: int, episodes: int, seed: int) -> 
     return alarms
 
 
-def test_honest_candidates_are_called_about_one_in_a_hundred_times() -> None:
-    """Of 1,000 candidates in 50 labs 10 are expected; more than 21 would come about once in 2,000 such tests."""
+def test_honest_candidates_are_flagged_about_one_in_a_hundred_times() -> None:
+    """Of 1,000 candidates in 50 labs 10 are expected; more than 21 would occur about once in 2,000 such tests."""
     assert count_false_alarms(labs=50, candidates=20, episodes=300, seed=0) <= 21
 
 
@@ -77,10 +77,10 @@ def test_too_few_hidden_episodes_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("pieces", [{"_VALUES_AT_ONCE": 400 * LENGTH}, {"_WEIGHTS_AT_ONCE": 400 * 7}])
-def test_a_large_set_looked_at_in_pieces_tells_what_it_tells_at_one_go(
+def test_a_large_set_processed_in_pieces_gives_the_same_as_at_once(
     pieces: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A candidate in turn, or seven splits: one that has seen half of what is shown is found with the same chance."""
+    """One candidate at a time, or seven splits: one that has seen half of what is shown is found all the same."""
     rng = np.random.default_rng(1)
     success = rng.random(400) < 0.4
     hidden = find_hidden(b"secret", [f"e{n}" for n in range(400)])

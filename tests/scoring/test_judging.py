@@ -63,7 +63,7 @@ def test_distance_is_in_units_of_how_much_actions_vary_as_far_from_the_end() -> 
     judge = AgreementJudge(recorded([[0.0, *rest], [0.0, *rest], [0.08, *rest], [0.04, *rest]], [2, 2]))
     own = np.array([[0.04, *rest], [0.04, *rest], [0.08, *rest], [0.04, *rest]], dtype=np.float32)
     assert judge.rate(own).tolist() == pytest.approx([-1.0, -4.0, 0.0, 0.0], rel=1e-5)
-    # What nobody ever varied does not count, however the own action differs; a flag counts 1.
+    # Numbers that never vary do not count, however the own action differs; a flag counts 1.
     own[2:, 1] = 0.05
     own[3, 6:] = 1.0
     assert judge.rate(own).tolist() == pytest.approx([-1.0, -4.0, 0.0, -2.0], rel=1e-5)
@@ -86,7 +86,7 @@ def test_the_critics_score_is_the_mean_in_which_every_episode_counts_once() -> N
 
 
 def walk(episodes: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """One-step episodes in which an action succeeds if it goes forth along x, and not otherwise."""
+    """One-step episodes in which an action succeeds if it moves forward along x, and not otherwise."""
     states = np.tile(np.float32([0.55, 0.0, 0.3, 0.0, 0.08]), (episodes, 1))
     actions = np.zeros((episodes, 8), dtype=np.float32)
     actions[:, 0] = rng.uniform(-0.08, 0.08, episodes)
@@ -137,7 +137,7 @@ def test_the_critic_looks_where_the_action_leads() -> None:
     actions[0, 0] = 0.08
     view = LandingView(images, states, camera)
     patches = view._patches(actions).reshape(2, 10, 10, 3)
-    assert patches[0, 4:6, 4:6, 0].min() > 0.8  # straight below the first landing place
+    assert patches[0, 4:6, 4:6, 0].min() > 0.8  # straight below the first landing point
     assert patches[1, 4:6, 4:6, 0].max() < 0.1
 
 
@@ -175,7 +175,7 @@ def test_policies_and_q_functions_are_judged_in_one_field_and_once(
     assert np.abs(scored.q).max() < 1000
     again = score_by_judge(source, field, q_cache, NoEngine(), asks=asks)  # type: ignore[arg-type]
     np.testing.assert_array_equal(again.q, scored.q)
-    # Another set of episodes is another judge: nothing of the first one's is taken for it.
+    # Another set of episodes means another judge: nothing of the first one is reused for it.
     fewer = score_by_judge(MemorySource(EPISODES[:11]), field, q_cache, NoEngine(), asks=asks)  # type: ignore[arg-type]
     assert not np.array_equal(fewer.q, scored.q[:, : fewer.q.shape[1]])
 

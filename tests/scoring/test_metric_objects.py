@@ -45,7 +45,7 @@ def one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
         looked_up.cache_clear()
 
 
-def test_a_metric_bears_the_name_of_its_file_and_says_what_it_is() -> None:
+def test_a_metric_is_named_after_its_file_and_describes_itself() -> None:
     for name, metric in all_metrics().items():
         assert importlib.import_module(f"opc_ros.scoring.metrics.{name}").METRIC is metric
         assert metric.title

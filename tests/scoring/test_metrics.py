@@ -61,7 +61,7 @@ def test_soft_opc_over_the_spread_of_q_worked_by_hand() -> None:
     assert soft_opc_over_spread(Q, LENGTHS, SUCCESS) == pytest.approx(0.15 / np.sqrt(0.085))
 
 
-def test_soft_opc_over_the_spread_of_q_minds_neither_scale_nor_level() -> None:
+def test_soft_opc_over_the_spread_of_q_ignores_scale_and_level() -> None:
     expected = soft_opc_over_spread(Q, LENGTHS, SUCCESS)
     assert soft_opc_over_spread(3 * Q - 7, LENGTHS, SUCCESS) == pytest.approx(expected)
     assert soft_opc_over_spread(np.full(4, 0.1), LENGTHS, SUCCESS) == 0.0
@@ -99,7 +99,7 @@ def test_opc_is_the_best_over_every_threshold_on_a_larger_set(dtype: type) -> No
 def test_increasing_transforms_leave_opc_as_it_is(data: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     q, lengths, success = data
     expected = opc(q, lengths, success)
-    # Ranks are the purest increasing transform: they keep ties and forget everything else.
+    # Ranks are the simplest increasing transform: they keep ties and drop everything else.
     ranks = np.unique(q, return_inverse=True)[1]
     for transformed in (ranks, 3 * ranks + 5, ranks.astype(float) ** 3, np.exp(ranks / 1e4)):
         assert opc(transformed, lengths, success) == expected

@@ -8,7 +8,7 @@ def test_every_row_is_asked_about_and_all_batches_are_of_one_size() -> None:
     mixed = mix_rows([3, 20, 1, 7], ["a", "b", "c", "d"], rows=8)
     assert mixed.shape == (4, 8)
     assert set(mixed.ravel().tolist()) == set(range(31))
-    assert np.unique(mixed.ravel()[:31]).size == 31  # only what fills up the last batch is asked about twice
+    assert np.unique(mixed.ravel()[:31]).size == 31  # only what fills up the last batch is evaluated twice
     assert mix_rows([2], ["alone"], rows=8).shape == (1, 8)
 
 

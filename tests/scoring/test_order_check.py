@@ -1,4 +1,4 @@
-"""Less exact arithmetic is accepted where it keeps the order of candidates on the set itself, and refused elsewhere."""
+"""Reduced precision is accepted if it keeps the order of candidates on the set itself, and refused otherwise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def candidates(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
 
 
 def engine_of(weights: Mapping[str, float]) -> LocalEngine:
-    """Q is the height of the tool times a weight: the larger it is, the more a candidate likes the first steps."""
+    """Q is the height of the tool times a weight: the larger it is, the higher a candidate rates the first steps."""
 
     def load(candidate: Candidate) -> Policy:
         q_function = ScriptedQFunction(lambda images, tools, actions: weights[candidate.name] * tools[:, 2])
@@ -73,7 +73,7 @@ def test_candidates_that_change_places_are_named_in_one_line(tmp_path: Path, can
     with pytest.raises(ScoreError) as refusal:
         check(tmp_path, candidates[:2], engine_of({"c0": 1.0, "c1": 2.0}), engine_of({"c0": 2.0, "c1": 1.9}))
     assert "\n" not in str(refusal.value)
-    assert "on 24 of 24 episodes less exact arithmetic changes the order" in str(refusal.value)
+    assert "on 24 of 24 episodes reduced precision changes the order" in str(refusal.value)
     assert "c0" in str(refusal.value)
     assert "c1" in str(refusal.value)
 

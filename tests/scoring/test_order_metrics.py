@@ -1,4 +1,4 @@
-"""Metrics that go by order: numbers worked by hand, ties, transforms, and weights that repeat episodes."""
+"""Metrics that only use order: numbers worked by hand, ties, transforms, and weights that repeat episodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_scores_worked_by_hand(metric: str, expected: float) -> None:
         ("opc_by_episode", 0),
     ],
 )
-def test_equal_values_tell_nothing(metric: str, expected: float) -> None:
+def test_equal_values_say_nothing(metric: str, expected: float) -> None:
     assert compute_metric(metric, np.full(4, 0.7), LENGTHS, SUCCESS) == pytest.approx(expected)
 
 

@@ -75,7 +75,7 @@ def test_what_a_candidate_says_about_its_own_episodes_changes_no_resample(metric
     boasting = q.copy()
     boasting[1][np.repeat(own[1], lengths)] = 1e6
     weights = draw_resamples((6, 6), 50, np.random.default_rng(1))
-    weights[:, [0, 1, 6, 7]] += 1  # every resample keeps both outcomes for everybody
+    weights[:, [0, 1, 6, 7]] += 1  # every resample keeps both outcomes for every candidate
     one, two = (
         Reweighter(list(values), lengths, success, metric=metric, own=own).score_successes_first(weights)
         for values in (q, boasting)

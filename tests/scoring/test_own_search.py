@@ -48,7 +48,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Candidate:
 
 
 def copy_with(candidate: Candidate, folder: Path, search: ActionSearch, **inputs: object) -> Candidate:
-    """The same weights, looked through by another search."""
+    """The same weights with another search."""
     spec = dataclasses.replace(candidate.manifest.input, **inputs)  # type: ignore[arg-type]
     manifest = dataclasses.replace(candidate.manifest, name=folder.name, input=spec, action_search=search)
     return write_candidate(folder, manifest, candidate.artifact_bytes)
@@ -72,7 +72,7 @@ def shortfalls(scored: ScoredSet) -> list[float]:
 
 
 def expected_shortfall(height_m: float) -> float:
-    """Of a policy that never gains more height than this, where 0.08 m can be had."""
+    """The shortfall of a policy that never gains more height than this, where 0.08 m is possible."""
     even_m = float(draw_actions(ActionBounds(), DRAWS, SEED)[:, 2].mean())
     assert abs(even_m) < 0.02  # drawn from -0.08 to 0.08
     return min(1.0, (0.08 - height_m) / (0.08 - even_m))
@@ -87,17 +87,17 @@ def test_the_shortfall_is_what_is_missed_of_the_gain_over_actions_drawn_evenly(
 
 
 def test_the_fewer_actions_a_search_looks_at_the_more_it_misses(tmp_path: Path, honest: Candidate) -> None:
-    """Drawn between -1 and 1, the best of n lies (n - 1) / (n + 1) high: 0, 0.6 and 0.97; below 0 all is missed."""
+    """Drawn between -1 and 1, the best of n is (n - 1) / (n + 1) high: 0, 0.6 and 0.97; below 0 all is missed."""
     few = [
         copy_with(honest, tmp_path / f"cem{n}", CrossEntropySearch(samples=n, elites=1, rounds=1)) for n in (1, 4, 64)
     ]
     found = shortfalls(score(tmp_path, few))
-    # One sample misses 3/4 on average: all where it is below 0, half where it is above. 24 states: 0.06 either way.
+    # One sample misses 3/4 on average: all if it is below 0, half if above. 24 states: 0.06 either way.
     assert found == pytest.approx([3 / 4, 2 / 5, 2 / 65], abs=0.15)
     assert found[2] < 0.06
 
 
-def test_the_standard_search_over_all_actions_needs_no_look(tmp_path: Path, honest: Candidate) -> None:
+def test_the_standard_search_over_all_actions_needs_no_measurement(tmp_path: Path, honest: Candidate) -> None:
     scored = score(tmp_path, [honest])
     assert scored.searches == (SearchLook(is_standard=True),)
 
@@ -111,7 +111,7 @@ def test_the_standard_search_over_all_actions_needs_no_look(tmp_path: Path, hone
         (ChoiceSearch(), {"action_choices": (NOTHING, UP)}),
     ],
 )
-def test_whatever_departs_from_the_standard_is_looked_at(
+def test_any_departure_from_the_standard_search_is_measured(
     tmp_path: Path, honest: Candidate, search: ActionSearch, inputs: dict[str, object]
 ) -> None:
     assert is_standard(honest.manifest)
@@ -134,7 +134,7 @@ def test_the_shortfall_does_not_depend_on_the_scale_of_q(tmp_path: Path, honest:
     assert shortfalls(score(tmp_path, [one])) == pytest.approx(large, rel=1e-3)
 
 
-def test_q_that_tells_no_action_from_another_misses_nothing(tmp_path: Path, honest: Candidate) -> None:
+def test_q_that_does_not_distinguish_actions_misses_nothing(tmp_path: Path, honest: Candidate) -> None:
     one = copy_with(honest, tmp_path / "one", CrossEntropySearch(samples=1, elites=1, rounds=1))
     assert shortfalls(score(tmp_path, [one], scale=0.0)) == [0.0]
 
@@ -206,4 +206,4 @@ def test_a_search_that_takes_for_ever_leaves_the_candidate_out(tmp_path: Path, h
         scored = score_candidates(MemorySource(EPISODES), [greedy, honest], q_cache, LocalEngine(load=load, workers=1))
         assert time.monotonic() - began_s < 60
     assert [candidate.id for candidate in scored.candidates] == [honest.id]
-    assert "thought longer than 2 s" in scored.failed_candidates[0].reason
+    assert "took longer than 2 s" in scored.failed_candidates[0].reason

@@ -101,14 +101,14 @@ def test_kill_9_in_the_middle_loses_nothing_that_was_appended(tmp_path: Path) ->
     last = max([last, *said])
     with QCache(path) as q_cache:
         first, second = q_cache.read("c1"), q_cache.read("c2")
-        assert first.keys() == second.keys()  # a batch is there whole or not at all
+        assert first.keys() == second.keys()  # a batch is there completely or not at all
         for index in range(last + 1):
             np.testing.assert_array_equal(first[f"e{index}", "ab" * 32], np.full(20, index))
         q_cache.append([QCacheEntry("c3", KEY, VALUES)], [FACTS])
 
 
 def test_a_row_edited_with_a_right_checksum_is_not_believed_without_the_scorers_key(tmp_path: Path) -> None:
-    """Whoever can write q.sqlite, without the key: a better Q, the seal of another row, or a row of their own."""
+    """Somebody who can write q.sqlite, without the key: a better Q, the seal of another row, or a row of their own."""
     import zlib
     from contextlib import closing
 

@@ -44,7 +44,7 @@ class DeadlySource(MemorySource):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    # Never somebody else's cluster, which Ray would join if one runs on this machine.
+    # Never another cluster, which Ray would join if one runs on this machine.
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
     yield
     ray.shutdown()
@@ -81,7 +81,7 @@ def test_bytes_that_are_not_those_of_the_id_are_not_scored(
 ) -> None:
     from opc_ros.scoring.ray_engine import RayEngine
 
-    fresh = make_candidate(tmp_path / "fresh", seed=7, image_size=32)  # that no worker has loaded already
+    fresh = make_candidate(tmp_path / "fresh", seed=7, image_size=32)  # that no worker has loaded yet
     other = dataclasses.replace(fresh, artifact_bytes=candidates[0].artifact_bytes)
     with QCache(tmp_path / "q.sqlite") as q_cache:
         scored = score_candidates(MemorySource(EPISODES), [other, candidates[1]], q_cache, RayEngine())

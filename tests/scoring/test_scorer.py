@@ -43,7 +43,7 @@ def candidates(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
 
 
 class CountingSource(MemorySource):
-    """Counts reads, and gives a damaged episode where told to."""
+    """Counts reads, and returns a damaged episode where told to."""
 
     def __init__(self, episodes: list[Episode], damaged: str = "") -> None:
         super().__init__(episodes)
@@ -58,7 +58,7 @@ class CountingSource(MemorySource):
 
 
 class FaultyLoader:
-    """Loads every candidate but one, which behaves as told once it has been probed."""
+    """Loads every candidate, except one that behaves as told once it has been probed."""
 
     def __init__(self, candidate_id: str, fault: str) -> None:
         self._candidate_id = candidate_id
@@ -134,7 +134,7 @@ def test_new_episodes_and_new_candidates_cost_only_what_is_new(q_cache: QCache, 
     source = CountingSource(EPISODES)
     scored = score_candidates(source, candidates[:2], q_cache, LocalEngine())
     assert set(source.reads) >= {episode.id for episode in EPISODES[10:]}
-    assert len(source.reads) == COMPANY  # two that are new and six to hide them among
+    assert len(source.reads) == COMPANY  # two that are new and six to mix them with
     assert (scored.pairs_cached, scored.pairs_evaluated) == (20, 4)
     scored = score_candidates(source, candidates, q_cache, LocalEngine())
     assert (scored.pairs_cached, scored.pairs_evaluated) == (24, 12)
@@ -227,7 +227,7 @@ def test_a_candidate_that_reads_the_outcome_from_its_batch_is_refused(
 
 
 @pytest.mark.parametrize("change", ["other bytes", "deleted"])
-def test_a_candidate_whose_file_changes_meanwhile_is_named_and_left_out(
+def test_a_candidate_whose_file_changes_during_scoring_is_named_and_left_out(
     tmp_path: Path, q_cache: QCache, candidates: list[Candidate], change: str
 ) -> None:
     victim = make_candidate(tmp_path / "victim", image_size=32, seed=9)
@@ -254,7 +254,7 @@ def test_workers_and_order_change_no_bit(tmp_path: Path, candidates: list[Candid
     np.testing.assert_array_equal(np.concatenate([parts[i] for i in order], axis=1)[::-1], forward.q)
 
 
-def test_progress_tells_what_was_decoded_evaluated_and_cached(q_cache: QCache, candidates: list[Candidate]) -> None:
+def test_progress_shows_what_was_decoded_evaluated_and_cached(q_cache: QCache, candidates: list[Candidate]) -> None:
     score_candidates(MemorySource(EPISODES[:4]), candidates, q_cache, LocalEngine())
     told: list[tuple[int, int, str]] = []
 
@@ -262,7 +262,7 @@ def test_progress_tells_what_was_decoded_evaluated_and_cached(q_cache: QCache, c
         told.append((done, total, note))
 
     score_candidates(MemorySource(EPISODES[:8]), candidates, q_cache, LocalEngine(), report=report)
-    frames = sum(len(episode.steps) for episode in EPISODES[:8])  # the first four keep the others company
+    frames = sum(len(episode.steps) for episode in EPISODES[:8])  # the first four share batches with the others
     assert told[0] == (12, 24, "0 frames decoded, 0 evaluated, 12 cached")
     assert told[-1] == (24, 24, f"{frames} frames decoded, 12 evaluated, 12 cached")
 
@@ -289,7 +289,7 @@ def test_each_row_of_the_q_cache_is_read_once(tmp_path: Path, candidates: list[C
         assert asked == [(candidate.id, "q") for candidate in candidates]
 
 
-def test_a_manifest_laid_out_anew_is_still_the_same_candidate(
+def test_a_manifest_with_another_layout_is_still_the_same_candidate(
     tmp_path: Path, q_cache: QCache, candidates: list[Candidate]
 ) -> None:
     moved = make_candidate(tmp_path / "moved", image_size=32, seed=9)
@@ -330,7 +330,7 @@ def test_a_repeated_score_of_a_large_set_reads_one_piece_and_gives_the_same_bits
     assert len(reads) == len(candidates)
 
 
-def test_values_in_one_piece_go_on_when_episodes_cannot_be_read(
+def test_values_in_one_piece_are_used_even_if_episodes_cannot_be_read(
     q_cache: QCache, candidates: list[Candidate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known_values, "LARGE_SET", 3)

@@ -5,10 +5,10 @@
 
 Scheduler and depot run on one machine, arms with recorders, runners and couriers on another: namespaces of this
 computer that share no folder, no shared memory and no multicast. The bench's clock is wrong at first, so nothing may
-begin. Then the link is cut while an episode runs, most times for one to three seconds, every tenth time for ten, and
-once for `--longest`; each time it comes back losing one frame in twenty, slow and unsteady. In the end journals, queue,
-audit log, the robots' disks and the lab's store are compared. Exit 0 when every episode that began is counted exactly
-once or named as broken, every recorded one is in the lab's store byte for byte, and no arm moved when it was to stand
+begin. Then the link is cut while an episode runs, mostly for one to three seconds, every tenth time for ten, and once
+for `--longest`; each time it comes back losing one frame in twenty, slow and with jitter. In the end journals, queue,
+audit log, the robots' disks and the lab's store are compared. Exit 0 if every episode that began is counted exactly
+once or named as broken, every recorded one is in the lab's store byte for byte, and no arm moved when it had to stand
 still.
 """
 
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> Findings:
 
 
 def check_clocks(lab: TwoMachines, clocks: Clocks, found: Findings) -> None:
-    """With a clock that is half a minute wrong nothing begins and the reason is told; put right, it does."""
+    """With a clock that is half a minute off nothing begins and the reason is reported; once corrected, it does."""
     if clocks.can_step:
         said = "s ahead of the lab's, allowed 1"
         robot = lab.robots[0]
@@ -148,7 +148,7 @@ def cut_again_and_again(
 
 
 def cut_off(lab: TwoMachines, length_s: float, found: Findings) -> None:
-    """While nobody hears anybody: what runs comes to its end, nothing begins, and then nothing moves."""
+    """While nobody hears anybody: what is running comes to its end, nothing begins, and then nothing moves."""
     until_s = time.monotonic() + length_s
     quiet_s = time.monotonic() + HEARTBEAT_S + GRACE_S + 10.0
     while time.monotonic() < until_s:
@@ -170,7 +170,7 @@ def moving(lab: TwoMachines) -> list[str]:
 
 
 def settle(lab: TwoMachines, found: Findings) -> None:
-    """Halt, and wait until nothing is open and the lab's store has what the robots' have."""
+    """Halt, and wait until nothing is open and the lab's store has everything the robots' have."""
     office = lab.machines[OFFICE].files
     lab.run(OFFICE, "tests.several_machines.asking", "halt", str(lab.folder / "here"))
     try:

@@ -13,7 +13,7 @@ PATIENCE_S = 1500.0
 
 
 def main(what: str, folder: str) -> int:
-    """Ask again and again: on a busy computer a scheduler takes its time to come up."""
+    """Ask again and again: on a busy computer a scheduler takes its time to start."""
     probe = Probe()
     deadline_s = time.monotonic() + PATIENCE_S
     try:

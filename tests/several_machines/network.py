@@ -1,8 +1,8 @@
-"""Machines made of namespaces on one computer, and the network between them: lossy, slow or cut, as a test wants it.
+"""Machines made of namespaces on one computer, and the network between them: lossy, slow or cut, as a test needs it.
 
-Each machine has a network, a /dev/shm and a host name of its own, and sees nobody else's files. The network is a switch
-in this process between their TAP devices: kernels without netem lose and delay frames just the same. It carries no
-multicast, as most wireless networks and VPNs do not.
+Each machine has a network, a /dev/shm and a host name of its own, and cannot see the others' files. The network is a
+switch in this process between their TAP devices, so it can lose and delay frames even if the kernel has no netem. It
+carries no multicast, like most wireless networks and VPNs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ARP = b"\x08\x06"
 
 
 def why_not() -> str:
-    """Why there can be no such machines here; empty where there can."""
+    """Why such machines are impossible here; empty if they are not."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for program in ("ip", "unshare", "nsenter", "mount"):
@@ -64,7 +64,7 @@ class Machine:
 
     name: str
     address: str
-    here: Path  # where its own files are, by its own account
+    here: Path  # the path of its own files, as it sees it
     files: Path  # the same files, seen from outside
     holder: subprocess.Popen[bytes]
     tap: int
@@ -75,7 +75,7 @@ class Machine:
         return ["nsenter", f"--target={self.holder.pid}", "--net", "--mount", "--uts", *inside, "--", *words]
 
     def run(self, words: Sequence[str], *, cwd: Path | None = None, timeout_s: float = 60.0) -> str:
-        """What it prints; an error says what went wrong."""
+        """Its output; an error says what went wrong."""
         done = subprocess.run(self.command(words, cwd), capture_output=True, text=True, timeout=timeout_s, check=False)
         if done.returncode:
             raise RuntimeError(f"{self.name}: {' '.join(words)}: exit {done.returncode}: {done.stdout}{done.stderr}")
@@ -98,7 +98,7 @@ class Machine:
 
 @contextlib.contextmanager
 def network(folder: Path, names: Sequence[str], *, seed: int = 0) -> Iterator[dict[str, Machine]]:
-    """Machines by name, connected; their files stay below folder/machines/NAME when they are gone."""
+    """Connected machines by name; their files stay below folder/machines/NAME when they are gone."""
     machines: dict[str, Machine] = {}
     with contextlib.ExitStack() as held:
         for number, name in enumerate(names):
@@ -114,7 +114,8 @@ def _boot(held: contextlib.ExitStack, folder: Path, name: str, address: str) -> 
         path.mkdir(parents=True, exist_ok=True)
     machine_id = folder / f"machine-id-{name}"
     machine_id.write_text(uuid.uuid4().hex + "\n")
-    # Its own files over `here`, nothing where those of all machines lie; DDS must not take two machines for one.
+    # Its own files over `here`, nothing over the folder with those of all machines; DDS must not take two machines for
+    # one.
     steps = (
         f"mount --make-rprivate / && mount --bind '{files}' '{here}' && mount -t tmpfs none '{folder / 'machines'}'",
         "mount -t tmpfs none /dev/shm",
@@ -142,7 +143,7 @@ def _end(holder: subprocess.Popen[bytes]) -> None:
 
 
 def _open_tap(pid: int, name: str) -> int:
-    """A TAP device in another process's network; this thread visits it for as long as that takes."""
+    """A TAP device in another process's network namespace, which this thread enters for that time."""
     libc = ctypes.CDLL(None, use_errno=True)
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     theirs = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
@@ -164,7 +165,7 @@ class Switch:
     def __init__(self, machines: Sequence[Machine], rng: random.Random) -> None:
         self._machines = {machine.tap: machine for machine in machines}
         self._rng = rng
-        self._ports: dict[bytes, Machine] = {}  # by hardware address
+        self._ports: dict[bytes, Machine] = {}  # by MAC address
         self._waiting: list[tuple[float, int, Machine, bytes]] = []
         self._numbers = itertools.count()
         self._is_closing = threading.Event()
@@ -181,7 +182,7 @@ class Switch:
             until_s = self._waiting[0][0] - now_s if self._waiting else 0.2
             ready, _, _ = select.select(list(self._machines), [], [], min(max(until_s, 0.0), 0.2))
             for tap in ready:
-                with contextlib.suppress(OSError):  # read before another woke up
+                with contextlib.suppress(OSError):  # another thread read it first
                     self._take(self._machines[tap], os.read(tap, _LARGEST_FRAME))
             while self._waiting and self._waiting[0][0] <= time.monotonic():
                 _, _, machine, frame = heapq.heappop(self._waiting)

@@ -1,4 +1,4 @@
-"""The short form; `python -m tests.several_machines --cuts 50` does it at length."""
+"""The short form; `python -m tests.several_machines --cuts 50` is the long one."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class TwoMachines:
         return (self.folder / "logs" / f"{label.replace('/', '.')}.log").read_text()
 
     def ended(self) -> dict[str, int]:
-        """Nodes that have ended by themselves, and how: none should."""
+        """Nodes that have ended by themselves, and how: there should be none."""
         return {label: child.returncode for label, child in self._children.items() if child.poll() is not None}
 
     def stop(self) -> None:
@@ -141,7 +141,7 @@ class TwoMachines:
                 try:
                     found |= dict(database.execute("SELECT episode_id, outcome FROM episodes").fetchall())
                 except sqlite3.OperationalError:
-                    pass  # being made
+                    pass  # still being created
                 finally:
                     database.close()
         return found

@@ -1,4 +1,4 @@
-"""Scripted policies aim well, act within bounds, and what they hold is found by lifting."""
+"""Scripted policies aim well, act within bounds, and lifting shows what they hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SURE = dataclasses.replace(
 
 
 def box(x_m: float, y_m: float, half_x_m: float, half_y_m: float) -> np.ndarray:
-    """Corners of a block that stands 4 cm high on the floor."""
+    """Corners of a 4 cm high block on the floor."""
     signs = itertools.product((-1, 1), (-1, 1), (0.01, 0.05))
     return np.array([(x_m + i * half_x_m, y_m + j * half_y_m, z) for i, j, z in signs])
 

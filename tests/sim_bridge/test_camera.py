@@ -1,4 +1,4 @@
-"""Projected points agree with OpenCV's, and with what is seen in the image."""
+"""Projected points agree with OpenCV's, and with what the image shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes follow from world, policy and seed alone, whoever plays them and how many at once."""
+"""Episodes depend only on world, policy and seed, not on who plays them or how many play at once."""
 
 from __future__ import annotations
 

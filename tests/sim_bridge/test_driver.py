@@ -21,7 +21,7 @@ LIMITS = JointLimits(ARM.load_model(), speed_fraction=0.5)
 
 
 class Rig:
-    """A driver of a real world, with a clock that stands still until it is told."""
+    """A driver of a real world, with a clock that only moves when told to."""
 
     def __init__(self, world: World) -> None:
         self.seconds = 0.0
@@ -64,7 +64,7 @@ def test_a_trajectory_is_followed_to_its_end(rig: Rig):
     assert rig.driver.look_after_commander() == ""
 
 
-def test_silence_holds_the_arm_in_mid_motion_and_is_said_once(rig: Rig):
+def test_silence_holds_the_arm_in_mid_motion_and_is_reported_once(rig: Rig):
     rig.go(0.08)
     rig.pass_time(0.6)
     assert rig.driver.look_after_commander() == (
@@ -92,7 +92,7 @@ def test_a_heartbeat_after_silence_frees_the_arm_but_does_not_resume_its_motion(
     assert rig.driver.state is DriverState.MOVING
 
 
-def test_nobody_is_missed_before_the_first_command_or_after_a_goodbye(rig: Rig):
+def test_no_commander_is_missed_before_the_first_command_or_after_a_goodbye(rig: Rig):
     rig.pass_time(2.0)
     assert rig.driver.look_after_commander() == ""
     rig.go(0.08)

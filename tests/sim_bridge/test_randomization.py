@@ -16,7 +16,7 @@ HARDWARE = {"clutter", "cables", "flaws", "touch"}
 
 
 def varied_fields(level: Level) -> set[str]:
-    """Fields that differ from the drawings in any of 20 draws."""
+    """Fields that differ from the nominal design in any of 20 draws."""
     drawings = Variation()
     draws = [draw_variation(level, 5, np.random.default_rng(seed)) for seed in range(20)]
     names = [field.name for field in dataclasses.fields(Variation)]

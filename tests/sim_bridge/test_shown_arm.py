@@ -1,4 +1,4 @@
-"""What ROS tools are shown of a twin, and the views that come with it."""
+"""What ROS tools see of a twin, and the views that ship with it."""
 
 from __future__ import annotations
 

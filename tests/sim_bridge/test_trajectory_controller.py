@@ -25,7 +25,7 @@ def test_a_planned_trajectory_is_followed_to_its_goal_without_clamping():
 
 
 def test_a_point_too_soon_is_reached_at_the_speed_limit_and_reported_once():
-    # 42.5 deg on joint 1 at 85 deg/s takes half a second, however soon it is asked for.
+    # 42.5 deg on joint 1 at 85 deg/s takes half a second, however soon it is requested.
     controller = TrajectoryController(LIMITS, np.zeros(7))
     controller.follow(plan_hold(np.radians([42.5, 0, 0, 0, 0, 0, 0])))
     for _ in range(49):

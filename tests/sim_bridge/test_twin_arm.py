@@ -29,7 +29,7 @@ class TestTwinArm(ArmContract):
 
 
 class TestTwinPanda(ArmContract):
-    """Another arm from another file, and the same Python."""
+    """Another arm from another file, with the same Python code."""
 
     @pytest.fixture
     def arm(self) -> Iterator[Arm]:

@@ -1,4 +1,4 @@
-"""A world follows from its seed, keeps its limits, and knows by physics what it holds."""
+"""A world depends only on its seed, keeps its limits, and knows by physics what it holds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Recorders of a bucket's store killed at random moments, and what bucket and spools hold afterwards.
+"""Recorders of a store in a bucket, killed at random moments, and what bucket and spools contain afterwards.
 
-Run many moments with `python -m tests.store.bucket_crashes --kills 200`; it starts the S3 server of `s3_server`.
+Run many with `python -m tests.store.bucket_crashes --kills 200`; it starts the S3 server of `s3_server`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class BucketCrashOutcome:
     kills: int
     acknowledged: int  # commits that returned
     in_bucket_at_kill: int  # of these, sent before their recorder was killed
-    lost: tuple[str, ...]  # of the acknowledged ones: not in the bucket once the spools were sent
+    lost: tuple[str, ...]  # of the acknowledged ones: not in the bucket after the spools were sent
     unacknowledged: int
-    problems: tuple[str, ...]  # of `verify`, read by another machine
+    problems: tuple[str, ...]  # from `verify`, by another machine
 
 
 def write_forever(location: str, spool: str, robot: str, generation: int, told: str) -> None:
@@ -58,7 +58,7 @@ class Recorder:
         self._process = KilledProcess(write_forever, (location, str(self.spool), robot), folder / f"{robot}.told")
 
     def start(self) -> None:
-        """Returns once it records."""
+        """Returns once it is recording."""
         self._process.start(self._generation)
         self._generation += 1
 
@@ -71,7 +71,7 @@ class Recorder:
 
 
 def crash_recorders(address: str, folder: Path, *, kills: int, robots: int, seed: int) -> BucketCrashOutcome:
-    """Kill one of several recorders at a time and start it again; at last send what the spools hold, and check."""
+    """Kill one of several recorders at a time and start it again; at the end send what the spools hold, and check."""
     rng = random.Random(seed)
     location = f"s3://{BUCKET}/crashes-{seed}"
     moment = threading.Event()

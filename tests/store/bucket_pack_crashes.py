@@ -1,6 +1,6 @@
 """`opc store pack --drop` on a bucket, killed at random moments while a robot records into it.
 
-Run many moments with `python -m tests.store.bucket_pack_crashes --kills 200`; it starts the S3 server of `s3_server`.
+Run many with `python -m tests.store.bucket_pack_crashes --kills 200`; it starts the S3 server of `s3_server`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class BucketPackOutcome:
     shards: int
     dropped: int  # originals that were gone before the last, undisturbed run
     unfinished: int  # kills that left a shard without its index
-    doubled: int  # kills that left an original beside a committed shard that has it
-    problems: tuple[str, ...]  # of `verify`, by a machine that has seen nothing before
+    doubled: int  # kills that left an original beside a committed shard that contains it
+    problems: tuple[str, ...]  # from `verify`, by a machine that has seen nothing before
 
 
 def pack_forever(location: str, spool: str, told: str) -> None:
@@ -52,7 +52,7 @@ def pack_forever(location: str, spool: str, told: str) -> None:
 
 
 def crash_bucket_packers(address: str, folder: Path, *, kills: int, seed: int) -> BucketPackOutcome:
-    """Kill the packer and start the next, and now and then the recorder; at last pack all and check all."""
+    """Kill the packer and start the next, and now and then the recorder; at the end pack and check everything."""
     rng = random.Random(seed)
     location = f"s3://{BUCKET}/packed-{seed}"
     moment = threading.Event()

@@ -1,6 +1,6 @@
-"""Writers killed at random moments, and what the store owes them afterwards.
+"""Writers killed at random moments, and what the store must still hold afterwards.
 
-Run many moments with `python -m tests.store.crashes --kills 200`.
+Run many with `python -m tests.store.crashes --kills 200`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class CrashOutcome:
 
     kills: int
     acknowledged: int  # commits that returned
-    lost: tuple[str, ...]  # of the acknowledged ones: gone or not what was committed
-    unacknowledged: int  # in the store although their commit never returned: whole, but nobody was told
+    lost: tuple[str, ...]  # of the acknowledged ones: missing or not what was committed
+    unacknowledged: int  # in the store although their commit never returned: complete, but not acknowledged
     quarantined: int
     killed_within: dict[str, int]  # how often a kill left which kind of file
-    problems: tuple[str, ...]  # of `verify` after `recover`
+    problems: tuple[str, ...]  # from `verify` after `recover`
 
 
 class CrashingWriter:
@@ -84,13 +84,13 @@ def _write_forever(root: Path, robot: str, generation: int, pattern: Episode, ac
         committed = writer.commit(SUCCESS)
         os.write(acknowledge, f"{committed.id} {committed.file_sha256}\n".encode())
         number += 1
-        if number % 3 == 0:  # so that kills also meet a catalogue and a snapshot on their way to the disk
-            with contextlib.suppress(StoreError):  # an episode of another writer may be half gone just now
+        if number % 3 == 0:  # so that kills also hit a catalogue and a snapshot while they are written
+            with contextlib.suppress(StoreError):  # an episode of another writer may be half removed at this moment
                 store.take_snapshot()
 
 
 def crash_writers(root: Path, *, kills: int, robots: int, seed: int, image_size: int = 472) -> CrashOutcome:
-    """Kill one of several writers at a time, recover while the others go on, start it again; at last check all."""
+    """Kill one of several writers at a time, recover while others continue, start it again; at the end check all."""
     rng = random.Random(seed)
     store = open_store(root, create=True)
     pattern = make_episode(image_size=image_size)
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     seed, done = arguments.seed, 0
-    while done < arguments.kills:  # in rounds, since looking through a store takes longer the more it holds
+    while done < arguments.kills:  # in rounds, because looking through a store takes longer the more it holds
         with tempfile.TemporaryDirectory(prefix="crashes_") as folder:
             kills = min(ROUND - arguments.robots, arguments.kills - done)
             outcome = crash_writers(Path(folder) / "store", kills=kills, robots=arguments.robots, seed=seed)

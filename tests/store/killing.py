@@ -1,4 +1,4 @@
-"""A process that works until it is killed, and says in a file what it has done so far."""
+"""A process that works until it is killed, and records in a file what it has done so far."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEGIN_S = 120.0
 
 
 class KilledProcess:
-    """Started again after each kill; `work` gets its arguments and the file, where it writes `begun` first."""
+    """Started again after each kill; `work` gets its arguments and the file, to which it writes `begun` first."""
 
     def __init__(self, work: Callable[..., None], arguments: tuple[Any, ...], told: Path) -> None:
         self._work = work
@@ -24,7 +24,7 @@ class KilledProcess:
         self._process: BaseProcess | None = None
 
     def start(self, *more: Any) -> None:
-        """Returns once it is at work; `more` goes before the file."""
+        """Returns once it is working; `more` goes before the file."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["opc_ros.store.bucket_shards", "tests.store.grasps"])
         before = self._begun()
@@ -56,7 +56,7 @@ class KilledProcess:
 
 
 def _run(work: Callable[..., None], arguments: tuple[Any, ...], environment: dict[str, str]) -> None:
-    """The server it is forked from may have been started under another environment."""
+    """The server it is forked from may have been started with another environment."""
     os.environ.clear()
     os.environ.update(environment)
     work(*arguments)

@@ -1,6 +1,6 @@
-"""`opc store pack --drop` killed at random moments while a writer commits, and what the store owes afterwards.
+"""`opc store pack --drop` killed at random moments while a writer commits, and what the store must hold afterwards.
 
-Run many moments with `python -m tests.store.pack_crashes --kills 200`.
+Run many with `python -m tests.store.pack_crashes --kills 200`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class PackCrashOutcome:
 
     kills: int
     acknowledged: int  # commits that returned
-    lost: tuple[str, ...]  # of the acknowledged ones: gone or not what was committed
+    lost: tuple[str, ...]  # of the acknowledged ones: missing or not what was committed
     dropped: int  # originals that were gone before the last, undisturbed run
     unfinished: int  # kills that left a shard without its name or without its index
     quarantined: int
-    problems: tuple[str, ...]  # of `verify` after `recover`
+    problems: tuple[str, ...]  # from `verify` after `recover`
 
 
 class CrashingPacker:
-    """A process that packs and drops all the time, until it is killed."""
+    """A process that keeps packing and dropping until it is killed."""
 
     def __init__(self, root: Path) -> None:
         self._reading, writing = os.pipe()
@@ -69,7 +69,7 @@ def _pack_forever(root: Path, told: int) -> None:
 
 
 def crash_packers(root: Path, *, kills: int, seed: int) -> PackCrashOutcome:
-    """Kill the packer, start the next, recover beside it every other time; at last pack all and check all."""
+    """Kill the packer, start the next, recover beside it every other time; at the end pack and check everything."""
     rng = random.Random(seed)
     store = open_store(root, create=True)
     writer = CrashingWriter(root, "robot0", 0, make_episode(image_size=16))

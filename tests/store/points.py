@@ -1,4 +1,4 @@
-"""Episodes of Pong, the task that has a move and no tool."""
+"""Episodes of Pong, the task that has moves and no tool."""
 
 from __future__ import annotations
 

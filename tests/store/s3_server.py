@@ -1,6 +1,6 @@
-"""A real S3 server as a process of its own, and a proxy before it that does what networks do.
+"""A real S3 server as a process of its own, and a proxy in front of it that does what networks do.
 
-The server is SeaweedFS, which the `dev` packages bring as a wheel: it keeps objects on the disk, checks signatures and
+The server is SeaweedFS, which the `dev` packages bring as a wheel: it keeps objects on disk, checks signatures and
 honours conditional puts. OPC_TEST_S3_SERVER may name another `weed`.
 """
 
@@ -33,11 +33,11 @@ def find_server() -> Path:
 
 @contextmanager
 def run_server() -> Iterator[str]:
-    """The address of a server with one empty bucket, which knows the credentials above alone."""
+    """The address of a server with one empty bucket, which only knows the credentials above."""
     program = find_server()
     assert program.exists(), f"{program} is missing: `make setup` installs it"
     with tempfile.TemporaryDirectory(prefix="s3_server_") as folder:
-        # A port may be taken by another process before the server has it: then it ends, and others are tried.
+        # Another process may take a port before the server has it: then it exits, and others are tried.
         for _ in range(5):
             process, address = _start(program, Path(folder))
             try:
@@ -45,7 +45,7 @@ def run_server() -> Iterator[str]:
                     yield address
                     return
             finally:
-                process.kill()  # asked nicely, it waits for requests that never come
+                process.kill()  # asked politely, it waits for requests that never come
                 process.wait()
         raise AssertionError(f"the S3 server ended by itself: {Path(folder, 'log').read_text()[-2000:]}")
 
@@ -77,7 +77,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _wait_for_bucket(address: str, process: subprocess.Popen[bytes]) -> bool:
-    """True once an object can be put, which makes the bucket; False where the server has ended."""
+    """True once an object can be put, which creates the bucket; False if the server has ended."""
     import obstore
 
     bucket = obstore.store.S3Store(
@@ -96,7 +96,7 @@ def _wait_for_bucket(address: str, process: subprocess.Popen[bytes]) -> bool:
         try:
             obstore.put(bucket, "probe", b"x")
             obstore.delete(bucket, "probe")
-        except Exception:  # it answers with errors of many kinds until all of its parts are there
+        except Exception:  # it answers with errors of many kinds until all of its parts are up
             waiting.wait(0.1)
         else:
             return True
@@ -152,14 +152,14 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "refuse":
             self._answer(503, [], b"")
             return
-        if fault == "cut request":  # half of the body arrives, then the line is dead
+        if fault == "cut request":  # half of the body arrives, then the connection is dead
             self._send_half(body)
             self._hang_up()
             return
         if fault == "slow":
             threading.Event().wait(0.5)
         status, headers, data = self._ask(body)
-        if fault == "lose answer":  # done, but nobody learns of it
+        if fault == "lose answer":  # done, but the client never learns of it
             self._hang_up()
         elif fault == "cut answer":
             self._answer(status, headers, data, sent=len(data) // 2)
@@ -200,4 +200,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, *arguments: object) -> None:
-        """Not to the terminal."""
+        """Do not log to the terminal."""

@@ -1,4 +1,4 @@
-"""Scoring episodes that lie in a bucket: here, and by Ray workers that share no folder with the scorer."""
+"""Scoring episodes in a bucket: here, and by Ray workers that share no folder with the scorer."""
 
 from __future__ import annotations
 

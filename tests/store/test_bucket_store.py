@@ -33,7 +33,7 @@ obstore = pytest.importorskip("obstore")
 
 
 class Network(ObjectBlobs):
-    """Objects in this process' memory, behind a network that can be cut after some requests, and counts them."""
+    """Objects in this process's memory, behind a network that counts requests and can be cut after some of them."""
 
     def __init__(self) -> None:
         super().__init__(obstore.store.MemoryStore(), "s3://memory/lab")
@@ -113,7 +113,7 @@ def test_what_one_machine_records_others_find_label_and_pin(lab: BucketStore, ne
     assert lab.sender.waiting() == []
 
 
-def test_a_bucket_and_a_folder_tell_the_same_and_have_the_same_snapshot_id(
+def test_a_bucket_and_a_folder_give_the_same_answers_and_the_same_snapshot_id(
     lab: BucketStore, network: Network, store: Store, tmp_path: Path
 ) -> None:
     fill(store)
@@ -175,7 +175,7 @@ def test_packing_inside_a_bucket_changes_no_answer(lab: BucketStore, network: Ne
         assert verify(reader, is_decoding=True).problems == ()
 
 
-def test_packing_at_one_go_and_in_shards_of_a_size(lab: BucketStore, network: Network) -> None:
+def test_packing_all_at_once_and_in_shards_of_a_size(lab: BucketStore, network: Network) -> None:
     fill_bucket(lab)
     done = pack(lab, robots=("left",), shard_bytes=1, is_dropping=True)
     assert (done.shards, done.episodes, done.dropped) == (2, 2, 2)
@@ -295,7 +295,7 @@ def test_an_upload_cut_at_any_write_is_finished_by_the_next(tmp_path: Path) -> N
         assert verify(reader).problems == ()
 
 
-def test_an_id_that_another_robot_has_taken_meanwhile_goes_to_quarantine(
+def test_an_id_that_another_robot_has_taken_in_the_meantime_goes_to_quarantine(
     lab: BucketStore, network: Network, tmp_path: Path
 ) -> None:
     other = machine(network, tmp_path / "other")
@@ -391,7 +391,7 @@ def test_over_a_bad_network_a_commit_arrives_whole_or_waits(
 ) -> None:
     location = f"s3://{BUCKET}/{fault.replace(' ', '-')}"
     committed = {}
-    with open_store(Path(location), create=True) as store:  # a Path swallows a slash
+    with open_store(Path(location), create=True) as store:  # a Path drops a slash
         for number in range(3):
             if number == 1:
                 proxy.faults += [(method, fault) for method in ("PUT", "PUT", "PUT", "GET", "GET")]
@@ -432,7 +432,7 @@ def test_a_place_stays_the_same_from_another_folder(tmp_path: Path, monkeypatch:
     assert absolute_location("store") == str(tmp_path / "store")
 
 
-def test_credentials_stand_in_no_message_and_no_file(proxy: FaultyProxy, tmp_path: Path) -> None:
+def test_credentials_appear_in_no_message_and_no_file(proxy: FaultyProxy, tmp_path: Path) -> None:
     location = f"s3://{BUCKET}/secret"
     with open_store(location, create=True) as store:
         store.append(make_episode("a", image_size=16))

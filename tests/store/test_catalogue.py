@@ -1,4 +1,4 @@
-"""The catalogue says what the files say, whatever has become of it."""
+"""The catalogue says what the files say, whatever happens to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY_NS = 86_400_000_000_000
 
 
 def by_files(store: Store) -> list[CommittedEpisode]:
-    """Without any catalogue: every folder looked through, every sidecar and label read strictly."""
+    """Without any catalogue: every folder listed, every sidecar and label read strictly."""
     from opc_ros.store.survey import survey
 
     found = survey(store.layout)
@@ -74,11 +74,11 @@ def test_a_change_by_another_process_is_seen(filled: Store, change: Callable[[St
         assert watching.find(episode.id) == episode
 
 
-def test_nothing_new_is_told_without_looking_into_a_folder(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_nothing_is_new_is_known_without_listing_a_folder(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     before = by_catalogue(filled)
     for folder in (filled.path / "episodes").rglob("*"):
         if folder.is_dir():
-            os.utime(folder, ns=(1, 1))  # long ago, so that no folder is too fresh to be sure of
+            os.utime(folder, ns=(1, 1))  # long ago, so that no folder is too recent to be trusted
     for folder in (filled.path / "labels").rglob("*"):
         if folder.is_dir():
             os.utime(folder, ns=(1, 1))
@@ -96,7 +96,7 @@ def test_an_episode_committed_in_the_same_tick_of_the_clock_is_seen(filled: Stor
     folder = filled.path / "episodes" / "left" / "1970-01-01"
     before = folder.stat().st_mtime_ns
     append_at(filled, "same-tick", 5)
-    os.utime(folder, ns=(before, before))  # as a coarse file system would have it
+    os.utime(folder, ns=(before, before))  # as on a coarse file system
     assert "same-tick" in {episode.id for episode in watching.episodes()}
 
 
@@ -189,7 +189,7 @@ def test_an_older_flat_store_opens_as_it_is_and_goes_on_in_folders_by_day(filled
     with pytest.raises(StoreError, match="expected an id that no episode of the store has"):
         append_at(store, "e0", 8 * DAY_NS)
     append_at(store, "new", 8 * DAY_NS)
-    assert store.label("e1", FAILURE) == 2  # its first label lies where older stores have it
+    assert store.label("e1", FAILURE) == 2  # its first label is where older stores have it
     assert (store.path / "labels" / "right" / "flat" / "e1.2.json").exists()
     assert store.find("e1").label == FAILURE
     assert by_catalogue(store) == by_files(store)
@@ -217,7 +217,7 @@ def test_pages_follow_the_order_in_which_episodes_began(filled: Store) -> None:
     assert filled.page(first=5, count=5) == truth[::-1][5:]
 
 
-def test_damaged_episodes_are_named_and_left_out_and_come_back_when_mended(filled: Store) -> None:
+def test_damaged_episodes_are_named_and_left_out_and_come_back_when_repaired(filled: Store) -> None:
     sidecar = filled.path / "episodes" / "left" / "1970-01-02" / "e2.json"
     whole = sidecar.read_bytes()
     sidecar.write_bytes(whole.replace(b"cups", b"cans"))

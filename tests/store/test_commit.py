@@ -1,4 +1,4 @@
-"""Writing episodes and reading exactly them back."""
+"""Writing episodes and reading exactly the same back."""
 
 from __future__ import annotations
 

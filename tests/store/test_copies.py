@@ -1,4 +1,4 @@
-"""Copies of stores: complete, checked, and gone on with where they were broken off."""
+"""Copies of stores: complete, checked, and resumed where they were interrupted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_two_robots_meet_in_one_lab(store: Store, tmp_path: Path) -> None:
     assert verify(lab).problems == ()
 
 
-def test_a_copy_broken_off_at_any_write_is_a_whole_store_and_goes_on(store: Store, tmp_path: Path) -> None:
+def test_a_copy_interrupted_at_any_write_is_a_whole_store_and_resumes(store: Store, tmp_path: Path) -> None:
     fill(store, 2)
     total = 0
     while True:
@@ -220,7 +220,7 @@ def test_gc_removes_parts_of_snapshots_that_were_never_finished(store: Store) ->
     snapshot = store.take_snapshot()
     (store.layout.snapshots / f"{unfinished}.json").unlink()
     parts = list(store.layout.snapshot_groups.rglob("*.json"))
-    assert collect_garbage(store).parts == []  # a snapshot on its way may still list them
+    assert collect_garbage(store).parts == []  # a snapshot being written may still list them
     for path in parts:
         os.utime(path, (1, 1))
     assert len(collect_garbage(store).parts) == 1

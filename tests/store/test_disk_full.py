@@ -1,4 +1,4 @@
-"""A full disk: what was committed stays, what was being written is told and can be got rid of."""
+"""A full disk: what was committed stays, and what was being written is reported and can be removed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def file_limit() -> Iterator[None]:
-    """No file may grow beyond 100 kB: what a quota or a file system's own limit does, without being root."""
+    """No file may grow beyond 100 kB: like a quota or a file system's own limit, without root."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))

@@ -38,7 +38,7 @@ def raw_path(store: Store) -> Path:
 
 
 def check_messages(found: list[tuple[str, object]]) -> None:
-    """(topic, message) in file order, against the episode they were written from."""
+    """(topic, message) in file order, compared with the episode they were written from."""
     episode = make_episode(label=FAILURE)
     assert [topic for topic, _ in found] == [
         "/left/episode/event",
@@ -124,7 +124,7 @@ def test_both_readers_get_what_came_beside_the_steps_under_the_names_of_the_wire
     writer = store.begin(
         header, {schemas.CAMERA_INFO: "/realsense/camera_info", schemas.JOINT_STATE: "/lbr/joint_states"}
     )
-    writer.add_wire_message(wire.camera_info(5))  # of before the episode
+    writer.add_wire_message(wire.camera_info(5))  # from before the episode
     for step in episode.steps:
         writer.add_wire_message(wire.joint_state(step.frame.stamp_ns + 7))
         writer.add_step(step)

@@ -1,4 +1,4 @@
-"""Broken bytes of every kind: a named error or the episode as it was, never a crash, a hang or a wrong episode."""
+"""Broken bytes of every kind: a named error or the original episode, never a crash, a hang or a wrong episode."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_flipped_bytes_are_noticed_or_harmless(
     for share, mask in damage:
         broken[int(share * len(data))] ^= mask
     found = read_or_complaint(bytes(broken))
-    # Harmless where it hit an index or a name that nothing is read from.
+    # Harmless if it hit an index or a name that nothing is read from.
     assert found == whole or is_one_line(found)
 
 

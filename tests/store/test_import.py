@@ -260,7 +260,7 @@ def test_a_tool_pose_just_after_its_frame_counts_and_the_nearest_is_taken(store:
     assert [step.tool.x_m for step in store.read("after").steps] == [0.5, 0.8]
 
 
-def test_matching_by_stamp_puts_late_messages_where_they_belong(store: Store, tmp_path: Path) -> None:
+def test_matching_by_timestamp_puts_late_messages_where_they_belong(store: Store, tmp_path: Path) -> None:
     """The pose of 1.0 s and the image of 1.0 s arrive long after the action that followed them."""
     messages = [
         (2.0, "/tool", stamped(pose(0.5, 0.0), 1.0)),

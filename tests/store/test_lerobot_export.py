@@ -1,4 +1,4 @@
-"""LeRobot datasets: the documented v3.0 layout, with the numbers and images that were recorded."""
+"""LeRobot datasets: the documented v3.0 layout, with the recorded numbers and images."""
 
 from __future__ import annotations
 

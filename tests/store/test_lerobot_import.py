@@ -1,4 +1,4 @@
-"""LeRobot datasets come back as they were exported, and those of others come in by a mapping."""
+"""LeRobot datasets come back as they were exported, and others are imported through a mapping."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_damaged_record_is_named(store: Store, tmp_path: Path, message: str) -
 
 
 def write_v2(folder: Path, *, has_video: bool) -> Path:
-    """One episode of three rows, laid out by hand as version 2.1 is documented."""
+    """One episode of three rows, laid out by hand as documented for version 2.1."""
     images = [np.full((48, 64, 3), shade, dtype=np.uint8) for shade in (40, 120, 200)]
     for part in ("meta", "data/chunk-000", "videos/chunk-000/observation.images.top"):
         (folder / part).mkdir(parents=True)

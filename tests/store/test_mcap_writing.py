@@ -1,4 +1,4 @@
-"""Files written without copies are those the mcap library writes, to the last byte."""
+"""Files written without copies equal the mcap library's, to the last byte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK_BYTES = 2000
 
 
 class Both:
-    """Tells the library's writer and ours the same."""
+    """Gives the library's writer and ours the same calls."""
 
     def __init__(self) -> None:
         self.library_file, self.own_file = io.BytesIO(), io.BytesIO()
@@ -55,8 +55,9 @@ def test_a_file_without_messages_is_the_librarys() -> None:
 
 
 def test_chunks_end_where_the_librarys_do() -> None:
-    """A chunk ends behind the record that makes it longer than 2000 bytes: of messages of 400 bytes the sixth, or the
-    fifth where a schema and a channel came first.
+    """A chunk ends after the record that makes it longer than 2000 bytes.
+
+    Of messages of 400 bytes this is the sixth, or the fifth if a schema and a channel came first.
     """
     both = Both()
     channel = both.channel("/a", both.schema("a/msg/A", b""))
@@ -72,7 +73,7 @@ def test_chunks_end_where_the_librarys_do() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_files_are_the_librarys(seed: int) -> None:
-    """Schemas and channels come late, times go back, messages are empty, in pieces, or longer than a chunk."""
+    """Schemas and channels come late, times go backwards, messages are empty, in pieces, or longer than a chunk."""
     draw = random.Random(seed)
     both = Both()
     channels = [both.channel("/first", both.schema("a/msg/First", draw.randbytes(50)))]

@@ -1,4 +1,4 @@
-"""Packed episodes are read, checked, copied and cleared as loose ones are."""
+"""Packed episodes are read, checked, copied and removed like loose ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opc_ros.store.shard_format import decode_index
 from tests.store.grasps import FAILURE, flatten, make_episode
 from tests.store.pack_crashes import crash_packers
 
-DAY = "1970-01-01"  # of the scripted arm's clock
+DAY = "1970-01-01"  # by the scripted arm's clock
 
 
 def fill(store: Store, count: int = 4) -> None:
@@ -179,7 +179,7 @@ def test_a_damaged_shard_is_named_and_costs_only_what_is_damaged(store: Store) -
     assert [line.partition(":")[0] for line in done.quarantined] == ["e2"]
     assert sorted(store.episode_ids()) == ["e0", "e1", "e3"]
     (entry,) = store.quarantined()[0]
-    assert len(entry.files) == 2  # what is left of the episode, and its sidecar
+    assert len(entry.files) == 2  # the rest of the episode, and its sidecar
 
 
 def test_the_original_answers_where_a_shard_is_damaged(store: Store) -> None:

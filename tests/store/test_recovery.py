@@ -1,4 +1,4 @@
-"""What a crash, a failing disk or a stray hand leaves, and how the store gets over it."""
+"""What a crash, a failing disk or a stray hand leaves behind, and how the store recovers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def flip_bit(path: Path, offset: int) -> None:
 
 
 def abandon_writer(store: Store, steps: int) -> None:
-    """Leave what a writer leaves whose process dies after that many steps."""
+    """Leave what a writer leaves if its process dies after this many steps."""
     writer = store.begin(EpisodeHeader("dead", "left", "scripted", 0))
     for step in make_episode(image_size=472).steps[:steps]:
         writer.add_step(step)
@@ -227,7 +227,7 @@ def test_a_damaged_snapshot_is_set_aside(store: Store) -> None:
     assert verify(store).problems == ()
 
 
-def test_a_damaged_part_of_a_snapshot_is_set_aside_and_written_anew(store: Store) -> None:
+def test_a_damaged_part_of_a_snapshot_is_set_aside_and_rewritten(store: Store) -> None:
     store.append(make_episode())
     snapshot = store.take_snapshot()
     (part,) = (store.path / "snapshots" / "groups").rglob("*.json")

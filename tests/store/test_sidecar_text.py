@@ -1,4 +1,4 @@
-"""A sidecar taken apart by its spelling says what the strict reader says, or nothing."""
+"""A sidecar parsed by its text layout gives what the strict reader gives, or nothing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_no_changed_byte_makes_another_sidecar(sidecar: Sidecar) -> None:
                 continue
             try:
                 found = take_apart(bytes(changed))
-            except ValueError:  # no UTF-8 any more
+            except ValueError:  # no longer UTF-8
                 continue
             assert found is None
 

@@ -78,7 +78,7 @@ def test_the_same_episodes_have_one_snapshot_whether_their_store_is_flat_or_not(
     flatten(stores[0])
     first, second = (store.take_snapshot() for store in stores)
     assert first.id == second.id
-    append_at(stores[0], "e3", 0)  # lies in a folder of its day now, beside older ones of that day
+    append_at(stores[0], "e3", 0)  # now in a folder of its day, beside older ones of that day
     append_at(stores[1], "e3", 0)
     assert stores[0].take_snapshot().id == stores[1].take_snapshot().id != first.id
 
@@ -179,7 +179,7 @@ def test_tags_that_are_no_names_or_look_like_digests_are_refused(store: Store, t
         store.take_snapshot(tag=tag)
 
 
-def test_reading_goes_on_behind_an_episode_that_cannot_be_read(store: Store) -> None:
+def test_reading_continues_after_an_episode_that_cannot_be_read(store: Store) -> None:
     for name in ("a", "b", "c", "d", "e"):
         store.append(make_episode(name))
     snapshot = store.take_snapshot()

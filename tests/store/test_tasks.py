@@ -1,4 +1,4 @@
-"""Episodes of another task than grasping, and what an episode remembers of its camera and seed."""
+"""Episodes of a task other than grasping, and what an episode remembers of its camera and seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_an_episode_of_pong_reads_back_as_it_was(store: Store) -> None:
     assert verify(store).problems == ()
 
 
-def test_a_lost_sidecar_of_pong_is_written_anew_from_its_file(store: Store) -> None:
+def test_a_lost_sidecar_of_pong_is_rewritten_from_its_file(store: Store) -> None:
     committed = store.append(make_point())
     (store.path / "episodes" / "emulator" / "1970-01-01" / "p1.json").unlink()
     assert len(recover(store).completed) == 1

@@ -1,4 +1,4 @@
-"""What drivers publish beside an episode, serialised by rosbags, which is none of ours."""
+"""What drivers publish beside an episode, serialised by rosbags, which is not ours."""
 
 from __future__ import annotations
 

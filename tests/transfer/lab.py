@@ -1,4 +1,4 @@
-"""A lab and a robot that share no disk, and a channel between them that fails when it is told to."""
+"""A lab and a robot that share no disk, and a channel between them that fails on demand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.store.grasps import FAILURE, SUCCESS, make_episode
 
 
 def make_lab(folder: Path, robots: tuple[str, ...] = ("arm1",)) -> dict[str, Signer]:
-    """Store, registry and keys below folder/lab; gives the robots' keys."""
+    """Store, registry and keys below folder/lab; returns the robots' keys."""
     keys = folder / "lab" / "keys"
     create_keys(keys)
     open_store(folder / "lab" / "store", create=True)
@@ -46,7 +46,7 @@ def record(folder: Path, robot: str, *numbers: int) -> dict[str, str]:
 
 
 class Wire:
-    """Straight to the depot, signed as the robot signs; `rng` loses requests and answers."""
+    """Straight to the depot, signed like the robot; `rng` loses requests and responses."""
 
     def __init__(self, depot: Depot, robot: str, signer: Signer, rng: random.Random | None = None) -> None:
         self.depot, self.robot, self.signer, self.rng = depot, robot, signer, rng

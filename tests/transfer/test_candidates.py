@@ -40,7 +40,7 @@ def test_a_candidate_is_fetched_over_a_link_that_keeps_failing(tmp_path: Path) -
     assert len(pieces) < 3 * (len(wanted.artifact_bytes) // 5000 + 1), "it went on where it was cut"
 
 
-def test_a_damaged_copy_is_fetched_anew_and_other_bytes_are_thrown_away(tmp_path: Path) -> None:
+def test_a_damaged_copy_is_fetched_again_and_other_bytes_are_thrown_away(tmp_path: Path) -> None:
     keys = make_lab(tmp_path)
     wanted = register_candidate(tmp_path)
     folder = tmp_path / "arm1" / "candidates"
@@ -87,7 +87,7 @@ def test_over_http_with_a_server_that_goes_and_comes_back(tmp_path: Path) -> Non
         again.close()
 
 
-def test_clocks_that_are_apart_are_told_and_a_slow_way_is_no_reason(tmp_path: Path) -> None:
+def test_differing_clocks_are_reported_and_a_slow_link_is_no_reason(tmp_path: Path) -> None:
     keys = make_lab(tmp_path)
     wire = Wire(open_depot(tmp_path), "arm1", keys["arm1"])
     import time

@@ -48,7 +48,7 @@ def test_what_a_robot_recorded_is_in_the_labs_store_byte_for_byte(tmp_path: Path
 def test_packed_episodes_are_carried_and_known_again_like_others(tmp_path: Path) -> None:
     keys = make_lab(tmp_path)
     recorded = record(tmp_path, "arm1", 1, 2, 3)
-    for number, packed in enumerate(("arm1", "lab")):  # the robot's store first; then the lab has them packed, too
+    for number, packed in enumerate(("arm1", "lab")):  # in the robot's store first; later the lab has them packed, too
         with open_store(tmp_path / packed / "store") as store:
             assert pack(store, is_today_packed=True, is_dropping=True).dropped == 3
         wire = Wire(open_depot(tmp_path), "arm1", keys["arm1"])
@@ -64,14 +64,14 @@ def test_over_hundreds_of_cuts_and_restarts_nothing_is_lost_or_kept_twice(tmp_pa
     for robot in ("arm1", "arm2"):
         waiting = 1
         while waiting:
-            wire = Wire(open_depot(tmp_path), robot, keys[robot], rng)  # depot and courier start anew each time
+            wire = Wire(open_depot(tmp_path), robot, keys[robot], rng)  # depot and courier start again each time
             view = Courier(wire, robot, tmp_path / robot / "store", tmp_path / robot / "acknowledged").carry()
             waiting, cuts = view.waiting, cuts + wire.cuts
     assert kept(tmp_path) == recorded
     assert cuts > 100
 
 
-def test_an_upload_goes_on_where_it_was_cut(tmp_path: Path) -> None:
+def test_an_upload_resumes_where_it_was_cut(tmp_path: Path) -> None:
     keys = make_lab(tmp_path)
     record(tmp_path, "arm1", 1)
     size = next((tmp_path / "arm1" / "store").rglob("*.mcap")).stat().st_size
@@ -110,7 +110,7 @@ def test_labels_given_at_the_robot_follow_and_are_counted_once(tmp_path: Path) -
     spool = tmp_path / "arm1" / "store"
     with open_store(spool) as store:
         store.label("arm1-1", Label(False, LabelSource.PERSON, "ada"), note="dropped it")
-    for number in range(2):  # the second time with its memory gone
+    for number in range(2):  # the second time without its memory
         Courier(
             Wire(open_depot(tmp_path), "arm1", keys["arm1"]), "arm1", spool, tmp_path / f"acknowledged{number}"
         ).carry()
@@ -129,13 +129,13 @@ def test_bytes_that_came_out_wrong_are_sent_again(tmp_path: Path) -> None:
     assert kept(tmp_path) == recorded
 
 
-def test_a_refused_episode_keeps_no_other_and_is_told(tmp_path: Path) -> None:
+def test_a_refused_episode_holds_up_no_other_and_is_reported(tmp_path: Path) -> None:
     keys = make_lab(tmp_path, ("arm1",))
     record(tmp_path, "arm1", 1, 2)
     with open_store(tmp_path / "lab" / "store") as store:
         from tests.store.grasps import make_episode
 
-        store.append(make_episode("arm1-1", robot="arm1", seed=99))  # another one of that id
+        store.append(make_episode("arm1-1", robot="arm1", seed=99))  # a different one with that id
     wire = Wire(open_depot(tmp_path), "arm1", keys["arm1"])
     view = Courier(wire, "arm1", tmp_path / "arm1" / "store", tmp_path / "acknowledged").carry()
     assert view.waiting >= 1
@@ -143,7 +143,7 @@ def test_a_refused_episode_keeps_no_other_and_is_told(tmp_path: Path) -> None:
 
 
 def ask(folder: Path, signer: object, robot: str, method: str, path: str, body: bytes = b"", said: str = "") -> str:
-    """The depot's answer to a request that is signed as something else where `said` says so."""
+    """The depot's response to a request that is signed as something else if `said` says so."""
     envelope = sign_call(describe_call(robot, method, said or path, body), signer)  # type: ignore[arg-type]
     answer = open_depot(folder).answer(method, path, envelope, body)
     return f"{answer.status} {json.loads(answer.body).get('error', '')}"

@@ -1,4 +1,4 @@
-"""Tags of candidates: kept beside the registry, whoever writes at once, and never part of an id."""
+"""Tags of candidates: kept beside the registry, safe against simultaneous writers, and never part of an id."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ OLD_ID = "30d7a36f9012b70458069e3acac4860a6b5105b6a8794af2ca2ae34de54a7d3c"
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with tarfile.open(OLD_LAB) as archive:
-        archive.extractall(tmp_path)  # ours; Debian 12's Python knows no filters yet
+        archive.extractall(tmp_path)  # our own archive; Debian 12's Python has no filters yet
     monkeypatch.chdir(tmp_path / "lab")
     return tmp_path / "lab"
 

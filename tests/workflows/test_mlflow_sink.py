@@ -1,4 +1,4 @@
-"""With MLflow's own file store; skipped where the extra is not installed."""
+"""With MLflow's own file store; skipped if the extra is not installed."""
 
 from __future__ import annotations
 

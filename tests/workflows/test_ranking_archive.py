@@ -73,7 +73,7 @@ def test_a_changed_ranking_is_neither_read_nor_published(tmp_path: Path) -> None
         archive.publish("newest", now=NOON)
 
 
-def test_pages_of_long_past_publications_go_and_rankings_stay(tmp_path: Path) -> None:
+def test_pages_of_old_publications_are_removed_and_rankings_stay(tmp_path: Path) -> None:
     archive = RankingArchive(tmp_path)
     made = [make_ranking(seed) for seed in range(PAGES_KEPT + 2)]
     for ranking in made:

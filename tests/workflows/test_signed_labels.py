@@ -17,7 +17,7 @@ from opc_ros.store.exclusion import label_history
 from opc_ros.workflows.signed_labels import find_unsigned_labels, is_signed
 from tests.policies.making import make_episodes
 
-EVE = Label(is_success=True, source=LabelSource.PERSON, labeller="ada")  # what eve writes, in ada's name
+EVE = Label(is_success=True, source=LabelSource.PERSON, labeller="ada")  # written by eve, in ada's name
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ def test_only_labels_that_a_labeller_signed_count_once_there_are_keys(
         ids = [episode.id for episode in store.episodes()]
         store.label(ids[0], EVE)  # before anybody had a key
     keys = give_keys(lab)
-    assert look(lab) == []  # it stays valid, and is written down
+    assert look(lab) == []  # it remains valid, and is recorded
     signed = ["store", "label", ids[1], "failure", "--store", "store", "--keys", str(keys)]
     assert main(signed) == 0
     assert look(lab) == []
     with open_store(lab / "store") as store:
         store.label(ids[2], EVE)
         assert look(lab) == [ids[2]]
-        # A signature about another episode, or about another outcome, is none.
+        # A signature for another episode, or for another outcome, does not count.
         borrowed = label_history(store, ids[1])[-1].signature
         assert borrowed
         store.label(ids[2], Label(is_success=False, source=LabelSource.PERSON, labeller="ada"), signature=borrowed)
@@ -70,7 +70,7 @@ def test_only_labels_that_a_labeller_signed_count_once_there_are_keys(
     assert look(lab) == []
 
 
-def test_a_backdated_label_is_not_one_from_before(lab: Path) -> None:
+def test_a_backdated_label_is_not_taken_for_an_old_one(lab: Path) -> None:
     give_keys(lab)
     assert look(lab) == []
     with open_store(lab / "store", now=lambda: time.time_ns() - 10**18) as store:
@@ -79,7 +79,7 @@ def test_a_backdated_label_is_not_one_from_before(lab: Path) -> None:
     assert look(lab) == [first]
 
 
-def test_a_word_that_was_taken_back_does_not_count_when_somebody_puts_it_on_top_again(lab: Path) -> None:
+def test_a_withdrawn_label_does_not_count_when_somebody_adds_it_again(lab: Path) -> None:
     keys = give_keys(lab)
     with open_store(lab / "store") as store:
         first = next(iter(store.episodes())).id

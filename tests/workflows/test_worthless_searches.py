@@ -1,4 +1,4 @@
-"""A copy of a good candidate that looks for its actions badly ties by its score and does not pass the gate."""
+"""A copy of a good candidate with a bad action search ties with it by score and does not pass the gate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WEAK = {"within-millimetres": {"action_bounds": ActionBounds(displacement_m=0.00
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The original, copies of its weights, and episodes of the world that stands for hardware."""
+    """The original, copies of its weights, and episodes of a pseudo-real world."""
     folder = tmp_path_factory.mktemp("lab")
     with open_store(folder / "store", create=True) as store:
         for episode in collect(CollectionPlan("pseudo_real", "better", 96), range(20), workers=1):
@@ -66,7 +66,7 @@ def run(lab: Path) -> ScoringRun:
 
 @pytest.fixture(scope="module")
 def ask(lab: Path, run: ScoringRun) -> Callable[[str], Decision]:
-    """The gate of the demo on so small a set, where the original has succeeded in nine of ten real episodes."""
+    """The demo's gate on such a small set, where the original has succeeded in nine of ten real episodes."""
     rules = dataclasses.replace(
         load_config(ROOT / "config" / "gate_demo.yaml", GateRules),
         resamples=50,

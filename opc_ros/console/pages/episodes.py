@@ -1,4 +1,4 @@
-"""Episodes: find, play frame by frame with every candidate's Q, and label."""
+"""Episodes: find them, play them frame by frame with every candidate's Q, and label them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def describe(episode: CommittedEpisode) -> dict[str, Any]:
         "robot": episode.robot,
         "policy": episode.behaviour_policy,
         "object_set": episode.object_set,
-        "began_ns": str(episode.began_ns),  # more digits than a browser's numbers hold
+        "began_ns": str(episode.began_ns),  # has more digits than a browser's numbers can hold
         "duration_s": round(episode.duration_ns / 1e9, 2),
         "steps": episode.steps,
         "label": label_word(episode),
@@ -124,7 +124,7 @@ def describe(episode: CommittedEpisode) -> dict[str, Any]:
 
 
 def _describe_known(console: Console, episode_id: str) -> dict[str, Any] | None:
-    """None for an episode whose labels are left but whose file is gone."""
+    """None for an episode that still has labels but no file."""
     try:
         return describe(console.lab.find(episode_id))
     except OpcError:
@@ -132,7 +132,7 @@ def _describe_known(console: Console, episode_id: str) -> dict[str, Any] | None:
 
 
 def as_image(frame: Frame) -> tuple[bytes, str]:
-    """The camera's own bytes where a browser can show them; raw frames as PNG."""
+    """The camera's own bytes if a browser can show them; raw frames become PNG."""
     if frame.encoding in ("jpeg", "png"):
         return frame.data, f"image/{frame.encoding}"
     _, encoded = cv2.imencode(".png", cv2.cvtColor(frame.decode(), cv2.COLOR_RGB2BGR))
@@ -146,7 +146,7 @@ def read_integer(text: str, name: str) -> int:
 
 
 def read_day(text: str, name: str, *, days: int = 0) -> int | None:
-    """The beginning of a day such as 2026-11-18, on this machine's clock, in nanoseconds; nothing: None."""
+    """The beginning of a day such as 2026-11-18, in local time, in nanoseconds; None for an empty text."""
     if not text:
         return None
     try:

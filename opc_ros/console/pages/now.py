@@ -1,4 +1,4 @@
-"""Now: every arm, what it runs and how it is, and the red button."""
+"""Now: every arm, what it runs and its state, and the stop button."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opc_ros.console.app import Console, Page, action_route, data_route, text_fi
 from opc_ros.errors import OpcError
 
 PAGE = Page("/", "Now", "now.html")
-PACE_S = 0.1  # at most ten updates a second reach a page
+PACE_S = 0.1  # a page gets at most ten updates a second
 KEEP_ALIVE_S = 1.0
 
 

@@ -1,4 +1,4 @@
-"""Race: who may still be the best, how much robot time went where, and whether scores agree with reality."""
+"""Race: which candidates may still be the best, how robot time was spent, and whether scores agree with reality."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def routes(console: Console) -> list[Route]:
             for asked in (status or {}).get("requests", [])
         ]
         real = real_results(console)
-        # Candidates without results of their own are predicted from the score alone: that is the gate's line.
+        # Candidates without results of their own are predicted from the score alone: this gives the gate's line.
         line = [
             {"score": scores[candidate_id]["score"], **expected}
             for candidate_id, expected in predicted.items()

@@ -1,4 +1,4 @@
-"""Ranking: candidates with predicted success, intervals and what sets two of them apart."""
+"""Ranking: candidates with predicted success and intervals, and comparisons between them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def routes(console: Console) -> list[Route]:
         return FileResponse(path, media_type="text/html", headers=report_headers())
 
     def recording(request: Request) -> Response:
-        """A report links to files as they lie beside it; here, that is an episode to look at."""
+        """Reports link to files beside them; here such a link leads to the page of the episode."""
         return RedirectResponse(f"/episodes?id={quote(request.path_params['episode'])}")
 
     return [

@@ -1,4 +1,4 @@
-// What every page shares: asking the server, telling people, and the red button.
+// What every page shares: requests to the server, notices, and the stop button.
 import { canSign, person } from "/static/identity.js";
 
 export { canSign, person, sign } from "/static/identity.js";

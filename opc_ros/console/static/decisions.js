@@ -4,7 +4,7 @@ import { submit } from "/static/statements.js";
 const list = document.getElementById("requests");
 const robotList = document.getElementById("robots");
 const isWaiting = (request) => request.state === "waiting";
-const unsettled = ["waiting", "refused"]; // states in which a person has to know what each rule says
+const unsettled = ["waiting", "refused"]; // states in which a person needs to see what each rule says
 
 function show(deployment) {
   if (!deployment) {
@@ -25,7 +25,7 @@ function robotLine(robot) {
   return element("li", { "data-robot": robot.robot }, `${robot.robot}: ${robot.state}${lease}${halted} `, act);
 }
 
-// Taking robot time back needs no signature; giving it again does.
+// Taking robot time back needs no signature; giving it back does.
 function haltButton(robot, title) {
   return element("button", { type: "button", onclick: () => attempt(async () => {
     const reason = window.prompt(`${title}: why?`);
@@ -55,7 +55,7 @@ function card(request) {
     ...(buttons.length ? [element("p", {}, ...buttons)] : []));
 }
 
-// What is on the screen goes into the approval, which is for no more than that; so nobody approves before it is there.
+// An approval contains the findings on the screen and covers nothing else, so nobody can approve before they are shown.
 const shown = new Map();
 const badness = ["pass", "inconclusive", "fail"];
 
@@ -66,7 +66,7 @@ function seen(id) {
   return { request_id: id, findings };
 }
 
-// One after the other: a scheduler may take seconds to answer, and meanwhile a stop must find a connection free.
+// One after the other: a scheduler may take seconds to answer, and a stop needs a free connection meanwhile.
 let asking = Promise.resolve();
 function explain(id, into, needing) {
   for (const button of needing) button.disabled = true;
@@ -99,7 +99,7 @@ function signedButton(title, act) {
 function proof(entry) {
   const signed = entry.body.statement ? [element("dt", {}, "signed statement"), element("dd", {}, JSON.stringify(entry.body.statement))] : [];
   return element("details", {}, element("summary", {}, element("code", {}, entry.hash.slice(0, 16))),
-    element("dl", {}, element("dt", {}, "hash of this entry"), element("dd", {}, entry.hash), element("dt", {}, "hash of the entry before"), element("dd", {}, entry.prev || "none: this is the first"), ...signed));
+    element("dl", {}, element("dt", {}, "hash of this entry"), element("dd", {}, entry.hash), element("dt", {}, "hash of the previous entry"), element("dd", {}, entry.prev || "none: this is the first"), ...signed));
 }
 
 function content(body) {

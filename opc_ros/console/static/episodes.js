@@ -11,7 +11,7 @@ let isLabelling = false;
 let timer = null;
 const said = []; // episodes labelled here, newest last
 
-// Where people disagree one more word decides most, so these come before those that nobody has labelled.
+// One more label matters most where people disagree, so these come before episodes that nobody has labelled.
 async function disputed() {
   if (!isLabelling || first) return [];
   const found = await ask("/api/disputes").catch(() => ({ disputes: [] }));
@@ -61,7 +61,7 @@ async function open(id) {
   drawCurves();
   showStep();
   for (const row of document.querySelectorAll("#episodes tbody tr")) row.setAttribute("aria-selected", row.dataset.id === id ? "true" : "false");
-  // Below the list, on a phone, nobody would see that the episode is open.
+  // On a phone the player is below the list, where nobody would notice that it has opened.
   if (getComputedStyle(field("player")).position === "static") field("player").scrollIntoView({ block: "start" });
 }
 
@@ -94,7 +94,7 @@ function drawCurves() {
   field("legend").replaceChildren(...legend);
 }
 
-// One label at a time: a key pressed while the one before is on its way would be for the wrong episode.
+// One label at a time: a key pressed while the previous label is being sent would apply to the wrong episode.
 async function alone(act) {
   const player = field("player");
   if (player.dataset.busy === "true") return;
@@ -156,11 +156,11 @@ field("labelling").addEventListener("click", async () => {
   await list();
   showDisputes();
   if (isLabelling && listed.length) await open(listed[0].id);
-  if (isLabelling) field("player").focus({ preventScroll: true }); // a button in focus would take the space bar
+  if (isLabelling) field("player").focus({ preventScroll: true }); // a focused button would take the space bar
 });
 document.addEventListener("keydown", (event) => {
   if (!episode || ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName) || event.ctrlKey || event.metaKey) return;
-  if (event.key === " " && ["BUTTON", "A", "SUMMARY"].includes(event.target.tagName)) return; // presses what is in focus
+  if (event.key === " " && ["BUTTON", "A", "SUMMARY"].includes(event.target.tagName)) return; // presses the focused element
   const look = { " ": play, ArrowLeft: () => stepBy(-1), ArrowRight: () => stepBy(1) }[event.key];
   const act = look || (isLabelling && { s: () => say(true), f: () => say(false), u: undo, n: next }[event.key]);
   if (act) { event.preventDefault(); act(); }
@@ -172,7 +172,7 @@ field("next").addEventListener("click", () => { first += 50; list(); });
 field("step").addEventListener("input", showStep);
 field("say-success").addEventListener("click", () => say(true));
 field("say-failure").addEventListener("click", () => say(false));
-// Not while labelling: whoever labels should not know what others said.
+// Not while labelling: the labeller should not know what others said.
 async function showDisputes() {
   const found = isLabelling ? { disputes: [] } : await ask("/api/disputes").catch(() => ({ disputes: [] }));
   field("disputes").hidden = !found.disputes.length;

@@ -1,6 +1,6 @@
-// Who signs: a person's private key, kept in this browser for as long as the tab is open, and never readable again.
+// Who signs: a person's private key, kept in this browser while the tab is open, and never readable again.
 const DATABASE = "opc-console";
-const KEPT_MS = 12 * 3600 * 1000; // keys of tabs that were closed are removed after this
+const KEPT_MS = 12 * 3600 * 1000; // keys of closed tabs are removed after this
 
 let signer = null; // {name, key}
 
@@ -83,13 +83,13 @@ async function importKey(pem) {
   try {
     bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   } catch {
-    throw new Error("that is no key file; expected text that begins with -----BEGIN");
+    throw new Error("that is not a key file; expected text that begins with -----BEGIN");
   }
   if (pem.includes("OPENSSH PRIVATE KEY")) bytes = Uint8Array.from([...PKCS8_HEAD, ...openSshSeed(bytes)]);
   try {
     return await crypto.subtle.importKey("pkcs8", bytes, { name: "Ed25519" }, false, ["sign"]);
   } catch {
-    throw new Error("expected an Ed25519 private key without passphrase, as ssh-keygen -t ed25519 or opc up twin makes it");
+    throw new Error("expected an Ed25519 private key without a passphrase, as created by ssh-keygen -t ed25519 or opc up twin");
   }
 }
 
@@ -100,7 +100,7 @@ function openSshSeed(bytes) {
   const next = () => {
     const length = view.getUint32(at);
     at += 4 + length;
-    if (at > bytes.length) throw new Error("the key file is cut short");
+    if (at > bytes.length) throw new Error("the key file is truncated");
     return bytes.slice(at - length, at);
   };
   const word = () => new TextDecoder().decode(next());

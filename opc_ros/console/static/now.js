@@ -2,11 +2,11 @@ import { attempt, canSign, clock, element, stop } from "/static/console.js";
 import { submit } from "/static/statements.js";
 
 const arms = new Map(); // robot -> its card's parts
-const MOST_LOADING = 2; // images at once: a browser opens six connections to one server, and a stop must find one free
-const ASK_AGAIN_MS = 2000; // the console forgets a camera that nobody asks for, also while it shows nothing new
+const MOST_LOADING = 2; // images at once: a browser opens six connections to one server, and a stop needs a free one
+const ASK_AGAIN_MS = 2000; // the console unsubscribes from a camera that no page asks for, even if it has no new image
 const shownEvents = document.getElementById("events");
 
-// One signature for each stop that is in force; the arm's own nodes check it, and a newer stop stays.
+// One signature for each stop in force; the arm's own nodes verify it, and a newer stop stays.
 function release(robot) {
   return attempt(async () => {
     let answer = null;
@@ -35,7 +35,7 @@ function makeCard(robot) {
   return parts;
 }
 
-// The next image is asked for when one before has come: a slow page asks less often, and nobody waits for it.
+// The next image is requested once the previous one has arrived: a slow page asks less often, and nobody waits for it.
 function loadImages() {
   if (document.hidden) return;
   const now = Date.now();
@@ -89,7 +89,7 @@ function show(view) {
 
 let stream = null;
 
-// Each open stream holds one of the browser's six connections, so that six tabs in the background could hold up a stop.
+// Each open stream holds one of the browser's six connections: six tabs in the background could delay a stop.
 function follow() {
   if (stream) stream.close();
   stream = null;
@@ -97,7 +97,7 @@ function follow() {
   shownEvents.replaceChildren();
   stream = new EventSource("/api/stream");
   stream.addEventListener("message", (message) => show(JSON.parse(message.data)));
-  stream.addEventListener("error", () => { document.getElementById("lab").textContent = "Connection lost; trying again. What you see is old."; });
+  stream.addEventListener("error", () => { document.getElementById("lab").textContent = "Connection lost; trying again. What you see is out of date."; });
 }
 
 document.addEventListener("visibilitychange", follow);

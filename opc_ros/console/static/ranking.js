@@ -20,7 +20,7 @@ const value = {
   real: (row) => realShare(row) ?? -1,
 };
 
-// What arms have shown in this lab; before that, what the report knows from elsewhere.
+// Results on this lab's arms or, before there are any, what the report knows from elsewhere.
 function realShare(row) {
   if (row.real) return row.real.successes / row.real.trials;
   return row.known_success ? row.known_success.share : null;

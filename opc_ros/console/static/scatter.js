@@ -1,4 +1,4 @@
-// Score against real success, with what the gate expects at each score.
+// Score against real success, with the success that the gate predicts for each score.
 import { drawn, percent } from "/static/console.js";
 
 export const y = (share) => 270 - 250 * share;

@@ -1,10 +1,10 @@
-// Signed statements: what a person says, signed in this tab and checked by whoever acts on it.
+// Signed statements: what a person says, signed in this tab and verified by the node that acts on it.
 import { person, send, sign } from "/static/console.js";
 
 const encode = (text) => new TextEncoder().encode(text);
 const base64 = (bytes) => btoa(String.fromCharCode(...bytes));
 
-// The DSSE pre-authentication encoding: what exactly is signed.
+// The DSSE pre-authentication encoding: the bytes that are signed.
 function authenticated(type, payload) {
   const head = encode(`DSSEv1 ${encode(type).length} ${type} ${payload.length} `);
   const whole = new Uint8Array(head.length + payload.length);
@@ -19,10 +19,10 @@ function isSameValue(one, other) {
   return names.length === Object.keys(other).length && names.every((name) => isSameValue(one[name], other[name]));
 }
 
-// The server writes the statement down, but nothing is signed here that the person did not say.
+// The server words the statement, but nothing is signed here that the person did not say.
 function refuseOther(said, kind, body) {
   const isSame = said.kind === kind && said.person === person() && Object.keys(body).every((name) => isSameValue(said.body[name], body[name]));
-  if (!isSame) throw new Error("the console prepared another statement than you made; nothing was signed");
+  if (!isSame) throw new Error("the console prepared a statement that differs from yours; nothing was signed");
 }
 
 export async function submit(kind, body) {

@@ -1,1 +1,1 @@
-"""The paper's Pong: the next point decides an episode, so reward is binary."""
+"""The paper's Pong: an episode is one point, so the reward is binary."""

@@ -22,7 +22,7 @@ from opc_ros.store import open_store
 
 
 def score_level(folder: Path, level: str) -> tuple[dict[str, float], int]:
-    """Spearman of each score at one stickiness, and how many candidates: from what `opc reproduce pong` has kept."""
+    """Spearman of each score at one stickiness, and the number of candidates, from what `opc reproduce pong` kept."""
     with (folder / f"success-{level}.csv").open(encoding="utf-8", newline="") as file:
         success = {row["candidate"]: float(row["success"]) for row in csv.DictReader(file)}
     candidates = [c for c in CandidateRegistry(folder / "candidates").find_each(())[0] if c.id in success]

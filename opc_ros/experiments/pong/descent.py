@@ -1,7 +1,7 @@
-"""One step of Adam for a few fully connected layers, its gradient worked out by hand.
+"""One step of Adam for a few fully connected layers, with the gradient derived by hand.
 
-Networks this small spend most of a step on automatic differentiation's bookkeeping; without it a step takes half the
-time.
+For networks this small, automatic differentiation spends most of a step on bookkeeping; without it a step takes half
+the time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-_FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-5  # how long Adam's means remember, and what keeps it from dividing by 0
+_FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-5  # the decay rates of Adam's means, and a term that avoids division by 0
 
 
 def flatten(layers: Sequence[nn.Module]) -> Tensor:
-    """Move the weights of linear layers into one vector, (W,), so that whatever is done to them is one operation."""
+    """Move the weights of linear layers into one vector, (W,), so that an operation on all of them is a single one."""
     parameters = _parameters(layers)
     weights = torch.cat([parameter.detach().flatten() for parameter in parameters])
     for part, parameter in zip(_split(weights, parameters), parameters, strict=True):
@@ -34,7 +34,7 @@ def _split(weights: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
 
 
 class Descent:
-    """Moves the weights of linear layers, with a ReLU between each two, against the gradient of a Huber loss."""
+    """Trains the weights of linear layers, with ReLUs in between, on a Huber loss."""
 
     def __init__(self, layers: Sequence[nn.Module], learning_rate: float) -> None:
         self._linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
@@ -47,7 +47,7 @@ class Descent:
         self._parts = _split(self._gradient, _parameters(layers))
 
     def step(self, seen: Tensor, actions: Tensor, targets: Tensor, counts: Tensor) -> float:
-        """Move Q of the actions towards the targets, all (B,), each row as far as it counts; returns the loss."""
+        """Move Q of the actions towards the targets, all (B,), with a weight per row; returns the loss."""
         with torch.no_grad():
             inputs = [seen]
             for layer in self._linear[:-1]:
@@ -55,14 +55,14 @@ class Descent:
             values = torch.addmm(self._linear[-1].bias, inputs[-1], self._linear[-1].weight.t())
             errors = values.gather(1, actions[:, None]).squeeze(1) - targets
             slopes = errors.clamp(-1.0, 1.0) * counts
-            # Huber: e^2 / 2 up to 1, from there |e| - 1/2; both are s (e - s/2) with s = e cut off at 1.
+            # Huber: e^2 / 2 up to 1, then |e| - 1/2; both are s (e - s/2) with s = e clipped at 1.
             loss = float(torch.dot(slopes, errors - slopes / 2)) / len(errors)
             self._differentiate(inputs, torch.zeros_like(values).scatter_(1, actions[:, None], slopes[:, None]))
             self._move()
         return loss
 
     def _differentiate(self, inputs: Sequence[Tensor], slopes: Tensor) -> None:
-        """From the last layer to the first; `slopes` is the loss by the layer's outputs, times the batch's size."""
+        """From the last layer to the first; `slopes`: gradient by the layer's outputs, times the batch size."""
         slopes = slopes / len(slopes)
         for index in reversed(range(len(self._linear))):
             torch.mm(slopes.t(), inputs[index], out=self._parts[2 * index])
@@ -78,7 +78,7 @@ class Descent:
         self.weights.addcdiv_(self._mean, scale, value=-self._learning_rate / (1 - _FIRST**self._steps))
 
     def state(self) -> dict[str, Tensor | int]:
-        """All but the weights that the next steps depend on."""
+        """Everything except the weights that the next steps depend on."""
         return {"mean": self._mean, "square": self._square, "steps": self._steps}
 
     def restore(self, state: dict[str, Tensor | int]) -> None:

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 HEIGHT, WIDTH = 40, 40
 BALL, BALL_BEFORE, PADDLES = range(3)  # an image's channels: the ball now and one decision ago, both paddles
-INWARD = 10  # cells by which a paddle of one decision ago is drawn nearer to the middle, where no paddle ever is
+INWARD = 10  # cells by which a paddle of one decision ago is moved towards the middle, where no paddle can be
 FRAMES_PER_DECISION = 4
 FRAMES_PER_SECOND = 60
-MOST_DECISIONS = PONG.max_steps  # 27 seconds; a rally that lasts longer is taken for endless, and nobody has won it
+MOST_DECISIONS = PONG.max_steps  # 27 seconds; a longer rally is considered endless and is not won
 
-ACTIONS = ((0.0,), (1.0,), (-1.0,))  # stay, up, down, as the task has them
+ACTIONS = ((0.0,), (1.0,), (-1.0,))  # stay, up, down, as the task defines them
 
-_TOP, _BOTTOM = 34, 194  # rows of the screen that the ball moves in
-_FIELD_GREY, _BALL_GREY = 87, 236  # what is between is a paddle
+_TOP, _BOTTOM = 34, 194  # screen rows that the ball moves in
+_FIELD_GREY, _BALL_GREY = 87, 236  # grey values in between are paddles
 
 
 class PongGame:
-    """An emulator that plays single points; what sticks and what does not follows from the generator it is given.
+    """An emulator that plays single points; which actions stick depends only on the generator it is given.
 
     The emulator's own sticky actions stay off: the action before a restored start would stick to it.
     """
@@ -47,7 +47,7 @@ class PongGame:
 
     @property
     def image(self) -> np.ndarray:
-        """What there is to see before the next decision, (H, W, 3) uint8; a new array after each."""
+        """The image before the next decision, (H, W, 3) uint8; a new array each time."""
         return self._image
 
     @property
@@ -60,21 +60,21 @@ class PongGame:
 
     @property
     def points(self) -> int:
-        """1 won, -1 lost, 0 neither yet."""
+        """1 won, -1 lost, 0 still open."""
         return self._points
 
     def begin(self, start: Any, stickiness: float, rng: np.random.Generator) -> None:
-        """Go to a start, standing still; from there on, `rng` says when actions stick."""
+        """Go to a start, at rest; from then on, `rng` decides when actions stick."""
         self._ale.restoreState(start)
         self._stickiness, self._rng = stickiness, rng
         self._last = self._decisions = self._points = 0
-        self._ale.act(self._moves[0])  # a restored state brings no screen with it: the next frame draws one
+        self._ale.act(self._moves[0])  # a restored state has no screen: the next frame draws one
         ball, paddles = self._look()
         self._paddles = paddles
         self._image = np.stack([ball, ball, _draw_both(paddles, paddles)], axis=2)
 
     def decide(self, action: int) -> None:
-        """Hold one action for four frames; in each, the one before it may stick instead."""
+        """Hold one action for four frames; in each of them the previous action may stick instead."""
         for _ in range(FRAMES_PER_DECISION):
             if not self._stickiness or self._rng.random() >= self._stickiness:
                 self._last = action
@@ -94,13 +94,13 @@ class PongGame:
 
 
 def _shrink(mask: np.ndarray) -> np.ndarray:
-    """The share of each cell that is covered, 0 to 255."""
+    """The fraction of each cell that is covered, from 0 to 255."""
     covered = mask.astype(np.uint8) * np.uint8(255)
     return np.asarray(cv2.resize(covered, (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
 def _draw_both(now: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Paddles now and before in one channel: a paddle goes on by more than half its height after one lets it go."""
+    """Paddles now and before in one channel: a released paddle still moves on by more than half its height."""
     drawn = now.copy()
     middle = WIDTH // 2
     drawn[:, INWARD:middle] += before[:, : middle - INWARD]
@@ -110,10 +110,10 @@ def _draw_both(now: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 @cache
 def make_starts(count: int, seed: int) -> tuple[Any, ...]:
-    """Emulator states shortly after a serve, taken from games of a random player; the first of many are those of few.
+    """Emulator states shortly after a serve, from games of a random player; a smaller count gives the first of them.
 
-    After a reset the ball always takes the same way, however many frames one waits; later in a game the serve goes
-    up or down, to either side, and finds both paddles anywhere.
+    After a reset the ball always takes the same path, however long one waits. Later in a game the serve goes up or
+    down, to either side, and finds both paddles anywhere.
     """
     ale, moves, rng = open_emulator(), _moves(), np.random.default_rng(seed)
     starts: list[Any] = []
@@ -134,12 +134,12 @@ def make_starts(count: int, seed: int) -> tuple[Any, ...]:
 
 
 def _frames_to_serve(rng: np.random.Generator) -> int:
-    """The ball comes back 62 frames after a point, 58 after a reset; up to a third of a second later is a start."""
+    """The ball comes back 62 frames after a point, 58 after a reset; a start is up to a third of a second later."""
     return 62 + int(rng.integers(20))
 
 
 def open_emulator() -> ALEInterface:
-    """Pong from ale-py's own ROM, every action as it is given."""
+    """Pong from ale-py's own ROM, with the full set of actions."""
     try:
         from ale_py import ALEInterface, LoggerMode, roms
     except ImportError:
@@ -154,7 +154,7 @@ def open_emulator() -> ALEInterface:
 
 
 def _moves() -> tuple[Any, ...]:
-    """The joystick for ACTIONS; in this game right is up."""
+    """The joystick positions for ACTIONS; in this game right is up."""
     from ale_py import Action
 
     return Action.NOOP, Action.RIGHT, Action.LEFT

@@ -1,4 +1,4 @@
-"""The experiment as a whole: train, record, score, measure true success, and compare, at the scale of a budget."""
+"""The whole experiment: train, record, score, measure true success, and compare, at the scale of a budget."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ PUBLISHED: Mapping[float, Mapping[str, tuple[float, float]]] = {
     0.25: dict(zip(METRICS, ((0.07, -0.15), (0.01, -0.22), (0.00, -0.18), (0.33, 0.66), (0.16, 0.58)), strict=True)),
 }
 STICKINESS = tuple(PUBLISHED)
-_TRAINING_STARTS = 11  # a seed
+_TRAINING_STARTS = 11  # for a seed
 
-OpenReport = Callable[[str], AbstractContextManager[Report]]  # a progress bar of this title
+OpenReport = Callable[[str], AbstractContextManager[Report]]  # for a progress bar with this title
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ class PongPlan:
 
     schedule: Schedule
     behaviour: Schedule
-    points: int  # that decide each candidate's true success without stickiness; half as many with it
+    points: int  # per candidate for its true success without stickiness; half as many with it
     recorded: int  # validation episodes of each policy at each stickiness
     training_starts: int = 200
-    games: int = 16  # side by side
+    games: int = 16  # games in parallel
     stickiness: tuple[float, ...] = STICKINESS
 
     @classmethod
     def for_budget(cls, minutes: float, stickiness: tuple[float, ...] = STICKINESS) -> PongPlan:
-        """What two cores do in about this time, whatever this machine's cores do: sizes follow from the budget.
+        """The work that two typical cores do in about this time; it does not depend on this machine's cores.
 
-        Two fifths go into training, as much into true success, the rest into episodes and scores.
+        Two fifths go into training, two fifths into true success, and the rest into episodes and scores.
         """
         if not minutes >= 2:
             raise ConfigError(f"budget is {minutes:g} minutes, expected at least 2")
@@ -72,7 +72,7 @@ class PongPlan:
 
 @dataclass(frozen=True, slots=True)
 class PongResult:
-    """The whole experiment."""
+    """The results of the whole experiment."""
 
     plan: PongPlan
     candidates_digest: str  # sha256 over the ids of all candidates
@@ -82,7 +82,7 @@ class PongResult:
 def run_pong(
     plan: PongPlan, out: Path, open_report: OpenReport, now: Callable[[], datetime.datetime], *, workers: int = 1
 ) -> PongResult:
-    """Everything below `out`; what an earlier, interrupted call of the same plan did is not done again."""
+    """Everything is kept below `out`; work that an interrupted call of the same plan has finished is not repeated."""
     prepare_worker()
     behaviour = _training(plan, BEHAVIOUR, plan.behaviour, out / "behaviour")
     ranked = [_training(plan, variant, plan.schedule, out / "candidates") for variant in VARIANTS]
@@ -128,7 +128,7 @@ def _name(stickiness: float) -> str:
 
 
 def _score(out: Path, name: str, report: Report, now: Callable[[], datetime.datetime]) -> ScoringRun:
-    """As `opc score` does it, with the same q_cache for all levels."""
+    """Score as `opc score` does, with one q_cache for all levels."""
     request = StoreScoring(
         store=out / f"validation-{name}",
         registry=out / "candidates",

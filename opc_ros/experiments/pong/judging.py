@@ -1,4 +1,4 @@
-"""Scores of one validation set against true success: how well they agree, and where they do not."""
+"""Scores on one validation set against true success: how well they agree, and where they do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opc_ros.workflows.scoring_run import ScoringRun
 
 METRICS = ("td_error", "sum_of_advantages", "mcc_error", "opc", "soft_opc")
 BASELINES = METRICS[:3]
-OVER_SPREAD = "soft_opc_over_spread"  # ours, the paper has none like it
+OVER_SPREAD = "soft_opc_over_spread"  # ours; the paper has no such score
 SHOWN = (*METRICS, OVER_SPREAD)
 _RESAMPLES = 500
 _SEED = 41
@@ -30,7 +30,7 @@ class JudgedCandidate:
     step: int
     success: float  # share of points won
     scores: Mapping[str, float]  # by metric
-    q_of_wins: float  # mean Q, each episode counting once
+    q_of_wins: float  # mean Q, with each episode counting once
     q_of_losses: float
 
 
@@ -45,7 +45,7 @@ class MetricAgreement:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """One stickiness; no agreement where all scores are alike."""
+    """The results at one stickiness; a metric that scores all candidates alike has no agreement."""
 
     stickiness: float
     snapshot_id: str
@@ -53,15 +53,15 @@ class LevelResult:
     episodes: int
     successes: int
     transitions: int
-    points: int  # that each candidate's true success rests on
-    ceiling: float  # Spearman of true success with itself, measured once more over as many points
+    points: int  # points behind each candidate's true success
+    ceiling: float  # Spearman of true success with a repeated measurement over as many points
     candidates: tuple[JudgedCandidate, ...]
     agreement: Mapping[str, MetricAgreement | None]  # by metric
 
 
 @dataclass(frozen=True, slots=True)
 class MisrankedCheckpoint:
-    """A candidate and its places, 1 the best, by success and by a score."""
+    """A candidate and its ranks, 1 the best, by success and by a score."""
 
     candidate: JudgedCandidate
     by_score: int
@@ -69,7 +69,7 @@ class MisrankedCheckpoint:
 
 
 def judge_level(stickiness: float, run: ScoringRun, wins: Mapping[str, int], points: int) -> LevelResult:
-    """Put what a scoring run found beside the points that each candidate, by its id, has won."""
+    """Combine the results of a scoring run with the points that each candidate, by id, has won."""
     judged = _judge_candidates(run, {candidate_id: won / points for candidate_id, won in wins.items()})
     success = np.array([one.success for one in judged])
     ranking = run.ranking
@@ -88,7 +88,7 @@ def judge_level(stickiness: float, run: ScoringRun, wins: Mapping[str, int], poi
 
 
 def find_misranked(level: LevelResult, metric: str, count: int = 5) -> list[MisrankedCheckpoint]:
-    """Candidates whose places differ most, worst first; equal values share the mean of their places."""
+    """Candidates whose ranks differ most, worst first; ties share their mean rank."""
     by_score = _places([one.scores[metric] for one in level.candidates])
     by_success = _places([one.success for one in level.candidates])
     worst = np.argsort(-np.abs(by_score - by_success), kind="stable")[:count]

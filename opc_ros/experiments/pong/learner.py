@@ -1,4 +1,4 @@
-"""DQN and Double DQN: one network learns, a lagging mean of it plays and says what follows."""
+"""DQN and Double DQN: one network learns, and a lagging mean of it plays and provides the target values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opc_ros.policies.input_spec import InputSpec, Normalisation
 from opc_ros.policies.weights import save_weights
 
 ARCHITECTURE = "region_moments"
-# The ball now and before, the opponent's paddle on the left, one's own on the right, and one's own before.
+# The ball now and before, the opponent's paddle on the left, the player's own on the right, now and before.
 PARAMETERS: dict[str, Any] = {
     "regions": [
         [BALL, 0.0, 1.0],
@@ -36,9 +36,9 @@ INPUT = InputSpec(HEIGHT, WIDTH, action_choices=CHOICES.vectors, normalisation=N
 
 
 def value_following(online: Tensor, lagging: Tensor, *, is_double: bool) -> Tensor:
-    """What the best action after a transition is worth, (B,), given Q of every choice by both networks, (B, K).
+    """The value of the best action after a transition, (B,), given Q of every choice by both networks, (B, K).
 
-    DQN takes the lagging network's largest value; Double DQN lets the online network choose and the lagging one value.
+    DQN takes the lagging network's largest value; in Double DQN the online network chooses and the lagging one values.
     """
     if not is_double:
         return lagging.max(dim=1).values
@@ -48,7 +48,7 @@ def value_following(online: Tensor, lagging: Tensor, *, is_double: bool) -> Tens
 class Learner:
     """A network, its lagging mean and its optimiser.
 
-    The lagging one also plays and becomes the candidate: the learned one changes its mind with every update.
+    The lagging one also plays and becomes the candidate, because the learned one changes its policy with every update.
     """
 
     def __init__(self, variant: Variant, lag: int) -> None:
@@ -66,7 +66,7 @@ class Learner:
 
     @property
     def features(self) -> int:
-        """How many numbers the network sees in an image."""
+        """How many numbers the network sees of an image."""
         return int(self._network.judge[0].in_features)  # type: ignore[arg-type]
 
     def look(self, images: np.ndarray) -> np.ndarray:
@@ -75,14 +75,14 @@ class Learner:
             return np.asarray(self._network.look(torch.from_numpy(images)).numpy())
 
     def choose(self, seen: np.ndarray) -> np.ndarray:
-        """The best action for each row of what was seen, (B,)."""
+        """The best action for each row of features, (B,)."""
         with torch.inference_mode():
             return np.asarray(self._lagging.judge(torch.from_numpy(seen)).argmax(dim=1).numpy())
 
     def learn(self, batch: Batch) -> float:
-        """As many steps of the optimiser as the batch has batches of the variant's size; returns the last loss.
+        """As many optimiser steps as the batch holds batches of the variant's size; returns the last loss.
 
-        What to learn is worked out once for all of them: the lagging network hardly moves in between.
+        Targets are computed once for all of them, because the lagging network hardly moves in between.
         """
         known = torch.from_numpy(batch.is_known).float()
         given = (torch.from_numpy(batch.seen), torch.from_numpy(batch.actions), self.targets(batch), known)
@@ -96,7 +96,7 @@ class Learner:
         return loss
 
     def targets(self, batch: Batch) -> Tensor:
-        """What Q of the batch should be, (B,): the reward on the way plus the value after it."""
+        """Targets for Q of the batch, (B,): the reward on the way plus the value after it."""
         with torch.no_grad():
             following = torch.from_numpy(batch.following)
             lagging = self._lagging.judge(following)
@@ -105,11 +105,11 @@ class Learner:
             return torch.from_numpy(batch.returns) + torch.from_numpy(batch.weight) * value
 
     def save_weights(self) -> bytes:
-        """What becomes a candidate's artifact."""
+        """The bytes that become a candidate's artifact."""
         return save_weights(self._lagging)
 
     def state(self) -> dict[str, Any]:
-        """All that a learner needs to go on."""
+        """Everything a learner needs to resume."""
         return {
             "network": self._network.state_dict(),
             "lagging": self._lagging.state_dict(),

@@ -1,4 +1,4 @@
-"""The experiment's pages: figures beside the paper's, where the scores are wrong, and what made them."""
+"""Writes the experiment's pages: figures beside the paper's, where the scores are wrong, and what made them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opc_ros.ranking import spearman
 
 
 def table_lines(result: PongResult) -> Iterator[str]:
-    """R^2 and Spearman of each metric at each stickiness, the paper's behind ours in brackets."""
+    """R^2 and Spearman of each metric at each stickiness, with the paper's in brackets."""
     cells = [f"sticky {level.stickiness:.0%}" for level in result.levels]
     yield f"  {'R² / Spearman (paper)':<25}" + "".join(f"{cell:>28}" for cell in cells)
     for metric in SHOWN:
@@ -30,7 +30,7 @@ def table_lines(result: PongResult) -> Iterator[str]:
 def goal_lines(level: LevelResult) -> Iterator[str]:
     """Whether our two scores do as well as the paper's, and better than every baseline, at one stickiness.
 
-    Of a baseline only the size of its Spearman counts, also where it has the wrong sign: a hard test for our scores.
+    Only the size of a baseline's Spearman counts, even if its sign is wrong: a hard test for our scores.
     """
     found = {metric: agreement for metric, agreement in level.agreement.items() if agreement is not None}
     baselines = {metric: abs(found[metric].spearman) for metric in BASELINES if metric in found}
@@ -65,12 +65,12 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
         f"{EPSILON:.0%} random actions; the paper records 1,140 from 38"
     )
     yield (
-        f"runs of {schedule.decisions:,} decisions, {schedule.steps}-step returns, one point an episode, 1 if it is "
+        f"runs of {schedule.decisions:,} decisions, {schedule.steps}-step returns, one point per episode, 1 if it is "
         "won and -1 if it is lost; the paper trains on whole games, where the same counts, and does not say how long"
     )
     yield (
-        "the k-th of a run's n checkpoints is taken after (k/n)² of it, for policies change most early; the paper does "
-        "not say when it takes them"
+        "the k-th of a run's n checkpoints is taken after (k/n)² of it, because policies change most at the beginning; "
+        "the paper does not say when it takes them"
     )
     yield (
         f"a candidate is the running mean of about {schedule.lag} updates' weights, which is also the lagging network; "
@@ -82,13 +82,13 @@ def scale_lines(plan: PongPlan, candidates: int) -> Iterator[str]:
     )
     yield (
         "a point starts shortly after a serve in a random player's game, because after a reset the ball always takes "
-        f"the same way; a rally over {MOST_DECISIONS} decisions counts as not won"
+        f"the same path; a rally over {MOST_DECISIONS} decisions counts as not won"
     )
     yield "other batch sizes (128, 256; paper 32, 64) and learning rates (1e-3, 4e-4; paper 2.5e-4, 1e-4)"
 
 
 def write_pages(page: Path, result: PongResult, plots: Sequence[Path], command: str) -> None:
-    """Put the headline into the page, all tables and plots into pong.md beside it."""
+    """Put the headline into the page, and all tables and plots into pong.md beside it."""
     tables = page.with_name("pong.md")
     write_section(page, "pong", to_headline(result, command, tables.name))
     shown = [os.path.relpath(plot, page.parent) for plot in plots]
@@ -96,7 +96,7 @@ def write_pages(page: Path, result: PongResult, plots: Sequence[Path], command: 
 
 
 def to_headline(result: PongResult, command: str, tables: str) -> str:
-    """What a reader wants first; `tables` is the page with the rest, as linked from this one."""
+    """What a reader wants first; `tables` is the link from this page to the rest."""
     lines = [
         "## Pong",
         "",
@@ -118,7 +118,7 @@ def to_headline(result: PongResult, command: str, tables: str) -> str:
 
 
 def to_tables(result: PongResult, plots: Sequence[str], command: str) -> str:
-    """Everything else; `plots` are where the page finds them."""
+    """Everything else; `plots` are linked relative to the page."""
     first = result.levels[0]
     lines = ["## Tables and plots", "", *(f"![{_title(plot)}]({plot})" for plot in plots), ""]
     lines += ["How this run differs from the paper's:", ""]
@@ -156,7 +156,7 @@ def _spearman_cell(chosen: Sequence[JudgedCandidate], metric: str) -> str:
     try:
         return f"{spearman([one.scores[metric] for one in chosen], [one.success for one in chosen]):.2f}"
     except ScoreError:
-        return "-"  # too few, or all alike
+        return "-"  # too few candidates, or scores all equal
 
 
 def _misranked_lines(level: LevelResult) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Plays many points side by side, so that a policy sees a batch of images at a time."""
+"""Plays many points in parallel, so that a policy sees a batch of images at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Policy = Callable[[np.ndarray], np.ndarray]  # images (B, H, W, 3) -> indices of
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One episode: which start, how it ended, and all that was seen and chosen on the way."""
+    """One episode: its start, its outcome, and everything that was seen and chosen on the way."""
 
     index: int
     is_won: bool
@@ -47,7 +47,7 @@ def make_policy(candidate: Candidate) -> Policy:
 
 
 def explore(policy: Policy, epsilon: float, rng: np.random.Generator) -> Policy:
-    """The same policy, but a random action with this probability."""
+    """The same policy, with a random action at this probability."""
 
     def choose(images: np.ndarray) -> np.ndarray:
         is_random = rng.random(len(images)) < epsilon
@@ -58,14 +58,14 @@ def explore(policy: Policy, epsilon: float, rng: np.random.Generator) -> Policy:
 
 @cache
 def open_games(count: int) -> tuple[PongGame, ...]:
-    """Games to play side by side; always the same ones, for opening one takes as long as playing a point or two."""
+    """Games to play in parallel; they are kept, because opening one takes as long as playing a point or two."""
     return tuple(PongGame() for _ in range(count))
 
 
 def play_points(
     games: Sequence[PongGame], policy: Policy, starts: Sequence[Any], stickiness: float, seed: int
 ) -> Iterator[Point]:
-    """One point from each start, in the order in which they end; the n-th start's luck follows from seed and n."""
+    """One point from each start, in the order in which they end; luck at the n-th start depends on seed and n."""
     waiting = iter(enumerate(starts))
     running = [_Running(game) for game in games[: len(starts)]]
     for one in running:
@@ -83,7 +83,7 @@ def play_points(
 
 
 class _Running:
-    """A game and what has been seen and chosen in it."""
+    """A game, and what has been seen and chosen in it."""
 
     def __init__(self, game: PongGame) -> None:
         self.game = game

@@ -17,7 +17,7 @@ from opc_ros.ranking import fit_line
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Nine that are easy to distinguish on white; filled marks for DQN, open ones for Double DQN.
+# Nine that are easy to distinguish on white; filled markers for DQN, open ones for Double DQN.
 _COLOURS = ("#0072B2", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00", "#009E73", "#000000", "#999999", "#8B4513")
 
 
@@ -27,14 +27,14 @@ def draw_plots(result: PongResult, folder: Path) -> list[Path]:
 
 
 def draw_scatter(result: PongResult, folder: Path) -> Path:
-    """Points won against OPC and SoftOPC at each stickiness, one colour for each variant."""
+    """Points won against OPC and SoftOPC at each stickiness, one colour per variant."""
     figure = new_figure(4.2 * len(result.levels), 8.0)
     grid = figure.subplots(2, len(result.levels), sharey=True, squeeze=False)
     for row, metric in zip(grid, ("soft_opc", "opc"), strict=True):
         for axes, level in zip(row, result.levels, strict=True):
             _draw_level(axes, level, metric)
         row[0].set_ylabel("share of points won")
-    grid[0, 0].set_ylim(-0.03, _top(result.levels))  # the panels share it
+    grid[0, 0].set_ylim(-0.03, _top(result.levels))  # shared by all panels
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return save_figure(figure, folder / "pong_scatter.png")
 
@@ -93,7 +93,7 @@ def _draw_level(axes: Axes, level: LevelResult, metric: str) -> None:
 
 
 def _top(levels: Sequence[LevelResult]) -> float:
-    """Where an axis of success ends, so that every candidate is to be seen."""
+    """The upper end of an axis of success, so that every candidate is visible."""
     best = max(one.success for level in levels for one in level.candidates)
     return min(1.03, 1.15 * max(0.2, best))
 

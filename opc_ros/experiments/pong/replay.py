@@ -1,4 +1,4 @@
-"""What a learner has lived through, each image as the few numbers that its network sees in it."""
+"""A learner's replay memory, with each image reduced to the few numbers that its network sees."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Batch:
     actions: np.ndarray  # (B,) int64
     returns: np.ndarray  # (B,) float32, discounted rewards of the steps
     following: np.ndarray  # (B, F) float32, after the steps
-    weight: np.ndarray  # (B,) float32: what the value after the steps counts, 0 where the point is over by then
-    is_known: np.ndarray  # (B,) bool; False where the steps run into a cut, so that nothing is known of their end
+    weight: np.ndarray  # (B,) float32: weight of the value after the steps, 0 if the point is over by then
+    is_known: np.ndarray  # (B,) bool; False if the steps run into a cut, so that their end is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What G games lived through, one row for each decision."""
+    """The experience of G games, one row per decision."""
 
     seen: np.ndarray  # (T, G, F) float32, before the decision
     actions: np.ndarray  # (T, G) uint8
-    points: np.ndarray  # (T, G) float32, with the decision the point is won (1) or lost (-1): the only reward there is
-    ends: np.ndarray  # (T, G) bool, with the decision the point is over
-    cuts: np.ndarray  # (T, G) bool, after the decision the game was left
+    points: np.ndarray  # (T, G) float32, whether this decision wins (1) or loses (-1) the point: the only reward
+    ends: np.ndarray  # (T, G) bool, whether this decision ends the point
+    cuts: np.ndarray  # (T, G) bool, whether the game was left after this decision
 
     @classmethod
     def empty(cls, rows: int, games: int, features: int) -> Decisions:
@@ -56,7 +56,7 @@ class PongReplay:
         self._filled = 0
 
     def append(self, decisions: Decisions) -> None:
-        """Add rows; the oldest make room."""
+        """Add rows, dropping the oldest if necessary."""
         size = len(self._rows.actions)
         decisions = decisions[-size:]
         at = (self._next + np.arange(len(decisions.actions))) % size
@@ -66,7 +66,7 @@ class PongReplay:
         self._filled = min(size, self._filled + len(at))
 
     def rows(self) -> Decisions:
-        """All there is, the oldest first."""
+        """Everything in memory, the oldest first."""
         at = (self._next - self._filled + np.arange(self._filled)) % len(self._rows.actions)
         return Decisions(**{name: values[at] for name, values in self._rows.arrays().items()})
 

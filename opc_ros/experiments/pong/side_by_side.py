@@ -1,4 +1,4 @@
-"""Trains several variants at once, on as many cores as there are: a few checkpoints of each in turn."""
+"""Trains several variants at once, on all available cores: a few checkpoints of each in turn."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from opc_ros.policies.compute import limit_threads_here
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.workers import work_through
 
-_TURNS = 12  # in which each run is trained, so that all end at about the same time, whatever their checkpoints
+_TURNS = 12  # in which each run is trained, so that all end at about the same time
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """All that a process must know to go on with a variant's run; what has been trained is in the folder."""
+    """Everything a process needs to resume a variant's run; what has been trained is in the folder."""
 
     variant: Variant
     schedule: Schedule
     games: int
-    starts: int  # how many points begin at
+    starts: int  # number of starts for points
     seed: int  # of the starts
     out: Path
 
@@ -38,7 +38,7 @@ class Training:
 def train_side_by_side(
     trainings: Sequence[Training], workers: int, report: Report = ignore_progress
 ) -> list[list[Candidate]]:
-    """Every run's checkpoints; how many workers there are changes nothing but the time."""
+    """Every run's checkpoints; the number of workers only changes the time it takes."""
     for training in trainings:
         training.out.mkdir(parents=True, exist_ok=True)
     total = sum(training.schedule.decisions for training in trainings)
@@ -53,12 +53,12 @@ def train_side_by_side(
 
 
 def prepare_worker() -> None:
-    """Networks this small lose more by sharing cores than they gain."""
+    """Networks this small lose more from sharing cores than they gain."""
     limit_threads_here(1)
 
 
 def _take_turn(training: Training) -> tuple[int, bool]:
-    """Decisions made, and whether that is all."""
+    """Decisions made, and whether the run is complete."""
     run = training.open()
     for _ in range(math.ceil(training.schedule.checkpoints / _TURNS)):
         if not run.is_over:

@@ -1,4 +1,4 @@
-"""One training run of a variant: play, learn, write checkpoints as candidates, and go on where it was cut off."""
+"""One training run of a variant: play, learn, write checkpoints as candidates, and resume after an interruption."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Schedule:
     warm_up: int = 1_000  # decisions before the first update
     updates_per_decision: float = 0.5
     explored: int = 8_000  # decisions over which random actions become rare
-    epsilon: float = 0.02  # share of random actions from then on
-    steps: int = 3  # of play that an update looks ahead before it asks the lagging network
-    lag: int = 300  # updates whose weights the lagging network averages
-    capacity: int = 200_000  # decisions in the replay
+    epsilon: float = 0.02  # share of random actions after that
+    steps: int = 3  # of play that an update looks ahead before it uses the lagging network's value
+    lag: int = 300  # updates over which the lagging network averages weights
+    capacity: int = 200_000  # decisions in the replay memory
 
     def __post_init__(self) -> None:
         if self.checkpoints < 1 or self.decisions < 200 * self.checkpoints:
@@ -50,7 +50,7 @@ class Schedule:
             )
 
     def decisions_at(self, checkpoint: int) -> int:
-        """Checkpoints are the denser the earlier: a policy changes most when it begins to learn."""
+        """Checkpoints are denser early on: a policy changes most when it begins to learn."""
         return round(self.decisions * (checkpoint / self.checkpoints) ** 2)
 
     def epsilon_at(self, decision: int) -> float:
@@ -58,9 +58,9 @@ class Schedule:
 
 
 class PongRun:
-    """A variant on its way; cut off, it goes on from its last checkpoint to the same weights.
+    """A variant's run; after an interruption it resumes from its last checkpoint and arrives at the same weights.
 
-    At each checkpoint all games are left and begun anew, so that weights and replay are all there is to keep.
+    At each checkpoint all games are left and started again, so that only weights and replay memory must be kept.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class PongRun:
 
     @property
     def decisions(self) -> int:
-        """How many have been made up to the last checkpoint."""
+        """How many decisions have been made up to the last checkpoint."""
         return self._step_of(self._done)
 
     def candidates(self) -> list[Candidate]:
-        """All checkpoints there are."""
+        """All checkpoints so far."""
         return [read_candidate(self._out / self._name(index)) for index in range(1, self._done + 1)]
 
     def train(self, report: Report = ignore_progress) -> list[Candidate]:
@@ -105,7 +105,7 @@ class PongRun:
         self._save_state()
 
     def _fill(self) -> None:
-        """A random player's games, as long as the other variants play."""
+        """A random player's games, as long as those of the other variants."""
         players = _Players(self._games, self._starts, self._learner, self._rng(_PLAY))
         for _ in range(self._rows_at(self._schedule.checkpoints)):
             self._replay.append(players.play(1.0))
@@ -164,7 +164,7 @@ class PongRun:
         write_candidate(self._out / manifest.name, manifest, self._learner.save_weights())
 
     def _identity(self) -> str:
-        """What must be the same for a state to be of this run."""
+        """What must be equal for a saved state to belong to this run."""
         values = [dataclasses.asdict(self._variant), dataclasses.asdict(self._schedule)]
         sizes = [len(self._games), len(self._starts), PARAMETERS, PONG.name, ACTIONS]
         return hashlib.sha256(json.dumps([values, sizes], sort_keys=True).encode()).hexdigest()
@@ -186,7 +186,7 @@ class PongRun:
             return
         try:
             state: dict[str, Any] = torch.load(path, weights_only=True)
-        except Exception as error:  # torch raises whatever its reader met
+        except Exception as error:  # torch passes on whatever its reader raised
             raise TrainingError(f"{path}: cannot be read; remove it to start the run over") from error
         if state["identity"] != self._identity():
             raise TrainingError(f"{path}: is of another budget or version; remove it or choose another folder")
@@ -197,7 +197,7 @@ class PongRun:
 
 
 class _Players:
-    """Games side by side, each beginning anew at a random start when its point is over."""
+    """Games in parallel, each starting again at a random start when its point is over."""
 
     def __init__(
         self, games: Sequence[PongGame], starts: Sequence[Any], learner: Learner, rng: np.random.Generator

@@ -43,7 +43,7 @@ def measure_wins(
 ) -> dict[float, Wins]:
     """Points that each candidate's greedy policy wins, out of a given number at each stickiness.
 
-    What the file knows is not played again.
+    Points that the file already has are not played again.
     """
     known = _read(path)
     trials = [_Trial(one, stickiness, count, games) for stickiness, count in points.items() for one in candidates]
@@ -75,7 +75,7 @@ def _play(trial: _Trial) -> int:
 
 
 def write_known_success(path: Path, wins: Wins, episodes: int) -> None:
-    """The CSV file from which a report takes true success."""
+    """The CSV file that a report reads true success from."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("candidate", "success", "episodes"))
@@ -83,7 +83,7 @@ def write_known_success(path: Path, wins: Wins, episodes: int) -> None:
 
 
 def _read(path: Path) -> dict[tuple[str, float, int], int]:
-    """What was measured before; a last line that a crash cut off is dropped."""
+    """What was measured before; a last line that a crash truncated is dropped."""
     if not path.exists():
         return {}
     lines = path.read_text(encoding="utf-8").split("\n")

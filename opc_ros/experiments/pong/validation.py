@@ -20,15 +20,15 @@ from opc_ros.store import open_store
 from opc_ros.task import PONG
 from opc_ros.workers import work_through
 
-EPSILON = 0.1  # of random actions, so that no two episodes from like starts are the same
+EPSILON = 0.1  # of random actions, so that episodes from the same start differ
 _STARTS, _LUCK = 13, 31  # seeds
 _DECISION_NS = 1_000_000_000 * FRAMES_PER_DECISION // FRAMES_PER_SECOND
-_EPISODE_NS = 60_000_000_000  # apart
+_EPISODE_NS = 60_000_000_000  # between episodes
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """The points that one policy plays at one stickiness, numbered among all."""
+    """The points that one policy plays at one stickiness, numbered within all."""
 
     policy: Candidate
     stickiness: float
@@ -50,7 +50,7 @@ def record_points(
     workers: int = 1,
     report: Report = ignore_progress,
 ) -> None:
-    """So many points of each policy at each stickiness, into its store; those already there are not played again.
+    """Play this many points of each policy at each stickiness into its store; existing ones are not played again.
 
     Every point has a start of its own, the same at each stickiness.
     """
@@ -85,7 +85,7 @@ def _play(session: _Session) -> list[Episode]:
 
 
 def to_episode(point: Point, episode_id: str, policy_name: str, number: int) -> Episode:
-    """A point in the words that stores and scores know; stamps are the emulator's time, one episode a minute."""
+    """A point as an episode of the store; timestamps are the emulator's time, with one episode a minute."""
     began_ns = (number + 1) * _EPISODE_NS
     steps = tuple(
         PlainStep(
@@ -106,6 +106,6 @@ def to_episode(point: Point, episode_id: str, policy_name: str, number: int) -> 
 
 
 def _encode(image: np.ndarray) -> bytes:
-    """PNG loses nothing, and an image that is nearly empty becomes small."""
+    """PNG is lossless, and a nearly empty image becomes small."""
     _, data = cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_PNG_COMPRESSION, 1])
     return data.tobytes()

@@ -11,11 +11,11 @@ class Variant:
 
     name: str
     seed: int = 0
-    is_double: bool = False  # the online network chooses the action that the lagging one values
+    is_double: bool = False  # the online network chooses the action, the lagging one values it
     discount: float = 0.99
     learning_rate: float = 1e-3
     batch_size: int = 128
-    is_frozen: bool = False  # the replay is filled by a random player first, and nothing is added
+    is_frozen: bool = False  # the replay memory is filled by a random player first, and nothing is added later
 
 
 VARIANTS = (
@@ -30,5 +30,5 @@ VARIANTS = (
     Variant("DDQN_fixranddata", is_frozen=True, is_double=True),
 )
 
-# Its checkpoints play the validation episodes; they are no candidates.
+# Its checkpoints play the validation episodes; they are not candidates.
 BEHAVIOUR = Variant("behaviour", seed=2, is_double=True)

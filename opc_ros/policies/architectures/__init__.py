@@ -53,7 +53,7 @@ def build_network(
 def state_hyper_parameters(
     architecture: str, parameters: Mapping[str, Any] | None = None, *, where: str = "candidate"
 ) -> dict[str, Any]:
-    """All of them, defaults written out: a manifest states them, so that no default can change under an id."""
+    """All of them, with defaults written out: manifests state them, so no later default changes what an id means."""
     stated = _NETWORKS.state(architecture, parameters, where)
     if architecture == "average":
         member = stated["architecture"], stated["hyper_parameters"]

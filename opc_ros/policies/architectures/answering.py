@@ -1,4 +1,4 @@
-"""One action in each state, judged by several networks that look at the same images."""
+"""One action per state, judged by several networks that look at the same images."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from opc_ros.policies.architectures.target_crop import TargetCrop
 
 
 def answer_each(networks: Sequence[QNetwork], images: Tensor, tools: Tensor, actions: Tensor) -> Tensor:
-    """Q (M, B) of actions (B, A), each in the state of its row; no network's answer depends on the others."""
+    """Q (M, B) of actions (B, A), each in the state of its row; no network's answer depends on the other networks."""
     shared = _Shared(images, tools, actions)
     return torch.stack([shared.answer(network) for network in networks])
 
 
 class _Shared:
-    """What networks of the same geometry need not work out twice."""
+    """Work that networks of the same geometry can share."""
 
     def __init__(self, images: Tensor, tools: Tensor, actions: Tensor) -> None:
         self._given = (images, tools, actions)

@@ -17,7 +17,7 @@ _MOST_MEMBERS = 32
 
 @dataclass(frozen=True, slots=True)
 class AverageParameters:
-    """What each member is, and how many there are."""
+    """The members' architecture, and how many there are."""
 
     architecture: str = "target_crop"
     hyper_parameters: dict[str, Any] = field(default_factory=dict)
@@ -25,13 +25,13 @@ class AverageParameters:
 
     def __post_init__(self) -> None:
         if self.architecture == "average":
-            raise ValueError("architecture is average, expected what its members are: no average of averages")
+            raise ValueError("architecture is average, expected the members' architecture: no average of averages")
         if not 2 <= self.members <= _MOST_MEMBERS:
             raise ValueError(f"members is {self.members}, expected 2 to {_MOST_MEMBERS}")
 
 
 class Average(QNetwork):
-    """Members err in different places, so where all like an action, it mostly is a good one."""
+    """Members err in different places, so an action that all of them like is usually a good one."""
 
     def __init__(self, spec: InputSpec, members: Sequence[QNetwork]) -> None:
         super().__init__(spec)
@@ -44,7 +44,7 @@ class Average(QNetwork):
         return torch.logit(self.head(code, actions), eps=1e-6)
 
     def head(self, code: Code, actions: Tensor) -> Tensor:
-        size = len(code) // len(self.members)  # members are of one kind, so their codes have as many parts
+        size = len(code) // len(self.members)  # members share an architecture, so their codes have equally many parts
         answers = [
             member.head(code[index * size : (index + 1) * size], actions)
             for index, member in enumerate(self.networks())

@@ -1,4 +1,4 @@
-"""Q networks rearranged for answering on a CPU: the same function, fewer passes over memory."""
+"""Rearranges Q networks for inference on a CPU: the same function with fewer passes over memory."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from torch import Tensor, nn
 
 from opc_ros.policies.architectures.whole_image import WholeImage
 
-_LANES = 16  # numbers in a register; torch pools what is left over of the channels one by one
+_LANES = 16  # floats in a register; torch pools the channels left over one by one
 
 
 def lay_out_for_cpu(network: nn.Module) -> None:
-    """For networks that answer and never train again; one that is laid out already stays as it is.
+    """For networks that no longer train; a network that is already rearranged stays as it is.
 
-    Those that look through patches gain nothing by it and keep their bits.
+    Networks that look at patches gain nothing from it and keep their exact values.
     """
     for part in list(network.modules()):
         if isinstance(part, WholeImage):
             _fold_coordinates(part)
             _rectify_after_pooling(part.trunk)
             _rectify_after_pooling(part.middle)
-            # Channels innermost, which the first convolution's pixels are already: pooling reads them side by side.
+            # Channels last, as the first convolution's pixels already are: pooling then reads them contiguously.
             part.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 class PlacedConvolution(nn.Module):
-    """A first convolution of pixels and coordinates; what it makes of coordinates is the same for every image."""
+    """A first convolution over pixels and coordinates; the share of the coordinates is the same for every image."""
 
     def __init__(self, convolution: nn.Conv2d, coordinates: Tensor) -> None:
         """`coordinates` (1, K, H, W) were the convolution's last input channels."""
@@ -59,7 +59,7 @@ def _fold_coordinates(network: WholeImage) -> None:
 
 
 def _rectify_after_pooling(layers: nn.Sequential) -> None:
-    """The largest of rectified values is the largest value rectified: exactly the same, of fewer values."""
+    """The maximum of rectified values is the rectified maximum: exactly the same, with fewer values to rectify."""
     for index in range(len(layers) - 1):
         block, pool = layers[index], layers[index + 1]
         if isinstance(block, nn.Sequential) and isinstance(block[-1], nn.ReLU) and isinstance(pool, nn.MaxPool2d):
@@ -72,7 +72,7 @@ def _rectify_after_pooling(layers: nn.Sequential) -> None:
 
 
 class StridedPool(nn.Module):
-    """`MaxPool2d` for channel counts that do not fill registers: whole rows are compared, then columns."""
+    """`MaxPool2d` for channel counts that do not fill registers: compares whole rows, then columns."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

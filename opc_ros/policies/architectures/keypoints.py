@@ -1,4 +1,4 @@
-"""A policy that looks for a few places in the image and moves by where they are."""
+"""A policy that finds a few keypoints in the image and moves according to where they are."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from opc_ros.policies.input_spec import InputSpec
 
 @dataclass(frozen=True, slots=True)
 class KeypointsParameters:
-    """How wide and deep; the defaults suit images of about 96x96."""
+    """Widths and depths; the defaults suit images of about 96x96."""
 
     channels: tuple[int, ...] = (24, 32)  # the first layer halves the image
-    points: int = 16  # places that are looked for
+    points: int = 16  # keypoints
     hidden: tuple[int, ...] = (128, 64)
 
 
 class Keypoints(PolicyNetwork):
-    """Each place is the centre of mass of one map; with a camera it is told relative to where the tool is seen."""
+    """Each keypoint is the centre of mass of one map; with a camera it is relative to where the tool appears."""
 
     projection: Tensor | None
     camera_size: Tensor | None
@@ -61,7 +61,7 @@ class Keypoints(PolicyNetwork):
         return judged
 
     def _seen_at(self, tools: Tensor) -> Tensor:
-        """Where the tool is seen, (B, 2) as column and row from -1 to 1; the middle where no camera is known."""
+        """Where the tool appears, (B, 2), as column and row from -1 to 1; the middle if no camera is known."""
         if self.projection is None or self.camera_size is None:
             return torch.zeros(len(tools), 2, device=tools.device)
         seen = tools[:, :3] @ self.projection[:, :3].T + self.projection[:, 3]

@@ -1,4 +1,4 @@
-"""The part of each image that one action makes a network look at, found once for all networks that share a view."""
+"""The part of each image that one action makes a network look at, cut out once for all networks that share a view."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from opc_ros.policies.architectures.patch import PatchSampler, pose_after
 
-_STEP = 8  # cells: window sizes are multiples of it, so that rows of one size can be looked at together
+_STEP = 8  # cells: window sizes are multiples of it, so that rows of one size can be processed together
 
 
 @dataclass(frozen=True, slots=True)
 class Trunk:
-    """How a trunk's map lies over the image: the first layer strides, the others keep the size."""
+    """How a trunk's map lies over the image: the first layer has a stride, the others keep the size."""
 
     kernel: int
     stride: int
@@ -29,21 +29,21 @@ class Trunk:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Equally large windows of some states' images, and where in each map window the patch points lie."""
+    """Equally large windows of several states' images, and where the patch points lie in each window."""
 
     pixels: Tensor  # (K, 3, h, w), normalised; outside the image zero
-    is_on_map: Tensor | None  # (K, 1, h, w) of the first layer's output, 0 outside the map; None: nothing is outside
+    is_on_map: Tensor | None  # (K, 1, h, w) of the first layer's output, 0 outside the map; None: no cell is outside
     grid: Tensor  # (K, heights * n, n, 2), in the -1..1 units of the window without its margin
 
     def look(self, trunk: nn.Sequential) -> Tensor:
-        """What the patch points see on the trunk's map, (K, C, heights * n, n)."""
+        """What the trunk's map holds at the patch points, (K, C, heights * n, n)."""
         features, is_on_map = self.pixels, self.is_on_map
         for index, block in enumerate(trunk):
             assert isinstance(block, nn.Sequential)
             convolution = block[0]
             assert isinstance(convolution, nn.Conv2d)
             if index and is_on_map is not None:
-                # Beyond the map every layer is padded with zeros, whatever a convolution would find there.
+                # Every layer is padded with zeros outside the map, whatever a convolution would compute there.
                 features = features * is_on_map
                 is_on_map = is_on_map[:, :, 1:-1, 1:-1]
             features = nn.functional.conv2d(features, convolution.weight, convolution.bias, stride=convolution.stride)
@@ -54,9 +54,9 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class WindowedStates:
-    """States in the order of their windows' sizes."""
+    """States ordered by the size of their windows."""
 
-    order: Tensor  # (B,): row numbers as they were given
+    order: Tensor  # (B,): row numbers in the order given
     windows: tuple[Windows, ...]
     tools: Tensor  # (B, 5), in that order
     actions: Tensor  # (B, 1, 8), in that order
@@ -93,7 +93,7 @@ def find_windows(
 
 
 def _by_size(extent: Tensor) -> Iterator[tuple[Tensor, tuple[int, int]]]:
-    """Row numbers of each window size that occurs, and that size as height and width."""
+    """For each window size that occurs: its row numbers, and its height and width."""
     sizes, kinds = torch.unique(extent, dim=0, return_inverse=True)
     for kind, (width, height) in enumerate(sizes.tolist()):
         yield torch.nonzero(kinds == kind).flatten(), (int(height), int(width))
@@ -107,7 +107,7 @@ def _cut(
     trunk: Trunk,
     pixel_range: tuple[float, float],
 ) -> tuple[Tensor, Tensor | None]:
-    """Pixels that a window of cells needs, and which of the first layer's cells are on the map."""
+    """The pixels that a window of cells needs, and which of the first layer's cells are on the map."""
     low, high = pixel_range
     bytes_per_unit = 255.0 / (high - low)
     margin, shown = trunk.later_layers, images.numpy()

@@ -15,11 +15,11 @@ Network = TypeVar("Network")
 
 
 class NamedNetworks(Generic[Network]):
-    """Architectures of one kind: what builds each, and the dataclass of its hyper-parameters."""
+    """Architectures of one kind: the builder of each, and the dataclass of its hyper-parameters."""
 
     def __init__(self, architectures: Mapping[str, tuple[Any, Any]], *, kind: str) -> None:
         self._architectures = architectures
-        self._kind = kind  # for complaints: "a Q function"
+        self._kind = kind  # for error messages: "a Q function"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ class NamedNetworks(Generic[Network]):
         return network
 
     def state(self, architecture: str, parameters: Mapping[str, Any] | None, where: str) -> dict[str, Any]:
-        """All hyper-parameters, defaults written out."""
+        """All hyper-parameters, with defaults written out."""
         parsed = self._parse(architecture, parameters, where)
         stated: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(parsed)))
         return stated

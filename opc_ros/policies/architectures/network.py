@@ -15,7 +15,7 @@ Code = tuple[Tensor, ...]  # each (B, ...)
 
 
 class QNetwork(SeeingNetwork, abc.ABC):
-    """A Q network in two halves; Q is the sigmoid of the logit, between 0 and 1, unless a network says otherwise."""
+    """A Q network in two halves; Q is the sigmoid of the logit, between 0 and 1, unless a network overrides that."""
 
     action_scale: Tensor
 
@@ -25,11 +25,11 @@ class QNetwork(SeeingNetwork, abc.ABC):
 
     @abc.abstractmethod
     def encode(self, images: Tensor, tools: Tensor) -> Code:
-        """Images (B, H, W, 3) uint8 and tools (B, 5) into whatever `logits` needs."""
+        """Encode images (B, H, W, 3) uint8 and tools (B, 5) into whatever `logits` needs."""
 
     @abc.abstractmethod
     def logits(self, code: Code, actions: Tensor) -> Tensor:
-        """Logits (B * K,) of actions (B * K, 8) as the arm knows them; the K of the first state come first."""
+        """Logits (B * K,) of actions (B * K, 8) in the arm's own units; the first K belong to the first state."""
 
     def head(self, code: Code, actions: Tensor) -> Tensor:
         return torch.sigmoid(self.logits(code, actions))
@@ -59,7 +59,7 @@ def group_by_state(actions: Tensor, states: Tensor) -> Tensor:
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, *, is_padded: bool = True) -> nn.Sequential:
-    """Convolution, normalised and rectified; padded, it keeps the image's size over its stride."""
+    """Convolution, batch norm and ReLU; padded, it only divides the image's size by its stride."""
     padding = kernel // 2 if is_padded else 0
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=padding, bias=False),

@@ -25,5 +25,5 @@ def build_policy_network(
 def state_policy_parameters(
     architecture: str, parameters: Mapping[str, Any] | None = None, *, where: str = "candidate"
 ) -> dict[str, Any]:
-    """All of them, defaults written out."""
+    """All of them, with defaults written out."""
     return _NETWORKS.state(architecture, parameters, where)

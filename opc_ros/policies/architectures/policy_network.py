@@ -15,7 +15,7 @@ RAW = MOVES + 3 + 1  # and logits: leave, open or close the gripper; terminate
 
 
 class PolicyNetwork(SeeingNetwork, abc.ABC):
-    """Answers raw numbers that one rule turns into an action within bounds."""
+    """Outputs raw numbers that one rule turns into an action within bounds."""
 
     limits: Tensor
 
@@ -27,10 +27,10 @@ class PolicyNetwork(SeeingNetwork, abc.ABC):
 
     @abc.abstractmethod
     def raw(self, images: Tensor, tools: Tensor) -> Tensor:
-        """Images (B, H, W, 3) uint8 and tools (B, 5) into (B, RAW): moves before tanh, then logits."""
+        """Images (B, H, W, 3) uint8 and tools (B, 5) to (B, RAW): moves before tanh, then logits."""
 
     def forward(self, images: Tensor, tools: Tensor) -> Tensor:
-        """Actions (B, 8): moves within bounds, flags the likeliest."""
+        """Actions (B, 8): moves within bounds, and the likeliest flags."""
         raw = self.raw(images, tools)
         moves = torch.tanh(raw[:, :MOVES]) * self.limits
         gripper = torch.nn.functional.one_hot(raw[:, MOVES : MOVES + 3].argmax(dim=1), 3)[:, 1:]

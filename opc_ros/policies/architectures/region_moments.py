@@ -1,4 +1,4 @@
-"""For games with few things in the image: where the brightness of some regions lies, one value for each action."""
+"""For games with few things in the image: the centre of brightness of some regions, and one value per action."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opc_ros.errors import CandidateError
 from opc_ros.policies.architectures.network import Code, QNetwork
 from opc_ros.policies.input_spec import InputSpec
 
-_GAIN = 8.0  # a difference of an eighth of half an image is already a large one
+_GAIN = 8.0  # a difference of an eighth of half an image is already large
 
 
 @dataclass(frozen=True, slots=True)
 class RegionMomentsParameters:
-    """Which regions, and how wide the layers after them are."""
+    """The regions, and the widths of the layers after them."""
 
     regions: tuple[tuple[int, float, float], ...] = ((0, 0.0, 1.0), (1, 0.0, 1.0), (2, 0.0, 1.0))
     hidden: tuple[int, ...] = (64, 64)
@@ -33,10 +33,10 @@ class RegionMomentsParameters:
 
 
 class RegionMoments(QNetwork):
-    """Sees each region (a channel between two shares of the width) as its brightness and the centre of it.
+    """Sees each region (a channel between two fractions of the width) as its brightness and the centre of it.
 
-    The regions have no weights, so what they say about an image can be kept and learned from again and again.
-    Values are not squashed: a score that counts lost points is below 0, and a discounted one never reaches 1.
+    The regions have no weights, so these features can be computed once and trained on again and again. Values are not
+    squashed: a score that counts lost points is below 0, and a discounted one never reaches 1.
     """
 
     choices: Tensor
@@ -66,7 +66,7 @@ class RegionMoments(QNetwork):
         return (self.judge(self.look(images)),)
 
     def look(self, images: Tensor) -> Tensor:
-        """Images (B, H, W, 3) of bytes as brightness, centre and distances of the regions, (B, features)."""
+        """Brightness, centres and distances of the regions in images (B, H, W, 3) of bytes, as (B, features)."""
         mass, row, column = (images.flatten(1).float() @ self.sums).split(self._regions, dim=1)
         is_there = (mass > 0).float()
         row, column = (total / mass.clamp(min=1e-6) for total in (row, column))
@@ -76,7 +76,7 @@ class RegionMoments(QNetwork):
         return torch.cat([is_there, row, column, *apart], dim=1)
 
     def logits(self, code: Code, actions: Tensor) -> Tensor:
-        """An action that is none of the choices counts as the nearest one."""
+        """An action that is not one of the choices counts as the nearest one."""
         (values,) = code
         nearest = torch.cdist(actions, self.choices).argmin(dim=1)
         return values.gather(1, nearest.view(values.shape[0], -1)).flatten()
@@ -86,7 +86,7 @@ class RegionMoments(QNetwork):
 
 
 def _weights_of_sums(size: tuple[int, int], regions: tuple[tuple[int, float, float], ...]) -> Tensor:
-    """What a pixel adds to each region's brightness and, times its place from -1 to 1, to row and column, (HW3, 3R)."""
+    """A pixel's weight in each region's sums, (HW3, 3R): brightness, then brightness times row and times column."""
     height, width = size
     down, across = (((torch.arange(length) + 0.5) / length) for length in (height, width))
     weights = torch.zeros(height, width, 3, 3, len(regions))

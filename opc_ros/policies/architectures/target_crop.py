@@ -1,4 +1,4 @@
-"""A Q network that looks at what lies around the point where the action takes the tool."""
+"""A Q network that looks at the surroundings of the point to which the action takes the tool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opc_ros.policies.input_spec import InputSpec
 
 @dataclass(frozen=True, slots=True)
 class TargetCropParameters:
-    """How large a patch, and how wide the network over it."""
+    """The size of the patch, and the widths of the network over it."""
 
     side_m: float = 0.20
     cells: int = 12
@@ -27,7 +27,7 @@ class TargetCropParameters:
 
 
 class TargetCrop(QNetwork):
-    """Convolutions see the image once; an action then reads their map where it would put the gripper."""
+    """Convolutions see the image once; each action then reads their map where it would put the gripper."""
 
     def __init__(self, spec: InputSpec, parameters: TargetCropParameters) -> None:
         super().__init__(spec)
@@ -64,11 +64,11 @@ class TargetCrop(QNetwork):
         return self._judge(self.patch.sample(features, pose_after(tools, grouped)), tools, grouped)
 
     def find_windows(self, images: Tensor, tools: Tensor, actions: Tensor) -> WindowedStates:
-        """What of the images matters to one action in each state: the same for every network of this geometry."""
+        """The part of the images that one action per state looks at: the same for every network of this geometry."""
         return find_windows(images, tools, actions, self.patch, self.geometry, self.image_range)
 
     def judge_windows(self, states: WindowedStates) -> Tensor:
-        """Q (B,) of one action in each state, from the part of the map that it reads."""
+        """Q (B,) of one action per state, from the part of the map that it reads."""
         sampled = torch.cat([window.look(self.trunk) for window in states.windows])
         logits = self._judge(self.patch.arrange(sampled), states.tools, states.actions)
         values = torch.empty_like(logits)

@@ -1,4 +1,4 @@
-"""A Q network that looks only at what lies around the tool where it is now."""
+"""A Q network that looks only at the surroundings of the tool's current position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opc_ros.policies.input_spec import InputSpec
 
 @dataclass(frozen=True, slots=True)
 class ToolCropParameters:
-    """How large a patch, and how wide the network over it."""
+    """The size of the patch, and the widths of the network over it."""
 
     side_m: float = 0.32
     cells: int = 48
@@ -25,7 +25,7 @@ class ToolCropParameters:
 
 
 class ToolCrop(QNetwork):
-    """Everything about the image is in the code; an action costs a few small matrix products."""
+    """The code holds everything about the image, so an action costs only a few small matrix products."""
 
     def __init__(self, spec: InputSpec, parameters: ToolCropParameters) -> None:
         super().__init__(spec)

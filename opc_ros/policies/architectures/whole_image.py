@@ -1,4 +1,4 @@
-"""QT-Opt's shape at any scale: convolutions over the whole image, the action added in the middle."""
+"""QT-Opt's shape at any scale: convolutions over the whole image, with the action added in the middle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opc_ros.policies.input_spec import InputSpec
 
 @dataclass(frozen=True, slots=True)
 class WholeImageParameters:
-    """How wide and deep; the defaults suit images of about 96x96."""
+    """Widths and depths; the defaults suit images of about 96x96."""
 
     stem_channels: int = 24
     stem_kernel: int = 5
@@ -27,7 +27,7 @@ class WholeImageParameters:
     is_tail_padded: bool = True  # False: each tail convolution trims the map by one cell all around
     action_hidden: int = 64
     hidden: tuple[int, ...] = (64, 64)
-    has_coordinates: bool = True  # two more input channels that say where in the image a pixel is
+    has_coordinates: bool = True  # two more input channels with each pixel's row and column
 
 
 # Kalashnikov et al. 2018, for images of 472x472: 1.2 million parameters.
@@ -49,7 +49,7 @@ QT_OPT_PARAMETERS = WholeImageParameters(
 
 
 class WholeImage(QNetwork):
-    """Knows nothing about cameras: where the tool is, it must learn from tool pose and image."""
+    """Knows nothing about cameras: it must learn from tool pose and image where the tool is."""
 
     def __init__(self, spec: InputSpec, parameters: WholeImageParameters) -> None:
         super().__init__(spec)
@@ -103,7 +103,7 @@ class WholeImage(QNetwork):
         return features
 
     def _cells(self, spec: InputSpec) -> int:
-        """How many cells the last feature map has at this image size."""
+        """How many cells the last feature map has for this image size."""
         was_training = self.training
         self.eval()
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""All formats of candidates: each module of this package that defines FORMAT is one, found by looking."""
+"""All formats of candidates: each module of this package that defines FORMAT is one, and is found automatically."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from opc_ros.policies.artifact_format import ArtifactFormat
 
 @cache
 def all_formats() -> dict[str, ArtifactFormat]:
-    """By the name that candidate.yaml gives."""
+    """All formats, by their name in candidate.yaml."""
     found = [importlib.import_module(f"{__name__}.{module.name}").FORMAT for module in pkgutil.iter_modules(__path__)]
     return {each.name: each for each in found}

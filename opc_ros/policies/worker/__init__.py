@@ -1,1 +1,1 @@
-"""Candidates think in processes of their own, which can do nothing but think."""
+"""Runs candidates in processes of their own, which may compute and nothing else."""

@@ -1,4 +1,4 @@
-"""Memory that two processes share: states and actions go in, actions and values come out, nothing is copied twice."""
+"""Memory shared by two processes: states and actions go in, actions and values come out, without extra copies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from opc_ros.policies.manifest import CandidateManifest
 from opc_ros.policies.q_function import Observations
 from opc_ros.task import find_task
 
-_USUAL_BYTES = 64 << 20  # of address space; only what is written takes memory
+_USUAL_BYTES = 64 << 20  # of address space; only written pages take memory
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things lie for states of one image size, of one task, and the answers of a given number of candidates."""
+    """Where everything lies in it, for one image size, one task and a given number of candidates."""
 
     image_size: tuple[int, int]
     state_size: int
@@ -49,7 +49,7 @@ class Layout:
 
 
 class Arena:
-    """One mapping of the shared memory; both sides compute the same places."""
+    """One mapping of the shared memory; both sides compute the same addresses."""
 
     def __init__(self, descriptor: int, layout: Layout) -> None:
         self._memory = mmap.mmap(descriptor, layout.total_bytes)
@@ -67,22 +67,22 @@ class Arena:
         return self._view(0, (rows, self._state), np.float32, rows, self._state)
 
     def actions(self, rows: int) -> np.ndarray:
-        """What is asked about, (rows, A)."""
+        """The actions to evaluate, (rows, A)."""
         return self._view(self._state, (rows, self._action), np.float32, rows, self._action)
 
     def chosen(self, rows: int) -> np.ndarray:
-        """What was chosen, (rows, A)."""
+        """The actions that were chosen, (rows, A)."""
         return self._view(self._state + self._action, (rows, self._action), np.float32, rows, self._action)
 
     def values(self, rows: int, candidates: int = 1) -> np.ndarray:
-        """What candidates think of the rows, (candidates, rows)."""
+        """The candidates' Q of the rows, (candidates, rows)."""
         return self._view(self._state + 2 * self._action, (candidates, rows), np.float32, rows, 1)
 
     def observations(self, rows: int) -> Observations:
         return Observations(images=self.images(rows), tools=self.tools(rows))
 
     def _view(self, before: int, shape: tuple[int, ...], kind: type, rows: int, width: int | None = None) -> np.ndarray:
-        """Images first, then the numbers of all rows; `before` says how many numbers of each row lie in front."""
+        """Images come first, then the numbers of all rows; `before` is how many numbers of each row come earlier."""
         if width is None:
             return np.ndarray(shape, dtype=kind, buffer=self._memory)
         start = -(-self._layout.image_bytes * rows // 8) * 8 + 4 * before * rows
@@ -90,7 +90,7 @@ class Arena:
 
 
 def make_arena_file(layout: Layout) -> int:
-    """A descriptor of fresh shared memory whose size nobody can change any more."""
+    """A descriptor of fresh shared memory whose size can no longer be changed by anybody."""
     descriptor = os.memfd_create("opc-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, layout.total_bytes)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)

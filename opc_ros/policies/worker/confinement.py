@@ -1,4 +1,4 @@
-"""What a thinking process may not do: no files, no network, no other processes, and no more than its share."""
+"""What a candidate's process may not do: no files, no network, no other processes, and no more than its share."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _SPARE_FILES = 4
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a candidate may use."""
+    """What a candidate may use."""
 
     memory_bytes: int = 2 << 30  # beyond what the bare process has
-    cpu_s: int = 24 * 3600  # in its whole life; each thought has a deadline besides
+    cpu_s: int = 24 * 3600  # in its whole life; each choice has a deadline as well
     niceness: int = 0  # at least
 
 
 def describe_confinement() -> tuple[bool, str]:
-    """Whether candidates are fully confined on this machine, and how, for people."""
+    """Whether candidates are fully confined on this machine, and a sentence that says how."""
     if sys.platform != "linux":
         return False, f"only a process of their own: {sys.platform} has neither seccomp nor parent-death signals"
     reason = seccomp.why_unavailable()
@@ -39,12 +39,12 @@ def describe_confinement() -> tuple[bool, str]:
 
 
 def confine(keep: tuple[int, ...], limits: Limits) -> None:
-    """Give up everything but the given descriptors; call once, before a byte of the candidate is looked at."""
+    """Give up everything but the given descriptors; call once, before reading a byte of the candidate."""
     _end_with_parent()
     _close_all_but(keep)
     with tempfile.TemporaryDirectory(prefix="opc-think-") as empty:
         os.chdir(empty)
-    os.nice(max(0, limits.niceness - os.nice(0)))  # whoever started this may stand back already
+    os.nice(max(0, limits.niceness - os.nice(0)))  # the parent may have lowered its priority already
     _limit(limits)
     if not seccomp.why_unavailable():
         seccomp.allow_only_thinking()
@@ -86,7 +86,7 @@ def _open_descriptors() -> list[int]:
 
 
 def _data_bytes() -> int:
-    """Private writable memory this process has already: what the kernel counts against the limit."""
+    """Private writable memory that this process already has, by the kernel's count for the limit."""
     if sys.platform != "linux":
         return 1 << 30
     for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():

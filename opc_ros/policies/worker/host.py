@@ -1,4 +1,4 @@
-"""Starts confined processes for candidates and asks them: with a deadline, and ready to stop waiting at any time."""
+"""Starts confined processes for candidates and queries them, with a deadline and ready to stop waiting at any time."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from opc_ros.policies.worker.messages import (
 )
 from opc_ros.policies.worker.nursery import CONTROL
 
-LOOK_UP_S = 0.02  # how often somebody who waits asks whether to go on waiting
-PATIENCE_S = 120.0  # without a deadline of its own: nothing a candidate does honestly takes as long
+LOOK_UP_S = 0.02  # how often a waiting caller checks whether to stop waiting
+PATIENCE_S = 120.0  # if no deadline is given: no honest candidate takes longer
 _START_S = 120.0
 
 WhyToStop = Callable[[], str | None]
 
 
 class WorkerHost:
-    """The program that candidates' processes come from; when it ends, they end."""
+    """The program that candidates' processes are forked from; when it ends, they end."""
 
     def __init__(self, *, allow_code: bool = False) -> None:
         self._allow_code = allow_code
@@ -81,10 +81,10 @@ class WorkerHost:
         why_to_stop: WhyToStop = lambda: None,
         is_coarse: bool = False,
     ) -> Policy:
-        """The candidate's policy, thinking in a process of its own.
+        """The candidate's policy, running in a process of its own.
 
-        A thought that is not done by the deadline is `ThoughtTooLong`; whoever waits for one is asked all the while
-        why to stop, and is gone within LOOK_UP_S of a reason. Either way the process is killed.
+        A choice that misses the deadline raises `ThoughtTooLong`. While waiting, `why_to_stop` is called every
+        LOOK_UP_S, and the wait ends as soon as it returns a reason. Either way the process is killed.
         """
         process = CandidateProcess(self, [candidate], limits or Limits(), deadline_s, why_to_stop, is_coarse)
         return process.load_first().policies[0]
@@ -105,7 +105,7 @@ class WorkerHost:
         *,
         is_coarse: bool = False,
     ) -> int:
-        """A fresh process with the candidates' bytes; a descriptor by which it can be killed and nobody else."""
+        """A fresh process with the candidates' bytes; returns a descriptor that can kill exactly this process."""
         data = join_parts([(candidate.manifest_bytes, candidate.artifact_bytes) for candidate in candidates])
         layout = Layout.of(candidates[0].manifest)
         spawn = Spawn(
@@ -148,7 +148,7 @@ class WorkerHost:
 
 
 class CandidateProcess:
-    """A process that a candidate, or a stack of them, thinks in; what comes back is checked like a stranger's."""
+    """The process of one candidate, or of a stack of them; its answers are checked as untrusted input."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class CandidateProcess:
         self._why_to_stop = why_to_stop
 
     def load_first(self) -> CandidateProcess:
-        """Load for the first time, and leave no process behind where that fails."""
+        """Load for the first time, and leave no process behind if that fails."""
         try:
             self.load()
         except BaseException:
@@ -183,7 +183,7 @@ class CandidateProcess:
         return self
 
     def load(self) -> None:
-        """Start the process and let it load; again, where an earlier one was killed."""
+        """Start the process and let it load; called again after an earlier one was killed."""
         self.close()
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         arena_file = make_arena_file(self._layout)
@@ -198,7 +198,7 @@ class CandidateProcess:
         self._exchange(Request(LOAD), max(PATIENCE_S, self._deadline_s))
 
     def q(self, members: Sequence[int], seen: Observations, actions: np.ndarray) -> np.ndarray:
-        """What the candidates of these numbers think of each action, (M, B)."""
+        """Q of each action under the candidates with these indices, (M, B)."""
         parts, asked = [], sum(1 << member for member in members)
         with self._lock:
             for start, rows in self._pieces(seen):
@@ -207,7 +207,7 @@ class CandidateProcess:
                 self._exchange(Request(ASK, len(rows), members=asked), self._deadline_s)
                 parts.append(arena.values(len(rows), len(members)).copy())
         found = np.concatenate(parts, axis=1)
-        return found[np.argsort(np.argsort(members))]  # answers come in the order of their numbers
+        return found[np.argsort(np.argsort(members))]  # answers come in the order of the indices
 
     def decide_on(
         self, member: int, seen: Observations, *, seed: int, first_step: int = 0
@@ -226,7 +226,7 @@ class CandidateProcess:
         return np.concatenate(actions), np.concatenate(values)
 
     def q_in_one_state(self, member: int, seen: Observations, actions: np.ndarray) -> np.ndarray:
-        """What one candidate thinks of several actions in one state, (K,)."""
+        """Q of several actions in one state under one candidate, (K,)."""
         values = []
         with self._lock:
             if self._link is None:
@@ -257,7 +257,7 @@ class CandidateProcess:
             self._arena = None
 
     def _pieces(self, seen: Observations) -> list[tuple[int, Observations]]:
-        """As much as the shared memory holds at once, which is all of it but for very large images."""
+        """As many rows as the shared memory holds at once: all of them, unless images are very large."""
         if self._link is None:
             self.load()
         size = self._layout.rows_at_once
@@ -270,7 +270,7 @@ class CandidateProcess:
         return self._arena
 
     def _exchange(self, request: Request, deadline_s: float) -> None:
-        """Ask and wait; a process that is late, lost or not to be waited for is killed."""
+        """Send a request and wait; a process that is late, lost or no longer waited for is killed."""
         assert self._link is not None
         try:
             self._link.send(request.pack())
@@ -295,7 +295,7 @@ class CandidateProcess:
         while True:
             left_s = until - time.monotonic()
             if left_s <= 0:
-                raise ThoughtTooLong(f"candidate {self._name}: thought longer than {deadline_s:g} s")
+                raise ThoughtTooLong(f"candidate {self._name}: took longer than {deadline_s:g} s")
             if poll.poll(1000 * min(left_s, LOOK_UP_S)):
                 return link.recv(MAX_ANSWER_BYTES)
             if (reason := self._why_to_stop()) is not None:
@@ -303,7 +303,7 @@ class CandidateProcess:
 
 
 class _Member:
-    """One candidate's thoughts in a process that others may share."""
+    """One candidate in a process that it may share with others."""
 
     def __init__(self, process: CandidateProcess, number: int) -> None:
         self._process = process
@@ -323,7 +323,7 @@ class _Member:
 
 
 def _start_nursery(control: int, *, allow_code: bool) -> subprocess.Popen[bytes]:
-    """A fresh interpreter that sees no more of the environment than it needs to find its libraries."""
+    """A fresh interpreter that inherits only the environment variables it needs to find its libraries."""
     kept = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     environment |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

@@ -16,19 +16,19 @@ from opc_ros.policies.worker.confinement import Limits
 from opc_ros.policies.worker.host import WorkerHost
 
 _GPU = Path("/dev/nvidiactl")
-_hosts: dict[bool, WorkerHost] = {}  # by whether code of their own is allowed
+_hosts: dict[bool, WorkerHost] = {}  # by whether candidates may run code of their own
 _hosts_lock = threading.Lock()
 
 
 def why_in_process() -> str:
-    """Why candidates are scored in the scorer's own process on this machine; empty where they are not."""
+    """Why candidates are scored in the scorer's own process on this machine; empty if they are not."""
     if sys.platform != "linux":
         return f"{sys.platform} has no confined processes"
     return "a GPU cannot be used from a confined process" if _GPU.exists() else ""
 
 
 def scoring_device() -> str:
-    """What scored candidates compute on; confined ones never on a GPU."""
+    """The device that scored candidates compute on; confined ones never use a GPU."""
     if not why_in_process():
         return "cpu"
     from opc_ros.policies.compute import choose_device
@@ -37,7 +37,7 @@ def scoring_device() -> str:
 
 
 def shared_host(*, allow_code: bool = False) -> WorkerHost:
-    """The program that all of this process's candidates come from; it takes seconds to start, so it stays."""
+    """The program that all of this process's candidates are forked from; it takes seconds to start, so it is kept."""
     with _hosts_lock:
         host = _hosts.get(allow_code)
         if host is None or not host.is_alive:
@@ -46,10 +46,10 @@ def shared_host(*, allow_code: bool = False) -> WorkerHost:
 
 
 class PolicyLoader:
-    """Loads policies, and ends what they think in with itself."""
+    """Loads policies, and ends their processes when it is closed."""
 
     def __init__(self, *, allow_code: bool = False, niceness: int = 0, is_coarse: bool = False) -> None:
-        """Coarse: networks of named architectures in bfloat16, for scoring alone."""
+        """`is_coarse`: networks of named architectures in bfloat16, for scoring only."""
         if is_coarse and (reason := why_in_process()):
             raise SetupError(f"bfloat16: {reason}; score in float32")
         self._allow_code = allow_code

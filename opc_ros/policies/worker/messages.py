@@ -27,7 +27,7 @@ class Spawn:
     cpu_s: int
     niceness: int
     allow_code: bool
-    is_coarse: bool = False  # networks of named architectures in bfloat16, for scoring alone
+    is_coarse: bool = False  # networks of named architectures in bfloat16, for scoring only
 
     def pack(self) -> bytes:
         return _SPAWN.pack(
@@ -50,8 +50,10 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Load, ask some candidates about actions, let one decide, on this many rows of the shared memory; or let it
-    compare this many actions in the state of the first row.
+    """One request, about this many rows of the shared memory.
+
+    LOAD loads the candidates, ASK evaluates actions under some of them, DECIDE lets one choose actions, and COMPARE
+    evaluates actions under one of them, all in the state of the first row.
     """
 
     kind: int
@@ -73,7 +75,7 @@ class Request:
 
 
 def join_parts(parts: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Manifest and artifact of each candidate behind a table of their lengths."""
+    """A table of lengths, then manifest and artifact of each candidate."""
     table = b"".join(_LENGTHS.pack(len(manifest), len(artifact)) for manifest, artifact in parts)
     return b"".join((table, *(data for part in parts for data in part)))
 

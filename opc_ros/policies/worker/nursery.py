@@ -1,4 +1,4 @@
-"""The program that candidates' processes are forked from: everything is imported here, once, before any is confined."""
+"""The program that candidates' processes are forked from: everything is imported here once, before any is confined."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONTROL = 3  # the descriptor that the parent process leaves open
 
 
 def main() -> int:
-    """Fork a process for each candidate that is asked for, until nobody can ask any more."""
+    """Fork a process for each request, until nobody can send another."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     control = socket.socket(fileno=CONTROL)
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def _warm_up(*, allow_code: bool) -> None:
-    """Do once, freely, what every kind of candidate does: libraries read files when they are first used."""
+    """Run every kind of candidate once, unconfined: libraries read files when they are first used."""
     import cv2
     import torch
 
@@ -82,7 +82,7 @@ def _warm_up(*, allow_code: bool) -> None:
         network = build_network(architecture, manifest.input, manifest.hyper_parameters)
         document = yaml.safe_dump(manifest.to_document()).encode()
         parts = [(document, save_weights(network))]
-        _load(parts, allow_code=False, is_coarse=True)  # a confined process can import nothing any more
+        _load(parts, allow_code=False, is_coarse=True)  # a confined process can no longer import anything
         stack = _load(parts, allow_code=False)
         actions, _ = stack.decide_on(0, seen, seed=0, first_step=0)
         stack.q_in_one_state(0, seen, actions)
@@ -127,7 +127,7 @@ def _live(spawn: Spawn, link: int, bytes_file: int, arena_file: int) -> None:
 
 
 def _read_parts(descriptor: int, candidates: int) -> list[tuple[bytes, bytes]]:
-    """Manifest and artifact of each candidate, in the order they were written."""
+    """Manifest and artifact of each candidate, in the order in which they were written."""
     size = os.fstat(descriptor).st_size
     with open(descriptor, "rb") as file:
         file.seek(0)

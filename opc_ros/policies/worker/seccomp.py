@@ -18,11 +18,11 @@ _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _REFUSE = 0x00050000 | errno.EPERM
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
-_NUMBER_AT, _ARCH_AT, _ARGS_AT = 0, 4, 16  # in what the kernel shows the filter
+_NUMBER_AT, _ARCH_AT, _ARGS_AT = 0, 4, 16  # offsets in the struct that the kernel shows to the filter
 _MAP_SHARED = 1
-_X32 = 0x40000000  # the same kernel under other numbers
+_X32 = 0x40000000  # a second ABI of the same kernel with other numbers
 
-# What a thought needs, by its number on each machine: no files, no sockets, no processes, no threads.
+# What computing needs, by its system call number on each machine: no files, no sockets, no processes, no threads.
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _ALLOWED: dict[str, tuple[int | None, int | None]] = {
     "read": (0, 63),
@@ -68,7 +68,7 @@ _MMAP, _TGKILL = (9, 222), (234, 131)
 
 
 def why_unavailable() -> str:
-    """Why this machine cannot filter system calls; empty where it can."""
+    """Why this machine cannot filter system calls; empty if it can."""
     if sys.platform != "linux":
         return f"{sys.platform} has no seccomp"
     if platform.machine() not in _MACHINES:
@@ -81,15 +81,15 @@ def why_unavailable() -> str:
 
 
 def allow_only_thinking() -> None:
-    """From here on this process can compute and answer on sockets it has; everything else fails with EPERM.
+    """Let this process only compute and answer on sockets it already has; everything else fails with EPERM.
 
-    There is no way back, and threads it had before would keep their freedom, so there must be none.
+    There is no way back. Existing threads would stay unfiltered, so there must be none.
     """
     column = list(_MACHINES).index(platform.machine())
     plain = [numbers[column] for numbers in _ALLOWED.values()]
     program = _assemble(_MACHINES[platform.machine()], _MMAP[column], _TGKILL[column], plain)
     code = ctypes.create_string_buffer(program, len(program))
-    # struct sock_fprog: a count and, after padding, where the instructions are.
+    # struct sock_fprog: a count and, after padding, the address of the instructions.
     descriptor = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     libc = _libc()
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
@@ -110,7 +110,7 @@ def _assemble(arch: int, mmap: int, tgkill: int, plain: Iterable[int | None]) ->
     for number in plain:
         if number is not None:
             lines += [_line(_EQUAL, number, 0, 1), _line(_RETURN, _ALLOW)]
-    # Memory of its own, which its limits count; none that others could see.
+    # Private memory, which counts against its limit; none that others could see.
     lines += [
         _line(_EQUAL, mmap, 0, 4),
         _line(_LOAD, _ARGS_AT + 8 * 3),

@@ -1,4 +1,4 @@
-"""Score against true success, where it is known, with the line of least squares."""
+"""Score against true success, if that is known, with the least-squares line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def render_agreement(report: ScoringReport) -> str:
         regrets = ", ".join(f"{value:.1%} at {k}" for k, value in agreement.regret)
         words += (
             f"R² {agreement.line.r_squared:.2f}, rank correlation {agreement.spearman:.2f} (Spearman), "
-            f"{agreement.kendall:.2f} (Kendall). Success given up by trusting the score: {regrets}."
+            f"{agreement.kendall:.2f} (Kendall). Success lost by trusting the score: {regrets}."
         )
     chart = draw_scatter(
         points,
@@ -50,7 +50,7 @@ def render_agreement(report: ScoringReport) -> str:
         y_title="true success",
         summary=f"Scatter plot. {words}",
     )
-    caption = f"The line of least squares with its {report.ranking.confidence:.0%} band"
+    caption = f"The least-squares line with its {report.ranking.confidence:.0%} band"
     caption += "." if is_crowded else "; whiskers are score intervals."
     return f"<p>{words}</p><figure>{chart}<figcaption>{caption}</figcaption></figure>"
 

@@ -19,10 +19,10 @@ MORE = ' class="more"'
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Which columns there are, and on what scale scores are drawn."""
+    """Which columns there are, and the scale for scores."""
 
     axis: Axis
-    is_known: bool  # whether any true success is known
+    is_known: bool  # whether true success is known for any candidate
     outlook: Outlook | None
 
 
@@ -63,8 +63,8 @@ def _caption(report: ScoringReport) -> str:
             f"this lab, with its 95% interval. Near the best: the probability of being within {points} of it. "
         )
     return (
-        f"{text}Scores only order: their intervals and places come from {ranking.resamples:,} resamples of whole "
-        "episodes, and say nothing about how often a candidate succeeds."
+        f"{text}Scores only order candidates: their intervals and places come from {ranking.resamples:,} resamples of "
+        "whole episodes, and say nothing about how often a candidate succeeds."
     )
 
 

@@ -41,4 +41,4 @@ def render_order(report: ScoringReport) -> str:
     )
 
 
-SECTION = Section("order", "How sure the order is", place=20, render=render_order)
+SECTION = Section("order", "How certain the order is", place=20, render=render_order)

@@ -1,4 +1,4 @@
-"""What the other scores say of each candidate, folded: the leaderboard shows only the score that ranks."""
+"""All other scores of each candidate, folded: the leaderboard shows only the score that ranks."""
 
 from __future__ import annotations
 

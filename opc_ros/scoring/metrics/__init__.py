@@ -1,4 +1,4 @@
-"""All metrics: each module of this package that defines METRIC is one, found by looking."""
+"""All metrics: each module of this package that defines METRIC is one, and is found automatically."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opc_ros.scoring.metric import Answers, Metric, RankingMetric
 
 @cache
 def all_metrics() -> dict[str, Metric]:
-    """Every metric by name: those that can rank first, then those that are only reported."""
+    """Every metric by name: first those that can rank, then those that are only reported."""
     found: list[Metric] = [
         importlib.import_module(f"{__name__}.{module.name}").METRIC for module in pkgutil.iter_modules(__path__)
     ]

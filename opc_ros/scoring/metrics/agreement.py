@@ -1,6 +1,6 @@
-"""Agreement: SoftOPC over spread of how near a candidate's own actions lie to recorded ones; it needs no Q.
+"""Agreement: SoftOPC over spread of how close a candidate's own actions are to the recorded ones; it needs no Q.
 
-A candidate that would have acted as successful episodes did, and not as failed ones did, scores high.
+A candidate scores high if it would have acted as successful episodes did and not as failed ones did.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AUC among steps that are equally far from the end of their episodes: how far an episode has come tells nothing."""
+"""AUC among steps that are equally far from the end of their episodes, so that progress alone earns nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from opc_ros.scoring.order_metric import Labelled, OrderMetric, ScoreOneCandidate, SortedValues, count_concordant
 
-STRATA = 9  # 0 to 7 steps before the last, and all that are further away
+STRATA = 9  # 0 to 7 steps before the last, and all earlier ones together
 
 
 def _prepare(labelled: Labelled) -> ScoreOneCandidate:
@@ -26,7 +26,7 @@ def _prepare(labelled: Labelled) -> ScoreOneCandidate:
             each = weights[:, rows]
             found, of = count_concordant(values, each * is_positive, each * ~is_positive)
             concordant, pairs = concordant + found, pairs + of
-        return np.asarray(concordant / pairs)  # the last step of each episode is in the first stratum: never 0
+        return np.asarray(concordant / pairs)  # never 0: every episode's last step is in the first stratum
 
     return score
 

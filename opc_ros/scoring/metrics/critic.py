@@ -1,4 +1,4 @@
-"""Critic: how much better a critic likes a candidate's own actions than the recorded ones; it needs no Q."""
+"""Critic: how much higher a critic rates a candidate's own actions than the recorded ones; it needs no Q."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opc_ros.scoring.transitions import check_finite, check_lengths, check_succe
 
 @dataclass(frozen=True, slots=True)
 class MeanOverEpisodes:
-    """The metric as an object: the mean of its numbers, every episode counting once."""
+    """The metric as an object: the mean of the critic's numbers, with every episode counting once."""
 
     name: str = "critic"
     title: str = "Critic of own actions"
@@ -29,7 +29,7 @@ class MeanOverEpisodes:
         return float((episodes.sum_each(values) / episodes.lengths).mean())
 
     def check_prior_orders(self, prior: float, positives: float) -> None:
-        """Any prior orders: it plays no part."""
+        """Every prior will do: it plays no part."""
 
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
         means = candidates.sum_each(candidates.values) / candidates.lengths[:, None]  # (E, C)

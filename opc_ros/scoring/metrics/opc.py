@@ -1,4 +1,4 @@
-"""OPC: how well Q, cut at its best threshold, tells transitions of successes from all others (Irpan et al. 2019)."""
+"""OPC: how well Q, cut at its best threshold, separates steps of successes from all others (Irpan et al. 2019)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from opc_ros.scoring.transitions import (
     check_values,
 )
 
-# Positives between two thresholds of the coarse search: few enough to rule most of them out, enough to be cheap.
+# Positives per block of the coarse search: few enough that most blocks can be ruled out, enough to make that cheap.
 _BLOCK = 64
-# Stretches of the sorted transitions that a matrix product looks at as a whole, before any is walked through.
+# Stretches of the sorted transitions that are bounded by one matrix product before any is walked through.
 _STRETCHES = 64
-# Beyond so many transitions stretches are too long to be walked through.
+# With more transitions than this, stretches are too long to walk through.
 _MOST_WALKED = 65_536
-# Groups of equal values that are looked at together.
+# Groups of equal values that are processed together.
 _GROUPS_AT_ONCE = 1_000_000
 
 
@@ -50,7 +50,7 @@ class Opc:
             )
 
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
-        """Each candidate's Q values are sorted only once."""
+        """Sorts each candidate's Q values only once."""
         successes = candidates.successes
         rows = candidates.episodes.spread(np.argsort(candidates.order).astype(np.int32))
         if candidates.episodes.transitions > _MOST_WALKED:
@@ -69,13 +69,15 @@ METRIC = Opc()
 
 
 def opc(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *, prior: float = 1.0) -> float:
-    """How well Q, cut at its best threshold, tells transitions of successes from all others; higher is better.
+    """How well Q, cut at its best threshold, separates transitions of successes from all others; higher is better.
 
-    OPC(Q) = max over b of  prior * mean_positive[Q > b] - mean_all[Q > b], never below 0 (nothing is above b).
-    It depends on the order of Q values only. A prior below the fraction of positive transitions gives 0 for every Q.
+    OPC(Q) = max over b of  prior * mean_positive[Q > b] - mean_all[Q > b]
+
+    It is never below 0, because b may lie above all Q values. It depends only on the order of Q values. A prior below
+    the fraction of positive transitions gives 0 for every Q.
 
     Args:
-        q: Q value of each recorded transition, episodes one behind the other, (N,).
+        q: Q value of each recorded transition, the episodes concatenated, (N,).
         lengths: transitions of each episode, (E,).
         success: whether each episode succeeded, (E,).
         prior: p(y=1), the share of feasible actions; 1 fits any behaviour policy.
@@ -84,7 +86,7 @@ def opc(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *, prior: float = 
 
 
 def opc_over_priors(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, priors: ArrayLike) -> np.ndarray:
-    """OPC for each of several priors, (P,), for the price of one sort."""
+    """OPC for each of several priors, (P,), at the cost of one sort."""
     checked = [check_prior(prior) for prior in np.asarray(priors, dtype=np.float64).tolist()]
     episodes = check_lengths(lengths)
     values = check_values(q, episodes, "q")
@@ -92,7 +94,7 @@ def opc_over_priors(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, priors
     positives, negatives = values[is_positive], values[~is_positive]
     positives.sort()
     negatives.sort()
-    # Sorting puts infinities at the ends and NaN last, so four values stand for all.
+    # Sorting puts infinities at the ends and NaN last, so checking four values is enough.
     if not np.isfinite([positives[0], positives[-1], negatives[0], negatives[-1]]).all():
         check_finite(values, episodes, "q")
     return np.array([best_margin(positives, negatives, prior) for prior in checked])
@@ -101,8 +103,9 @@ def opc_over_priors(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, priors
 def best_margin(positives: np.ndarray, negatives: np.ndarray, prior: float) -> float:
     """OPC of Q values sorted ascending within each outcome.
 
-    The best threshold lies just below a positive, so only those are tried: first each _BLOCK-th, then those between two
-    of them that could still win. Among equal positives the first counts them all; the others claim less and cannot win.
+    The best threshold lies just below a positive, so only those are tried: first every _BLOCK-th, then those within
+    blocks that could still win. Among equal positives, the first counts all of them; the others count fewer and cannot
+    win.
     """
     transitions = positives.size + negatives.size
     if prior / positives.size <= 1.0 / transitions:
@@ -117,7 +120,8 @@ def best_margin(positives: np.ndarray, negatives: np.ndarray, prior: float) -> f
     positives_above = positives.size - first
     negatives_above = negatives.size - np.searchsorted(negatives, positives[first])
     best = float(margin(positives_above, negatives_above).max())
-    # Within a block there are at most its first's positives and at least the next block's negatives above a threshold.
+    # No threshold in a block has more positives above it than the block's first, or fewer negatives than the next
+    # block's.
     reachable = margin(positives_above, np.append(negatives_above[1:], 0))
     open_blocks = first[reachable > best]
     if open_blocks.size:
@@ -130,7 +134,7 @@ def best_margin(positives: np.ndarray, negatives: np.ndarray, prior: float) -> f
 
 
 def _search_thresholds(candidates: CandidatesOnEpisodes, rows: np.ndarray, prior: float) -> ScoreWeightings:
-    """For very many transitions: the same scores but for rounding, a few weightings at a time."""
+    """For very many transitions: the same scores up to rounding, a few weightings at a time."""
     outcomes = (candidates.successes, candidates.lengths.size - candidates.successes)
     searches = [_prepare_search(q, rows, outcomes) for q in candidates.values]
 
@@ -147,25 +151,25 @@ def _search_thresholds(candidates: CandidatesOnEpisodes, rows: np.ndarray, prior
 def _prepare_search(q: np.ndarray, rows: np.ndarray, outcomes: tuple[int, int]) -> ThresholdSearch:
     row, is_threshold, last = _sort_transitions(q, rows, outcomes[0])
     edges = cut_into_blocks(last, row.size)
-    del last  # as long as the transitions, and not needed any more
+    del last  # as long as the transitions, and no longer needed
     return ThresholdSearch(row, is_threshold, edges, outcomes)
 
 
 def _weigh(
     weights: np.ndarray, candidates: CandidatesOnEpisodes, prior: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a positive gains and a negative costs under each weighting, (R,), and weights by episode, (E, R)."""
+    """A positive's gain and a negative's cost under each weighting, (R,), and the weights by episode, (E, R)."""
     positive_total = weights[:, : candidates.successes] @ candidates.lengths[: candidates.successes]  # (R,)
     total = weights @ candidates.lengths
     check_both_outcomes(positive_total, total)
     gain = np.maximum(0.0, prior / positive_total - 1 / total)
-    # Sums of whole weights are exact in single precision up to 2^24, and twice as fast.
+    # Sums of integer weights are exact in single precision up to 2^24, and twice as fast.
     is_small = bool((weights == np.rint(weights)).all() and total.max() < 2**24)
     return gain, 1 / total, np.ascontiguousarray(weights.T, dtype=np.float32 if is_small else np.float64)
 
 
 class _Margins:
-    """What transitions add to the margin under each weighting: weight times gain, or minus weight times loss."""
+    """A transition's contribution to the margin under each weighting: weight times gain, or minus weight times loss."""
 
     def __init__(self, weights: np.ndarray, successes: int, gain: np.ndarray, loss: np.ndarray) -> None:
         self.weights = weights  # (E, R), successes first
@@ -175,7 +179,7 @@ class _Margins:
         steps = weights.astype(np.float64)
         steps[:successes] *= gain
         steps[successes:] *= -loss
-        self.steps = list(steps)  # E of (R,), what one transition of each episode adds
+        self.steps = list(steps)  # E of (R,), the contribution of one transition of each episode
 
     def sum_counts(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gains and losses, each (S, R), of sets with these numbers of transitions per episode, (S, E)."""
@@ -187,10 +191,10 @@ class _Margins:
 
 @dataclass(frozen=True, slots=True)
 class _SortedCandidate:
-    """Transitions by descending Q, cut into stretches that never part equal Q values."""
+    """Transitions by descending Q, cut into stretches that never split equal Q values."""
 
-    row: np.ndarray  # (N,) int32, each transition's episode, counted with successes first
-    is_threshold: np.ndarray  # (N,) bool, whether a best threshold can lie right behind this transition
+    row: np.ndarray  # (N,) int32, each transition's episode, in the order with successes first
+    is_threshold: np.ndarray  # (N,) bool, whether the best threshold can lie right after this transition
     edges: np.ndarray  # (S+1,) int64, where stretches begin and end
 
     def best_margins(self, margins: _Margins) -> np.ndarray:
@@ -202,7 +206,7 @@ class _SortedCandidate:
         ends = np.cumsum(gains - losses, axis=0)
         starts = np.vstack([np.zeros_like(ends[:1]), ends[:-1]])
         best = np.maximum(0.0, ends.max(axis=0))
-        # Only where a stretch's gains, all taken before its losses, would beat the best is it worth walking through.
+        # Walk through a stretch only if all of its gains, taken before any loss, would beat the best.
         reachable = starts + gains
         for index in np.argsort(-reachable.mean(axis=1)).tolist():
             if (reachable[index] > best).any():
@@ -210,9 +214,9 @@ class _SortedCandidate:
         return np.asarray(best)
 
     def _walk(self, stretch: int, steps: list[np.ndarray], margin: np.ndarray, best: np.ndarray) -> None:
-        """Raise best (R,) to the margins met within a stretch that begins with this margin (R,)."""
+        """Raise best (R,) to the largest margins within a stretch that starts from this margin (R,)."""
         margin = margin.copy()
-        inside = slice(self.edges[stretch], self.edges[stretch + 1] - 1)  # the last is an edge, already taken
+        inside = slice(self.edges[stretch], self.edges[stretch + 1] - 1)  # the last one is an edge and already counted
         for row, is_threshold in zip(self.row[inside].tolist(), self.is_threshold[inside].tolist(), strict=True):
             margin += steps[row]
             if is_threshold:
@@ -227,8 +231,8 @@ def _sort_candidate(q: np.ndarray, row: np.ndarray, successes: int) -> _SortedCa
 
 
 def _sort_transitions(q: np.ndarray, row: np.ndarray, successes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """By descending Q: each transition's episode, whether a threshold may lie behind it, and where equal values end."""
-    # One large array at a time, of the narrowest numbers that do: a set may have tens of millions of transitions.
+    """By descending Q: each transition's episode, whether a threshold may lie after it, and where equal values end."""
+    # One large array at a time, of the narrowest sufficient type: a set may have tens of millions of transitions.
     index = np.int32 if q.size < 2**31 else np.int64
     order = np.argsort(-q, kind="stable")
     descending, row = q[order], row[order]
@@ -240,11 +244,12 @@ def _sort_transitions(q: np.ndarray, row: np.ndarray, successes: int) -> tuple[n
     positives_above = np.cumsum(row < successes, dtype=index)
     is_threshold = np.zeros(q.size, dtype=np.bool_)
     for first in range(0, last.size, _GROUPS_AT_ONCE):
-        ends = last[first : first + _GROUPS_AT_ONCE + 1]  # and that of the group behind them
+        ends = last[first : first + _GROUPS_AT_ONCE + 1]  # and the end of the next group
         before = last[first - 1] if first else -1
         positives = np.diff(positives_above[ends], prepend=positives_above[before] if first else 0)
         has_negative = np.diff(ends, prepend=before) > positives
-        # Behind a group without a positive, or before one without a negative, a neighbour is at least as good.
+        # After a group without a positive, or before one without a negative, a neighbouring threshold is at least as
+        # good.
         is_best = (positives > 0) & np.append(has_negative[1:], True)
         is_threshold[ends[:_GROUPS_AT_ONCE]] = is_best[:_GROUPS_AT_ONCE]
     return row, is_threshold, last

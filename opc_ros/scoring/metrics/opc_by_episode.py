@@ -1,4 +1,4 @@
-"""OPC with every episode counting once, however many steps it has."""
+"""OPC with every episode counting once, regardless of its number of steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SoftOPC: how much higher Q is on successes than on everything, every episode counting once (Irpan et al. 2019)."""
+"""SoftOPC: how much higher Q is on successes than overall, with every episode counting once (Irpan et al. 2019)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class SoftOpc:
         return soft_opc(answers.q, answers.lengths, answers.success, prior=prior, weighting=self.weighting)
 
     def check_prior_orders(self, prior: float, positives: float) -> None:
-        """Any prior orders."""
+        """Every prior will do."""
 
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
-        """Sums over episodes are all it takes, so any weighting is one matrix product."""
+        """The score only needs sums over episodes, so any weighting is one matrix product."""
         is_by_episode = self.weighting == "episode"
         successes, lengths = candidates.successes, candidates.lengths
         sums = candidates.sum_each(candidates.values)  # (E, C)
-        # One more column for what the sums are divided by.
+        # One more column for the divisors of the sums.
         columns = (
             np.column_stack([sums / lengths[:, None], np.ones_like(lengths)])
             if is_by_episode
@@ -71,13 +71,15 @@ def soft_opc(
     prior: float = 1.0,
     weighting: Weighting = "episode",
 ) -> float:
-    """How much higher Q is on successes than on everything; higher is better.
+    """How much higher Q is on successes than overall; higher is better.
 
-    SoftOPC(Q) = prior * mean_positive[Q] - mean_all[Q], each episode counting once ("episode", as in the paper) or as
-    often as it has transitions ("transition"). It depends on the scale of Q: compare candidates of one scale.
+    SoftOPC(Q) = prior * mean_positive[Q] - mean_all[Q]
+
+    Each episode counts once ("episode", as in the paper) or each transition does ("transition"). The score depends on
+    the scale of Q: compare only candidates of the same scale.
 
     Args:
-        q: Q value of each recorded transition, episodes one behind the other, (N,).
+        q: Q value of each recorded transition, the episodes concatenated, (N,).
         lengths: transitions of each episode, (E,).
         success: whether each episode succeeded, (E,).
         prior: p(y=1), the share of feasible actions; 1 fits any behaviour policy.
@@ -99,6 +101,6 @@ def soft_opc(
 
 
 def _check_weighting(weighting: str) -> None:
-    """Refuse a word that names no weighting."""
+    """Refuse an unknown weighting."""
     if weighting not in get_args(Weighting):
         raise ScoreError(f"weighting is {weighting!r}, expected one of {', '.join(get_args(Weighting))}")

@@ -8,7 +8,7 @@ from opc_ros.scoring.order_metric import Labelled, OrderMetric, ScoreOneCandidat
 
 
 def _prepare(labelled: Labelled) -> ScoreOneCandidate:
-    """Ranks from 0 to 1, the middle one for equal values; each transition counts once among the ranked."""
+    """Ranks from 0 to 1, averaged over equal values; each transition has the same weight."""
     values, episodes, success = SortedValues(labelled.q), labelled.episodes, labelled.success
 
     def score(weights: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ class SoftOpcOverSpread:
         return soft_opc_over_spread(answers.q, answers.lengths, answers.success, prior=prior)
 
     def check_prior_orders(self, prior: float, positives: float) -> None:
-        """Any prior orders."""
+        """Every prior will do."""
 
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
         """SoftOPC's sums, and sums of squares for the spread."""
@@ -35,7 +35,7 @@ class SoftOpcOverSpread:
         offsets = np.empty((lengths.size, len(candidates.values)))
         squares = np.empty_like(offsets)
         for column, q in enumerate(candidates.values):
-            # Around each candidate's mean, so that squares of large values do not drown what sets them apart.
+            # Around each candidate's mean, so that the differences are not lost among squares of large values.
             centred = q.astype(np.float64)
             centred -= q.mean(dtype=np.float64)
             offsets[:, column] = candidates.episodes.sum_each(centred)[candidates.order]
@@ -59,8 +59,8 @@ METRIC = SoftOpcOverSpread()
 def soft_opc_over_spread(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *, prior: float = 1.0) -> float:
     """SoftOPC in standard deviations of the candidate's Q values over all transitions; higher is better.
 
-    With prior 1 neither the scale nor the level of Q matters, so that candidates of different discounts, or one that
-    trained so long that all its values moved apart, can be compared. Where all Q values are equal it is 0.
+    With prior 1 neither scale nor level of Q matters. This makes candidates with different discounts comparable, and
+    those whose values drifted apart in long training. If all Q values are equal it is 0.
 
     The arguments are those of `opc`.
     """
@@ -71,5 +71,5 @@ def soft_opc_over_spread(q: ArrayLike, lengths: ArrayLike, success: ArrayLike, *
 
 
 def least_spread(q: np.ndarray) -> float:
-    """Standard deviation up to which Q values are equal but for rounding."""
+    """The standard deviation below which Q values are equal up to rounding."""
     return 1e-9 * float(np.abs(q).max())

@@ -56,7 +56,7 @@ def test_the_loss_counts_moves_in_shares_of_their_bounds_and_flags_in_nats() -> 
     network = build_policy_network("keypoints", InputSpec(16, 16, arguments=("image", "tool")))
     raw = torch.zeros(1, 8)
     stay = torch.tensor([[0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
-    indifferent = np.log(3) + np.log(2)  # among three for the gripper, and two for the end
+    indifferent = np.log(3) + np.log(2)  # among three choices for the gripper, and two for the end
     assert float(imitation_loss(network, raw, stay)) == pytest.approx(indifferent, rel=1e-6)
     # Half the bound along x: smooth L1 of 0.5 is 0.5 - 0.05, over four moves 0.1125, four times 0.45.
     along = stay.clone()

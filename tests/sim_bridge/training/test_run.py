@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_one_others(
     assert a != c
 
 
-def test_a_run_cut_off_goes_on_to_the_same_weights(replay: Replay, tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_to_the_same_weights(replay: Replay, tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
@@ -130,7 +130,7 @@ def test_a_state_of_another_recipe_is_refused(replay: Replay, tmp_path: Path) ->
         TrainingRun(make_recipe(), replay, tmp_path)
 
 
-def test_training_learns_to_tell_successes_apart(replay: Replay, tmp_path: Path) -> None:
+def test_training_learns_to_separate_successes(replay: Replay, tmp_path: Path) -> None:
     recipe = make_recipe(targets="monte_carlo", gamma=1.0, steps=120, learning_rate=5e-3, held_out=0.3)
     run = TrainingRun(recipe, replay, tmp_path)
     before = run.score_held_out()

@@ -42,7 +42,7 @@ def test_bellman_targets_are_the_outcome_at_the_end_and_the_discounted_best_next
 
 
 def test_a_shut_gripper_that_closes_again_and_stops_is_vain_if_regrips_are_doubted() -> None:
-    tools = np.tile(np.array([0.6, 0.0, 0.03, 0.0, 0.003], np.float32), (300, 1))  # low, and shut on nothing
+    tools = np.tile(np.array([0.6, 0.0, 0.03, 0.0, 0.003], np.float32), (300, 1))  # low, and closed on nothing
     actions, targets = np.zeros((300, 8), np.float32), np.ones(300, np.float32)
     closing = []
     for with_regrips in (False, True):
@@ -93,7 +93,7 @@ def test_vain_stops_replace_only_what_is_known_to_fail() -> None:
     assert (zeros[:100] == 0).all()
     np.testing.assert_array_equal(stopped[100:], 0)
     np.testing.assert_array_equal(zeros[100:], 1)
-    assert (stopped[:100, 6] == 0).all()  # 3 cm up and at most 8 cm more: closing might take hold of something
+    assert (stopped[:100, 6] == 0).all()  # 3 cm up and at most 8 cm more: closing might grasp something
     assert (np.abs(stopped[:, :3]) <= 0.08).all()
     assert (actions == 0).all()
     assert (targets == 1).all()

@@ -43,7 +43,7 @@ def test_every_candidate_comes_from_a_recipe_and_loads(candidates: list[Candidat
     recipes = {recipe.name: recipe for recipe in load_recipes(ZOO / "recipes.yaml")}
     for candidate in candidates:
         probe(load_q_function(candidate), candidate.manifest)
-        if candidate.manifest.architecture == "average":  # of others, see below
+        if candidate.manifest.architecture == "average":  # averages, see below
             continue
         provenance = candidate.manifest.provenance
         recipe = recipes[provenance.training_run]
@@ -110,7 +110,7 @@ def test_true_success_goes_from_a_tenth_to_the_best_in_steps(
 def test_recorded_outcomes_are_what_the_candidate_does_today(
     candidates: list[Candidate], name: str, world: str
 ) -> None:
-    """The search stands in the manifest, and the arithmetic is that of the twin: a seed plays the same again."""
+    """The search is in the manifest, and the arithmetic is the twin's: a seed plays the same again."""
     candidate = next(one for one in candidates if one.name == name)
     trial = PLAN.trial(candidate, world)
     recorded = OutcomeTable(OUTCOMES).outcomes(trial)
