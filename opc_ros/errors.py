@@ -38,7 +38,8 @@ to do.
     ├── RankingError               a ranking that contradicts itself, or a candidate it lacks
     └── DeploymentError            gate, permits, audit log and scheduler
         ├── PermitRefused
-        │   └── PermitOutdated     issued for an earlier start of the robot
+        │   ├── PermitOutdated     issued for an earlier start of the robot
+        │   └── RobotClockWrong    the robot's clock was set back, or is behind the scheduler's
         ├── StatementRefused       unsigned, or not from somebody who may say this, or too old
         ├── AuditLogDamaged        lines were changed, added or removed
         ├── QueueBusy              another program has held queue or audit log for too long
@@ -190,6 +191,10 @@ class PermitRefused(DeploymentError):
 
 class PermitOutdated(PermitRefused):
     """A permit for an earlier start of the robot: nothing is wrong with it, but it is no longer valid."""
+
+
+class RobotClockWrong(PermitRefused):
+    """The robot's clock was set back, or is behind the scheduler's: nothing is wrong with permit or candidate."""
 
 
 class StatementRefused(DeploymentError):

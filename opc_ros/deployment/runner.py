@@ -11,7 +11,7 @@ from opc_ros.arms.arm import Arm, Motion
 from opc_ros.deployment.journal import RobotJournal, RunEpisode
 from opc_ros.deployment.permit import Permit
 from opc_ros.deployment.verifier import EpisodeSlot, PermitVerifier
-from opc_ros.errors import ArmError, CandidateError, OpcError, PermitRefused, WorkerLost
+from opc_ros.errors import ArmError, CandidateError, OpcError, PermitRefused, RobotClockWrong, WorkerLost
 from opc_ros.grasp import GraspAction, Observation
 from opc_ros.playing import Player, play_episode
 
@@ -112,6 +112,8 @@ class LeaseRunner:
             try:
                 self._verifier.check_moment(permit)
                 self._run_episode(permit, arm, player, seed + permit.episodes - left)
+            except RobotClockWrong as error:  # the robot's fault: the candidate runs on another robot, or later
+                return self._report(permit, End.BROKEN_OFF, str(error))
             except PermitRefused as error:
                 return self._report(permit, End.REFUSED, str(error))
             except OpcError as error:

@@ -12,7 +12,7 @@ from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import TrustedKeys
 from opc_ros.deployment.line_rate import LONGEST, LineRate
 from opc_ros.deployment.permit import Permit, Rung, open_permit, open_revocations
-from opc_ros.errors import DeploymentError, PermitOutdated, PermitRefused
+from opc_ros.errors import DeploymentError, PermitOutdated, PermitRefused, RobotClockWrong
 
 MOST_REFUSALS_A_MINUTE = 120  # refusals that are logged, because anybody may send a permit
 CLOCK_SKEW_NS = 5_000_000_000  # between two well-kept machines, including steps back by a time service
@@ -62,7 +62,9 @@ class PermitVerifier:
             self._check_moment(permit)
         except DeploymentError as error:
             self._record_refusal(str(error), signed)
-            raise error if isinstance(error, PermitOutdated) else PermitRefused(str(error)) from error
+            if isinstance(error, PermitOutdated | RobotClockWrong):
+                raise
+            raise PermitRefused(str(error)) from error
         self._journal.remember_audit_head(permit.audit_head)
         return permit
 
@@ -89,6 +91,16 @@ class PermitVerifier:
         self._journal.finish(permit.permit_id, slot.slot, outcome, safety_events)
         body = {"permit_id": permit.permit_id, "episode_id": slot.episode_id, "outcome": outcome}
         self._audit_log.append("episode", body | {"safety_events": safety_events}, self._now())
+
+    def why_clock_is_wrong(self) -> str:
+        """Why no permit can be checked at this time; empty while the clock is not before what the journal has seen."""
+        behind_ns = self._journal.latest_ns - self._now()
+        if behind_ns <= CLOCK_SKEW_NS:
+            return ""
+        return (
+            f"this robot's clock was set back by {_seconds(behind_ns)}; correct it, or accept it with "
+            "`opc deploy accept-clock`"
+        )
 
     def why_to_stop(self, permit: Permit) -> str | None:
         """Called before every step: an episode that has begun may outlast its permit, but not its revocation."""
@@ -150,17 +162,14 @@ class PermitVerifier:
             )
 
     def _check_moment(self, permit: Permit) -> None:
-        name, now_ns, latest_ns = permit.permit_id, self._now(), self._journal.latest_ns
+        name, now_ns = permit.permit_id, self._now()
         self._journal.begin_anew_if_unused(now_ns)
-        if now_ns < latest_ns - CLOCK_SKEW_NS:
-            raise PermitRefused(
-                f"permit {name}: this robot's clock was set back by {_seconds(latest_ns - now_ns)}; correct it, "
-                "or accept it with `opc deploy accept-clock`"
-            )
+        if reason := self.why_clock_is_wrong():
+            raise RobotClockWrong(f"permit {name}: {reason}")
         self._journal.see_moment(now_ns)
         if permit.issued_ns > now_ns + CLOCK_SKEW_NS:
             ahead = _seconds(permit.issued_ns - now_ns)
-            raise PermitRefused(f"permit {name}: was issued {ahead} from now: set this robot's clock")
+            raise RobotClockWrong(f"permit {name}: was issued {ahead} from now: set this robot's clock")
         if permit.issued_ns < self._journal.begun_ns - CLOCK_SKEW_NS:
             raise PermitRefused(f"permit {name}: is older than this robot's journal, so it may be spent; ask anew")
         if now_ns >= permit.expires_ns:

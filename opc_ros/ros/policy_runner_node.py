@@ -35,6 +35,7 @@ from opc_ros.errors import (
     OpcError,
     PermitOutdated,
     PermitRefused,
+    RobotClockWrong,
 )
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.policy import Policy
@@ -74,18 +75,18 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
         self._journal.break_off_unfinished()
         self._signer = require_robot_key(keys, self._robot)
         self._session, self._session_envelope = begin_session(self._robot, self._signer, self.now_ns())
-        self._audit_log = audit_log = AuditLog(find_audit_log(state), self._signer)
+        self._audit_log = AuditLog(find_audit_log(state), self._signer)
         self._verifier = PermitVerifier(
             self._robot,
             parse_rungs(settings.rungs),
             lambda: load_trusted_keys(keys),
             self._journal,
-            audit_log,
+            self._audit_log,
             self.now_ns,
             self._session.session,
         )
-        has_camera = settings.arm == "ros"
-        self._sink = EpisodeTopics(self, self._robot, self.now_ns, self._on_step, has_camera=has_camera)
+        is_ros = settings.arm == "ros"
+        self._sink = EpisodeTopics(self, self._robot, self.now_ns, self._on_step, has_camera=is_ros)
         self.held.callback(self._sink.close)
         self._runner = LeaseRunner(
             self._verifier,
@@ -165,8 +166,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             now=self.now_ns,
         )
         self.held.callback(self._stop.close)
-        is_ros = self._settings.arm == "ros"
-        self._recorder = RecorderWatch(self, needs_images=is_ros, callback_group=self._group)
+        self._recorder = RecorderWatch(self, needs_images=self._settings.arm == "ros", callback_group=self._group)
         self.held.callback(self._recorder.close)
         server = ActionServer(
             self,
@@ -212,9 +212,8 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             return LeaseReport(End.BROKEN_OFF, apart, known)
         try:
             candidate = self._candidates.read(request, self._why_to_stop)
-            digest = candidate.id if candidate else ""
             signed, rung = permit_from_msg(request.permit), rung_of(request.permit)
-            permit = self._verifier.check(signed, digest, rung, request.lease_id)
+            permit = self._verifier.check(signed, candidate.id if candidate else "", rung, request.lease_id)
             assert candidate is not None  # no permit matches an empty digest
             self._permit = permit
             self._arm.refuse_other_camera(candidate.name, candidate.manifest.input.camera)
@@ -235,7 +234,7 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             if not isinstance(error, PermitRefused):
                 self._verifier.note_refusal(str(error))
             self._tell_refusal(str(error))
-            return LeaseReport(End.REFUSED, str(error), known)
+            return LeaseReport(End.BROKEN_OFF if isinstance(error, RobotClockWrong) else End.REFUSED, str(error), known)
 
     def _load(self, candidate: Candidate, permit: Permit) -> Policy:
         """Load the policy in a separate process, so that this node keeps answering whatever the candidate does."""
@@ -308,6 +307,8 @@ class PolicyRunnerNode(OpcNode[PolicyRunnerSettings]):
             state, reason = RobotStatus.STOPPED, "a stop is in force"
         elif not permit and self.count_publishers(topics.BEHAVIOUR_STATUS):
             state, reason = RobotStatus.HOLDING, "a behaviour policy drives this arm"
+        elif not permit and (wrong := self._verifier.why_clock_is_wrong()):
+            state, reason = RobotStatus.HOLDING, wrong
         self._status.publish(
             RobotStatus(
                 header=convert.header(self.now_ns()),

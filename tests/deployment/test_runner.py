@@ -203,6 +203,23 @@ def test_a_permit_that_expires_between_episodes_ends_the_lease(
         robot.verifier.check(late, CANDIDATE, Rung.REDUCED)
 
 
+def test_a_clock_set_back_between_episodes_breaks_the_lease_off_and_is_not_held_against_the_candidate(
+    robot: Robot, issue: Issue, arm: CountingArm, sink: ListSink, clock: Clock
+) -> None:
+    @ScriptedPlayer
+    def set_the_clock_back(seen: Observation) -> GraspAction:
+        clock.advance(-60)
+        return GraspAction(terminate=True)
+
+    report = make_runner(robot, sink).run(check(robot, issue), arm, set_the_clock_back, seed=3)
+    assert report.end is End.BROKEN_OFF  # a refusal would send the candidate's request to a person
+    assert "this robot's clock was set back by 60 s" in report.message
+    assert len(report.episodes) == 1
+    assert "set back by 60 s" in robot.verifier.why_clock_is_wrong()
+    clock.advance(60)
+    assert robot.verifier.why_clock_is_wrong() == ""
+
+
 def test_a_candidate_changed_after_the_permit_is_refused_and_the_arm_stays_still(
     robot: Robot, issue: Issue, arm: CountingArm, tmp_path: Path
 ) -> None:
