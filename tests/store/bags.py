@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def record(folder: Path, messages: list[tuple[float, str, object]], plugin: Stor
     return folder
 
 
-def three_frames(make_image: object = compressed) -> list[tuple[float, str, object]]:
+def three_frames(make_image: Callable[[int], object] = compressed) -> list[tuple[float, str, object]]:
     """The tool moves 20 mm along x and turns 0.1 rad from frame to frame; the gripper closes before the last."""
     messages: list[tuple[float, str, object]] = []
     for index, aperture in enumerate((0.08, 0.08, 0.02)):
@@ -105,6 +106,6 @@ def three_frames(make_image: object = compressed) -> list[tuple[float, str, obje
         messages += [
             (at, "/tool", pose(0.5 + 0.02 * index, 0.1 * index)),
             (at + 0.01, "/joints", joints(aperture)),
-            (at + 0.02, "/camera", make_image(40 * index + 10)),  # type: ignore[operator]
+            (at + 0.02, "/camera", make_image(40 * index + 10)),
         ]
     return [*messages, (4.0, "/success", number(1))]
