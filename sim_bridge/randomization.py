@@ -13,6 +13,7 @@ from sim_bridge.camera import CameraShift
 from sim_bridge.textures import TEXTURE_COUNT
 
 Rgb = tuple[float, float, float]
+Range = tuple[float, float]
 NO_TEXTURE = -1
 
 
@@ -109,9 +110,7 @@ def draw_variation(level: Level, objects: int, rng: np.random.Generator) -> Vari
         return Variation(**{**_draw_look(objects, rng), **_draw_layout(rng)})
     if level is Level.ROUGH:
         return _draw_rough(objects, rng)
-    if level is Level.SECOND_PSEUDO_REAL:
-        return _draw_second_pseudo_real(objects, rng)
-    return _draw_pseudo_real(objects, rng)
+    return _draw_room(_SECOND_PSEUDO_REAL if level is Level.SECOND_PSEUDO_REAL else _PSEUDO_REAL, objects, rng)
 
 
 def _draw_look(objects: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -165,71 +164,111 @@ def _draw_camera_shift(rng: np.random.Generator) -> CameraShift:
     return CameraShift((ex, ey, ez), (tx, ty, tz), float(rng.uniform(-0.015, 0.015)), float(rng.uniform(0.985, 1.015)))
 
 
-def _draw_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:
-    exposure = rng.uniform(0.75, 1.2)
-    red, green, blue = exposure * rng.uniform(0.94, 1.06, size=3)
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """A lab that stands for hardware: what it looks like, and from where to where its flaws reach."""
+
+    tray: Surface
+    table: Surface
+    arm: Surface
+    darkest_object: float
+    exposure: Range
+    tint: Range
+    lamp: tuple[float, float, float]  # where it hangs, give or take a drift to either side
+    lamp_rgb: Rgb
+    ambient: Range
+    diffuse: Range
+    specular: float
+    tray_reach_m: float
+    tray_turn_rad: float
+    noise: Range
+    blur_px_at_472: Range
+    vignette: float
+    friction: Range
+    mass_scale: Range
+    latency_s: Range
+    gripper_play_m: Range
+
+
+_PSEUDO_REAL = _Room(
+    tray=Surface((0.50, 0.56, 0.62), texture=1),
+    table=Surface((0.95, 0.93, 0.88), texture=8),
+    arm=Surface((0.95, 0.93, 0.88)),
+    darkest_object=0.15,
+    exposure=(0.75, 1.2),
+    tint=(0.94, 1.06),
+    lamp=(0.7, 0.5, 1.1),
+    lamp_rgb=(1.0, 0.95, 0.85),
+    ambient=(0.4, 0.5),
+    diffuse=(0.5, 0.65),
+    specular=0.15,
+    tray_reach_m=0.006,
+    tray_turn_rad=0.03,
+    noise=(3.0, 7.0),
+    blur_px_at_472=(1.0, 2.2),
+    vignette=0.25,
+    friction=(0.55, 0.75),
+    mass_scale=(1.2, 1.9),
+    latency_s=(0.03, 0.08),
+    gripper_play_m=(0.001, 0.004),
+)
+# Another room: darker, lit from the other side, a slippery tray, a sharper and noisier camera, a quicker arm.
+_SECOND_PSEUDO_REAL = _Room(
+    tray=Surface((0.62, 0.55, 0.45), texture=4),
+    table=Surface((0.45, 0.50, 0.48), texture=13),
+    arm=Surface((0.85, 0.86, 0.90)),
+    darkest_object=0.2,
+    exposure=(0.8, 1.25),
+    tint=(0.92, 1.08),
+    lamp=(-0.6, 0.8, 1.3),
+    lamp_rgb=(0.88, 0.94, 1.0),
+    ambient=(0.35, 0.45),
+    diffuse=(0.45, 0.7),
+    specular=0.05,
+    tray_reach_m=0.008,
+    tray_turn_rad=0.04,
+    noise=(5.0, 9.0),
+    blur_px_at_472=(0.3, 1.2),
+    vignette=0.1,
+    friction=(0.5, 0.65),
+    mass_scale=(0.8, 1.3),
+    latency_s=(0.01, 0.05),
+    gripper_play_m=(0.002, 0.005),
+)
+
+
+def _draw_room(room: _Room, objects: int, rng: np.random.Generator) -> Variation:
+    """In the order in which it is written: seeds of recorded sets depend on it."""
+    exposure = rng.uniform(*room.exposure)
+    red, green, blue = exposure * rng.uniform(*room.tint, size=3)
     drift = rng.uniform(-0.25, 0.25, size=2)
+    x, y, z = room.lamp
     return Variation(
-        tray=Surface((0.50, 0.56, 0.62), texture=1),
-        table=Surface((0.95, 0.93, 0.88), texture=8),
-        arm=Surface((0.95, 0.93, 0.88)),
-        objects=tuple(Surface(_draw_rgb(rng, low=0.15)) for _ in range(objects)),
+        tray=room.tray,
+        table=room.table,
+        arm=room.arm,
+        objects=tuple(Surface(_draw_rgb(rng, low=room.darkest_object)) for _ in range(objects)),
         light=Light(
-            direction=(0.7 + drift[0], 0.5 + drift[1], 1.1),
-            rgb=(1.0, 0.95, 0.85),
-            ambient=float(rng.uniform(0.4, 0.5)),
-            diffuse=float(rng.uniform(0.5, 0.65)),
-            specular=0.15,
+            direction=(x + drift[0], y + drift[1], z),
+            rgb=room.lamp_rgb,
+            ambient=float(rng.uniform(*room.ambient)),
+            diffuse=float(rng.uniform(*room.diffuse)),
+            specular=room.specular,
         ),
-        tray_offset=_draw_offset(rng, reach_m=0.006, turn_rad=0.03),
+        tray_offset=_draw_offset(rng, reach_m=room.tray_reach_m, turn_rad=room.tray_turn_rad),
         clutter=tuple(_draw_beside_tray(rng) for _ in range(3)),
         cables=tuple(_draw_beside_tray(rng) for _ in range(2)),
         flaws=ImageFlaws(
-            noise=float(rng.uniform(3.0, 7.0)),
-            blur_px_at_472=float(rng.uniform(1.0, 2.2)),
+            noise=float(rng.uniform(*room.noise)),
+            blur_px_at_472=float(rng.uniform(*room.blur_px_at_472)),
             gain=(red, green, blue),
-            vignette=0.25,
+            vignette=room.vignette,
         ),
         touch=Touch(
-            friction=float(rng.uniform(0.55, 0.75)),
-            mass_scale=float(rng.uniform(1.2, 1.9)),
-            latency_s=float(rng.uniform(0.03, 0.08)),
-            gripper_play_m=float(rng.uniform(0.001, 0.004)),
-        ),
-    )
-
-
-def _draw_second_pseudo_real(objects: int, rng: np.random.Generator) -> Variation:
-    """Another room: darker, lit from the other side, a slippery tray, a sharper and noisier camera, a quicker arm."""
-    exposure = rng.uniform(0.8, 1.25)
-    red, green, blue = exposure * rng.uniform(0.92, 1.08, size=3)
-    drift = rng.uniform(-0.25, 0.25, size=2)
-    return Variation(
-        tray=Surface((0.62, 0.55, 0.45), texture=4),
-        table=Surface((0.45, 0.50, 0.48), texture=13),
-        arm=Surface((0.85, 0.86, 0.90)),
-        objects=tuple(Surface(_draw_rgb(rng, low=0.2)) for _ in range(objects)),
-        light=Light(
-            direction=(-0.6 + drift[0], 0.8 + drift[1], 1.3),
-            rgb=(0.88, 0.94, 1.0),
-            ambient=float(rng.uniform(0.35, 0.45)),
-            diffuse=float(rng.uniform(0.45, 0.7)),
-            specular=0.05,
-        ),
-        tray_offset=_draw_offset(rng, reach_m=0.008, turn_rad=0.04),
-        clutter=tuple(_draw_beside_tray(rng) for _ in range(3)),
-        cables=tuple(_draw_beside_tray(rng) for _ in range(2)),
-        flaws=ImageFlaws(
-            noise=float(rng.uniform(5.0, 9.0)),
-            blur_px_at_472=float(rng.uniform(0.3, 1.2)),
-            gain=(red, green, blue),
-            vignette=0.1,
-        ),
-        touch=Touch(
-            friction=float(rng.uniform(0.5, 0.65)),
-            mass_scale=float(rng.uniform(0.8, 1.3)),
-            latency_s=float(rng.uniform(0.01, 0.05)),
-            gripper_play_m=float(rng.uniform(0.002, 0.005)),
+            friction=float(rng.uniform(*room.friction)),
+            mass_scale=float(rng.uniform(*room.mass_scale)),
+            latency_s=float(rng.uniform(*room.latency_s)),
+            gripper_play_m=float(rng.uniform(*room.gripper_play_m)),
         ),
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 from opc_ros.arms.arm import Motion
 from opc_ros.arms.kinematics import ToolPose
 from opc_ros.arms.limits import WorkspaceBox
-from opc_ros.errors import ArmStopped
+from opc_ros.arms.stoppable_arm import StoppableArm
 from opc_ros.grasp import ActionBounds, GraspAction, Observation
 from sim_bridge.arm_model import OPEN_APERTURE_M
 from sim_bridge.world import World, WorldSpec
@@ -28,8 +28,11 @@ _AT_THE_EDGE_M = 0.001  # an arm sent to the edge of its workspace comes to rest
 _GRIP_S = 0.25  # long enough for the fingers to meet and press
 
 
-class TwinArm:
-    """Carries out each action as a straight line of the tool, and simulates as much physics as that takes."""
+class TwinArm(StoppableArm):
+    """Carries out each action as a straight line of the tool, and simulates as much physics as that takes.
+
+    A motion under way notices a stop within one waypoint and holds.
+    """
 
     def __init__(
         self,
@@ -41,18 +44,13 @@ class TwinArm:
         workspace: WorkspaceBox | None = None,
     ) -> None:
         """A World that is passed in is used as it is, and closed together with the arm."""
+        super().__init__(name)
         self.world = world if isinstance(world, World) else World(world, image_size=image_size)
-        self._name = name
         self._bounds = bounds or ActionBounds()
         arm = self.world.spec.arm
         self._workspace = workspace or arm.workspace
         self._largest_yaw_rad = arm.body.largest_yaw_rad
-        self._stop_reason: str | None = None
         self._frames = 0
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def begin(self, seed: int) -> Observation:
         self._refuse_if_stopped()
@@ -82,20 +80,9 @@ class TwinArm:
         self._move(start, dataclasses.replace(start, z_m=max(start.z_m, LIFT_TO_M)))
         return self.world.is_holding()
 
-    def stop(self, reason: str) -> None:
-        """May be called from another thread: a motion under way notices within one waypoint and holds."""
-        self._stop_reason = reason
-
-    def release(self) -> None:
-        self._stop_reason = None
-
     def close(self) -> None:
-        self._stop_reason = self._stop_reason or "closed"
+        super().close()
         self.world.close()
-
-    def _refuse_if_stopped(self) -> None:
-        if self._stop_reason is not None:
-            raise ArmStopped(f"arm {self._name}: stopped ({self._stop_reason}); release it first")
 
     def _hold_if_stopped(self) -> None:
         if self._stop_reason is not None:

@@ -10,7 +10,7 @@ from typing import Protocol
 import cv2
 import numpy as np
 
-from opc_ros.errors import ArmStopped
+from opc_ros.arms.stoppable_arm import StoppableArm
 from opc_ros.grasp import ActionBounds, GraspAction, Observation, ToolState
 
 
@@ -59,7 +59,7 @@ class Arm(Protocol):
         ...
 
 
-class ScriptedArm:
+class ScriptedArm(StoppableArm):
     """A fake: no physics, one coloured disc that is held if the gripper closes close enough to it.
 
     Everything it does follows from its seed, so tests and demonstrations can predict it.
@@ -78,20 +78,15 @@ class ScriptedArm:
         now: Callable[[], int] | None = None,
     ) -> None:
         """`now` gives the timestamps; without it, they start at zero and are 100 ms apart."""
-        self._name = name
+        super().__init__(name)
         self._image_size = image_size
         self._bounds = bounds or ActionBounds()
         self._now = now or self._tick
         self._ticks = 0
-        self._stop_reason: str | None = None
         self._tool = self.HOME
         self._disc_xy = (0.55, 0.0)
         self._is_holding = False
         self._background: np.ndarray = np.zeros((image_size, image_size, 3), dtype=np.uint8)
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def disc_xy(self) -> tuple[float, float]:
@@ -150,19 +145,6 @@ class ScriptedArm:
 
     def finish(self) -> bool:
         return self._is_holding
-
-    def stop(self, reason: str) -> None:
-        self._stop_reason = reason
-
-    def release(self) -> None:
-        self._stop_reason = None
-
-    def close(self) -> None:
-        self._stop_reason = self._stop_reason or "closed"
-
-    def _refuse_if_stopped(self) -> None:
-        if self._stop_reason is not None:
-            raise ArmStopped(f"arm {self._name}: stopped ({self._stop_reason}); release it first")
 
     def _tick(self) -> int:
         self._ticks += 1

@@ -119,7 +119,7 @@ def decide_request(
 
     Where the rules require several people for an override, the request stays in "waiting" until the last of them signs.
     """
-    _check_person(person)
+    check_person(person)
     if word != "approve" and not reason.strip():
         raise DeploymentError(f"{word} of request {request_id}: give a reason")
     request = queue.request(request_id)
@@ -152,6 +152,12 @@ def decide_request(
     return queue.request(request_id)
 
 
+def check_person(person: str) -> None:
+    """Whoever decides has a name."""
+    if not person.strip():
+        raise DeploymentError("who decides this? Give a name with --person")
+
+
 def as_evidence(statement: Statement | None) -> dict[str, Any]:
     """The signed statement itself, which the audit log keeps beside the person's name."""
     return {"statement": json.loads(statement.envelope)} if statement is not None else {}
@@ -159,7 +165,7 @@ def as_evidence(statement: Statement | None) -> dict[str, Any]:
 
 def accept_clock(queue: Queue, person: str, reason: str, now_ns: int, statement: Statement | None = None) -> None:
     """Continue from the present time after a person has corrected a clock that ran ahead; revokes every open permit."""
-    _check_person(person)
+    check_person(person)
     if not reason.strip():
         raise DeploymentError("accept-clock: give a reason")
     with queue.change("accept clock", now_ns) as tell:
@@ -179,11 +185,6 @@ def _who_said(queue: Queue, request_id: str, word: Word) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
-def _check_person(person: str) -> None:
-    if not person.strip():
-        raise DeploymentError("who decides this? Give a name with --person")
-
-
 def _robots(rules: SchedulerRules, robot: str) -> Sequence[str]:
     if robot and robot not in rules.robots:
         raise DeploymentError(f"robot {robot!r}: not in the scheduler's rules, which have {', '.join(rules.robots)}")
@@ -191,7 +192,7 @@ def _robots(rules: SchedulerRules, robot: str) -> Sequence[str]:
 
 
 def _check_new(queue: Queue, rules: SchedulerRules, asked: NewRequest) -> None:
-    _check_person(asked.requested_by)
+    check_person(asked.requested_by)
     for robot in asked.robots:
         _robots(rules, robot)
     if asked.episodes < 0:

@@ -74,8 +74,7 @@ def open_behaviour_permit(signed: Signed, people: People, *, robot: str, policy:
     operators = {name: each.public_keys() for name, each in people.people.items() if "operator" in each.roles}
     if not operators:
         raise PermitRefused("behaviour permit: nobody is an operator here; `opc people add NAME --role operator`")
-    known = {key_id: key for keys in operators.values() for key_id, key in keys.items()}
-    permit: BehaviourPermit = open_document(signed, known, KIND, _Payload).content
+    permit: BehaviourPermit = open_document(signed, people.keys_of("operator"), KIND, _Payload).content
     _refuse_nonsense(permit)
     # It must be signed by the operator it names, not just by any operator.
     open_document(signed, operators.get(permit.person, {}), KIND, _Payload)

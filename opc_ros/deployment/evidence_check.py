@@ -92,8 +92,7 @@ def _rightful_keys(signed: Signed, trusted: TrustedKeys, people: People) -> Trus
         robot = people.people.get(str(_open(signed).get("content", {}).get("robot")))
         return robot.public_keys() if robot is not None and ROBOT in robot.roles else {}
     if signed.payload_type == payload_type(RANKING):
-        scorers = [each.public_keys() for each in people.people.values() if SCORER in each.roles]
-        return {key_id: key for keys in scorers for key_id, key in keys.items()}
+        return people.keys_of(SCORER)
     return trusted
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from opc_ros.deployment.approval_queue import as_evidence
+from opc_ros.deployment.approval_queue import as_evidence, check_person
 from opc_ros.deployment.line_rate import LONGEST, MINUTE_NS
 from opc_ros.deployment.permit import Revocations
 from opc_ros.deployment.queue import Queue
@@ -37,7 +37,7 @@ class Halt:
 def halt(queue: Queue, robot: str, person: str, reason: str, now_ns: int) -> Halt:
     """Grant no more leases and revoke the open ones, for one robot, or for all of them if `robot` is empty."""
     person, reason = as_text(person), as_text(reason)
-    _check_person(person)
+    check_person(person)
     by = f"{person}: {reason}".strip(": ")
     with queue.change("halt", now_ns) as tell:
         chosen = _choose(queue, robot)
@@ -76,7 +76,7 @@ def resume(
 ) -> tuple[str, ...]:
     """Undo `halt`, and return which robots that applies to; revoked leases stay revoked, and new ones are granted."""
     person, reason = as_text(person), as_text(reason)
-    _check_person(person)
+    check_person(person)
     with queue.change("resume", now_ns) as tell:
         if statement is not None:
             queue.keep_statement(statement, "", now_ns)
@@ -101,7 +101,7 @@ def foresee_halt(folder: Path, robot: str, person: str, now_ns: int) -> tuple[Ha
 
     A program that hangs while it holds the queue must not keep robots moving.
     """
-    _check_person(person)
+    check_person(person)
     if not (folder / "queue.db").exists():
         return Halt((), (), (), 0), Revocations(0, ())
     try:
@@ -179,8 +179,3 @@ def _may_be_moving(queue: _Rows, robot: str, now_ns: int) -> bool:
 
 def _has_open_lease(queue: _Rows, robot: str) -> bool:
     return bool(queue.rows(f"SELECT 1 FROM leases WHERE robot = ? AND state IN {OPEN}", robot))
-
-
-def _check_person(person: str) -> None:
-    if not person.strip():
-        raise DeploymentError("who decides this? Give a name with --person")

@@ -65,6 +65,11 @@ class People:
         """Who owns that key, if anybody."""
         return next((name for name, person in self.people.items() if key_id in person.public_keys()), None)
 
+    def keys_of(self, role: Role) -> TrustedKeys:
+        """The keys of all who have a role."""
+        holders = (person for person in self.people.values() if role in person.roles)
+        return {key_id: key for holder in holders for key_id, key in holder.public_keys().items()}
+
 
 def load_people(folder: Path) -> People:
     """The people in a keys folder; nobody if there is no file yet."""

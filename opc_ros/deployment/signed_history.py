@@ -9,14 +9,14 @@ from pathlib import Path
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.dsse import from_text, is_authentic, payload_type, to_text
 from opc_ros.deployment.history import parse_history
-from opc_ros.deployment.people import People, find_deployments, load_people
+from opc_ros.deployment.people import People, Role, find_deployments, load_people
 from opc_ros.deployment.permit import open_document, sign_document
 from opc_ros.deployment.signing import SignsAs
 from opc_ros.documents import read_bytes
 from opc_ros.durable import replace_file
 from opc_ros.errors import DeploymentError
 
-APPROVER = "approver"
+APPROVER: Role = "approver"
 KIND = "history"
 HOW_TO_SIGN = "review it, and sign it with `opc deploy sign-history`"
 
@@ -83,12 +83,7 @@ def read_signed_history(history: Path, keys: Path, since_ns: int = 0) -> SignedH
 
 def _open(history: Path, envelope: str, people: People) -> HistorySeal:
     signed = from_text(envelope)
-    keys = {
-        key_id: key
-        for person in people.people.values()
-        if APPROVER in person.roles
-        for key_id, key in person.public_keys().items()
-    }
+    keys = people.keys_of(APPROVER)
     if signed.payload_type != payload_type(KIND) or not any(is_authentic(signed, key_id, keys) for key_id in keys):
         raise DeploymentError(f"{history}: is not signed by an approver who is known here: {HOW_TO_SIGN}")
     seal: HistorySeal = open_document(signed, keys, KIND, _Payload).content

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from opc_ros.deployment.dsse import from_text, is_authentic, payload_type, to_text
 from opc_ros.deployment.keys import TextSigner
-from opc_ros.deployment.people import People
+from opc_ros.deployment.people import People, Role
 from opc_ros.deployment.permit import open_document, sign_document
 from opc_ros.deployment.signing import load_machine_key
 from opc_ros.errors import DeploymentError
 from opc_ros.ranking import Ranking
 
 ENVELOPE_NAME = "ranking.dsse.json"
-SCORER = "scorer"
+SCORER: Role = "scorer"
 KIND = "ranking"
 
 
@@ -47,12 +47,7 @@ def sign_ranking(ranking: Ranking, signer: TextSigner, now_ns: int) -> str:
 def check_ranking(ranking: Ranking, envelope: str, people: People) -> RankingSeal:
     """The seal, if a known scorer signed exactly this ranking."""
     signed = from_text(envelope)
-    keys = {
-        key_id: key
-        for person in people.people.values()
-        if SCORER in person.roles
-        for key_id, key in person.public_keys().items()
-    }
+    keys = people.keys_of(SCORER)
     if not keys:
         raise DeploymentError("no scorer is known: `opc keys create KEYS --for scorer` makes its key known")
     if signed.payload_type != payload_type(KIND) or not any(is_authentic(signed, key_id, keys) for key_id in keys):

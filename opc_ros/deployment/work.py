@@ -80,7 +80,9 @@ def choose_work(
     fitting = [request for request in fitting if not request.is_exploration]
     is_turn = is_exploration_turn(batches_given, rules.race)
     if explorers and (is_turn or not fitting):
-        return _choose_explorer(explorers, wanted, rules, real, batches_given, field)
+        # The best of them, or whoever most threatens the claim that it is as near the best as the gate asks.
+        pick, _ = _pick(explorers, rules.exploration_tolerance, real, batches_given, field)
+        return _work(explorers[pick], wanted, rules, "exploration slot")
     if not fitting:
         return None
     top = max(request.priority for request in fitting)
@@ -92,7 +94,8 @@ def choose_work(
         scores = np.array([request.score for request in fitting])
         trials = np.array([tallies[request.id].trials + tallies[request.id].outstanding for request in fitting])
         return _work(fitting[int(least_run(scores, trials))], wanted, rules, "has run least")
-    return _choose_racer(fitting, wanted, rules, real, batches_given, field)
+    pick, leader = _pick(fitting, rules.race.tolerance, real, batches_given, field)
+    return _work(fitting[pick], wanted, rules, "leads the race" if pick == leader else "may yet beat the leader")
 
 
 def judge_requests(
@@ -142,32 +145,6 @@ def predict_rivals(rivals: Sequence[Rival], real: Mapping[str, RealResult], fiel
         counts = [(result.successes, result.trials) for result in (real.get(name, RealResult(0, 0)) for name in ids)]
         field = forecast(ids, [score for _, score in rivals], counts, ids)
     return field.predicted.select([field.index(name) for name in ids])
-
-
-def _choose_racer(
-    fitting: Sequence[Request],
-    wanted: Mapping[str, int],
-    rules: SchedulerRules,
-    real: Mapping[str, RealResult],
-    batches_given: int,
-    field: Forecast | None,
-) -> Work:
-    pick, leader = _pick(fitting, rules.race.tolerance, real, batches_given, field)
-    why = "leads the race" if pick == leader else "may yet beat the leader"
-    return _work(fitting[pick], wanted, rules, why)
-
-
-def _choose_explorer(
-    explorers: Sequence[Request],
-    wanted: Mapping[str, int],
-    rules: SchedulerRules,
-    real: Mapping[str, RealResult],
-    batches_given: int,
-    field: Forecast | None,
-) -> Work:
-    """Choose the best of them, or whichever most threatens its claim to be as near the best as the gate requires."""
-    pick, _ = _pick(explorers, rules.exploration_tolerance, real, batches_given, field)
-    return _work(explorers[pick], wanted, rules, "exploration slot")
 
 
 def _pick(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.critic import fit_critic
 from opc_ros.scoring.agreement import AgreementJudge
+from opc_ros.scoring.judging import fit_critic_to
 from opc_ros.scoring.recorded_set import RecordedSet
 
 
@@ -20,15 +20,7 @@ def judge_own(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Agreement and the critic's rating of own actions (C, M, A) in these episodes, (C, M) each."""
     camera = next((c.manifest.input.camera for c in candidates if c.manifest.input.camera is not None), None)
-    critic = fit_critic(
-        everything.images,
-        everything.states,
-        everything.actions,
-        everything.lengths,
-        everything.success,
-        everything.keys,
-        camera,
-    )
+    critic = fit_critic_to(everything, camera)
     agreement = AgreementJudge(everything)
     rows = np.repeat(np.isin(np.arange(everything.lengths.size), asked), everything.lengths)
     agreed, rated = [], []

@@ -79,12 +79,12 @@ def score_actions(acted: ActedOn) -> dict[str, np.ndarray]:
 
 def combine(base: np.ndarray, part: np.ndarray) -> np.ndarray:
     """The standardised base plus WEIGHT times the standardised part."""
-    return np.asarray(_standardise(base) + WEIGHT * _standardise(part))
+    return np.asarray(standardise(base) + WEIGHT * standardise(part))
 
 
 def cross_fit(parts: Mapping[str, np.ndarray], success: np.ndarray, runs: Sequence[frozenset[str]]) -> np.ndarray:
     """Ridge regression of true success on all parts; a candidate is predicted from those that share no run with it."""
-    columns = np.column_stack([_standardise(part) for part in parts.values()])
+    columns = np.column_stack([standardise(part) for part in parts.values()])
     predicted = np.empty(success.size)
     for index, own in enumerate(runs):
         others = np.array([not (own & run) for run in runs])
@@ -113,6 +113,7 @@ def _spread_by_step(recorded: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(overall > 0, spread, np.inf)  # numbers that never vary do not count
 
 
-def _standardise(values: np.ndarray) -> np.ndarray:
+def standardise(values: np.ndarray) -> np.ndarray:
+    """In standard deviations from the mean; zeros where all are equal."""
     spread = values.std()
     return np.asarray((values - values.mean()) / spread if spread > 0 else np.zeros_like(values))

@@ -15,6 +15,7 @@ from opc_ros.errors import ScoreError
 from opc_ros.experiments.clustered_figures import ClusteredFigure, measure, to_markdown, training_runs_of
 from opc_ros.experiments.greedy_choices import find_greedy, gather_states, spread_evenly
 from opc_ros.experiments.own_actions import judge_own
+from opc_ros.experiments.score_variants import standardise
 from opc_ros.experiments.validation_sets import store_folder
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.registry import CandidateRegistry
@@ -69,7 +70,7 @@ def score_variants(
             [row[at].mean() if at.any() else 0.0 for row, at in zip(rated, decisive, strict=True)]
         ),
     }
-    scores["critic_and_agreement"] = (_standardise(scores["critic"]) + _standardise(scores["agreement"])) / 2
+    scores["critic_and_agreement"] = (standardise(scores["critic"]) + standardise(scores["agreement"])) / 2
     return scores
 
 
@@ -96,9 +97,7 @@ def score_mends(
         ),
         "peer_agreement": -from_peers.mean(axis=1),
     }
-    scores["peers_and_flags"] = (
-        _standardise(scores["peer_agreement"]) + _standardise(scores["agreement_on_flags"])
-    ) / 2
+    scores["peers_and_flags"] = (standardise(scores["peer_agreement"]) + standardise(scores["agreement_on_flags"])) / 2
     return scores
 
 
@@ -141,11 +140,6 @@ def run_world(
 
 def _tell(done: int, total: int, note: str = "") -> None:
     print(f"{done} of {total}: {note}", file=sys.stderr, flush=True)
-
-
-def _standardise(values: np.ndarray) -> np.ndarray:
-    spread = values.std()
-    return np.asarray((values - values.mean()) / spread if spread > 0 else np.zeros_like(values))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

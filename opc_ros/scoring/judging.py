@@ -13,7 +13,7 @@ from opc_ros.camera import CameraSpec
 from opc_ros.errors import ScoreError
 from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.critic import VERSION as CRITIC_VERSION
-from opc_ros.policies.critic import fit_critic
+from opc_ros.policies.critic import Critic, fit_critic
 from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.agreement import VERSION as AGREEMENT_VERSION
 from opc_ros.scoring.agreement import AgreementJudge
@@ -33,21 +33,16 @@ class Judge(Protocol):
         ...
 
 
+def fit_critic_to(recorded: RecordedSet, camera: CameraSpec | None) -> Critic:
+    """A critic of this set; with a camera it sees where actions lead."""
+    images, states, actions = recorded.images, recorded.states, recorded.actions
+    return fit_critic(images, states, actions, recorded.lengths, recorded.success, recorded.keys, camera)
+
+
 MakeJudge = Callable[[RecordedSet, CameraSpec | None], Judge]
 _JUDGES: dict[Asks, tuple[str, MakeJudge]] = {
     "agreement": (AGREEMENT_VERSION, lambda recorded, camera: AgreementJudge(recorded)),
-    "critic": (
-        CRITIC_VERSION,
-        lambda recorded, camera: fit_critic(
-            recorded.images,
-            recorded.states,
-            recorded.actions,
-            recorded.lengths,
-            recorded.success,
-            recorded.keys,
-            camera,
-        ),
-    ),
+    "critic": (CRITIC_VERSION, fit_critic_to),
 }
 
 

@@ -20,15 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from opc_ros.config import load_config
-from opc_ros.deployment.approval_queue import NewRequest, submit_request
-from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.gate_rules import GateRules
 from opc_ros.deployment.gatekeeper import Gatekeeper
 from opc_ros.deployment.race import RaceRules
 from opc_ros.deployment.rules import Ladder, RecordingRules, RobotRules, RungRules
 from opc_ros.deployment.scheduler import Scheduler
 from opc_ros.store import open_store
-from tests.deployment.fleet import Fleet, make_rules, say
+from tests.deployment.fleet import Fleet, make_rules
 from tests.deployment.lab import make_lab
 
 GOAL_S = 0.1
@@ -107,8 +105,7 @@ def make_history(folder: Path, episodes: int, lines: int) -> tuple[Fleet, float]
     queue = fleet.queue
     assert queue is not None
     for each in made:
-        asked = NewRequest(candidate_id=each.id, name=each.name, path="/c", score=0.1, requested_by="ada")
-        submit_request(queue, rules, asked, say(Verdict.PASS), f"q-{each.id}", fleet.clock())
+        fleet.ask(each.id, name=each.name)
     rng = np.random.default_rng(0)
     with queue.change("history", fleet.clock()) as tell:
         for number in range(episodes):

@@ -15,18 +15,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.tree import ROOT, tracked
+
 # Pages.
 NOT_SHIPPED = re.compile(r".*\.md|.*/docs/.*|.*/plots/.*|.*/\.gitkeep")
-
-
-def tracked(*folders: str) -> list[str]:
-    """Files of the repository, including uncommitted ones; without git, whatever is there."""
-    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", *folders]
-    found = subprocess.run(command, capture_output=True, text=True)
-    if found.returncode == 0:
-        return [name for name in found.stdout.splitlines() if (ROOT / name).is_file()]
-    return [str(p.relative_to(ROOT)) for f in folders for p in (ROOT / f).rglob("*") if "__pycache__" not in p.parts]
 
 
 @pytest.fixture(scope="module")

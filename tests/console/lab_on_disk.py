@@ -21,6 +21,8 @@ from opc_ros.store import open_store
 from tests.ranking.making import make_scored, rank
 
 HOSTILE = "<script>alert(1)</script>"
+ORIGIN = "http://localhost"
+OWN = {"origin": ORIGIN, "x-opc-console": "secret"}  # what the console's own page sends with each click
 
 
 class Clock:

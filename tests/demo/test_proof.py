@@ -14,7 +14,7 @@ from opc_ros.demo.truth import read_truth
 from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.decision import RealResult
 from opc_ros.deployment.gate import predict_field
-from tests.deployment.test_gate import RANKING
+from tests.deployment.ranked_field import RANKING
 
 NEW = ("a", "b", "c")
 HISTORY = LabHistory((), {name: RealResult(90 - 5 * index, 100) for index, name in enumerate("defghi")}, 600, 400, 0)

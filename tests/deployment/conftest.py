@@ -1,4 +1,4 @@
-"""A key pair, a clock that only tests move, and a robot that checks permits."""
+"""A key pair, a clock that only tests move, a robot that checks permits, and a fleet under a scheduler."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from opc_ros.deployment.keys import Signer, create_keys, load_signer, load_trust
 from opc_ros.deployment.permit import Permit, Rung, sign_permit
 from opc_ros.deployment.verifier import PermitVerifier
 from tests.deployment.clock import SECOND, Clock
+from tests.deployment.fleet import Fleet, make_rules
 
 CANDIDATE = "c" * 64
 
@@ -92,3 +93,10 @@ def permit(clock: Clock) -> Permit:
 def issue(permit: Permit, signer: Signer) -> Callable[..., Signed]:
     """Sign the sample permit with some fields changed."""
     return lambda **changes: sign_permit(replace(permit, **changes), signer)
+
+
+@pytest.fixture
+def fleet(folder: Path) -> Fleet:
+    made = Fleet(folder, make_rules())
+    made.start()
+    return made

@@ -6,11 +6,13 @@ import itertools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from opc_ros.deployment.approval_queue import NewRequest, submit_request
-from opc_ros.deployment.audit_log import AuditLog
+from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.audit_log import AuditLog, Entry
 from opc_ros.deployment.decision import Decision, Finding, RealResult, Verdict
 from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.journal import RobotJournal
@@ -173,6 +175,31 @@ class Fleet:
                 robot.journal.break_off_unfinished()
                 self._report(lease, is_over=True)
 
+    def ask(self, name: str, decision: Decision | None = None, /, *, request_id: str = "", **terms: Any) -> Request:
+        """File ada's request for a candidate of that name, which the gate passes unless told otherwise."""
+        usual: dict[str, Any] = {"candidate_id": name, "name": name, "path": f"/c/{name}", "score": 0.1}
+        asked = NewRequest(**(usual | {"requested_by": "ada"} | terms))
+        assert self.queue is not None
+        found = decision or say(Verdict.PASS)
+        return submit_request(self.queue, self.rules, asked, found, request_id or f"q-{name}", self.clock())
+
+    def run_until_done(self, most: int = 300) -> int:
+        """How many rounds it took until nothing was queued."""
+        assert self.queue is not None
+        for count in range(most):
+            if not self.queue.requests("queued"):
+                return count
+            self.round()
+        raise AssertionError(f"still queued: {self.queue.requests('queued')}")
+
+    def lines(self, kind: str = "") -> list[Entry]:
+        """The audit log's, or those of one kind."""
+        entries = read_audit_log(self.folder / "state" / "audit.jsonl")
+        return [entry for entry in entries if kind in ("", entry.kind)]
+
+    def kinds(self) -> list[str]:
+        return [entry.kind for entry in self.lines()]
+
     def _deliver(self, lease: Lease) -> None:
         robot = self.robots[lease.robot]
         assert self.scheduler is not None
@@ -207,8 +234,7 @@ def play(fleet: Fleet) -> None:
     fleet.start()
     assert fleet.queue is not None
     if not fleet.queue.requests():
-        asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
-        submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
+        fleet.ask("a")
     while fleet.queue.requests("queued"):
         fleet.round()
     fleet.round()

@@ -10,17 +10,15 @@ from typing import Any
 
 import pytest
 
-from opc_ros.deployment.approval_queue import NewRequest, submit_request
 from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
-from opc_ros.deployment.audit_log import AuditLog, Entry
-from opc_ros.deployment.decision import Verdict
+from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.halting import halt, resume
 from opc_ros.deployment.keys import load_trusted_keys
 from opc_ros.deployment.outcomes import abort_request
 from opc_ros.deployment.queue import Queue
 from opc_ros.deployment.rules import Ladder, RungRules
 from opc_ros.errors import DeploymentError, QueueEdited
-from tests.deployment.fleet import Fleet, make_rules, say
+from tests.deployment.fleet import Fleet, make_rules
 
 
 @pytest.fixture
@@ -35,19 +33,10 @@ def queue_of(fleet: Fleet) -> Queue:
     return fleet.queue
 
 
-def ask(fleet: Fleet, name: str) -> None:
-    asked = NewRequest(candidate_id=name, name=name, path="", score=0.1, requested_by="ada")
-    submit_request(queue_of(fleet), fleet.rules, asked, say(Verdict.PASS), f"q-{name}", fleet.clock())
-
-
 def edit(fleet: Fleet, statement: str, *values: Any) -> None:
     """As somebody with an account on the machine would, from a program of their own."""
     with closing(sqlite3.connect(fleet.folder / "state" / "queue.db", timeout=10.0)) as database, database:
         assert database.execute(statement, values).rowcount != 0
-
-
-def lines(fleet: Fleet, kind: str) -> list[Entry]:
-    return [line for line in read_audit_log(fleet.folder / "state" / "audit.jsonl") if line.kind == kind]
 
 
 def run_rounds(fleet: Fleet, count: int) -> None:
@@ -56,7 +45,7 @@ def run_rounds(fleet: Fleet, count: int) -> None:
 
 
 def test_an_invented_champion_is_crowned_nowhere(fleet: Fleet) -> None:
-    ask(fleet, "good")
+    fleet.ask("good")
     while queue_of(fleet).champion() is None:
         fleet.round()
     edit(fleet, "INSERT INTO champions (candidate_id, score, at_ns) VALUES ('bad', 9.0, 0)")
@@ -64,7 +53,7 @@ def test_an_invented_champion_is_crowned_nowhere(fleet: Fleet) -> None:
     champion = queue_of(fleet).champion()
     assert champion is not None
     assert champion[0] == "good"
-    (line,) = lines(fleet, "row_corrected")
+    (line,) = fleet.lines("row_corrected")
     assert (line.body["table"], line.body["found"], line.body["signed"]) == ("champions", "bad", "good")
 
 
@@ -73,14 +62,14 @@ def test_an_edited_result_climbs_no_ladder(folder: Path) -> None:
     ladder = Ladder(needs_one, RungRules(2, 0.0, 0, 2), RungRules(4, 0.0, 1, 3))
     fleet = Fleet(folder, make_rules(ladder=ladder), {"bad": 0.0})
     fleet.start()
-    ask(fleet, "bad")
+    fleet.ask("bad")
     while not queue_of(fleet).rows("SELECT 1 FROM results"):
         fleet.round()
     edit(fleet, "UPDATE results SET success = 1")
     run_rounds(fleet, 6)
     assert queue_of(fleet).request("q-bad").state == "aborted"
     assert [row[0] for row in queue_of(fleet).rows("SELECT success FROM results")] == [0, 0]
-    (line,) = lines(fleet, "row_corrected")
+    (line,) = fleet.lines("row_corrected")
     assert line.body["found"] == "success of candidate bad on rung twin, 0 safety events"
     assert line.body["signed"] == "failure of candidate bad on rung twin, 0 safety events"
 
@@ -101,7 +90,7 @@ INVENTED_LEASE = "SELECT 99, 'l9', request_id, candidate_id, robot, rung, 9, 'do
     ],
 )
 def test_a_row_that_nobody_signed_is_put_back_at_the_next_look(fleet: Fleet, statement: str, table: str) -> None:
-    ask(fleet, "bad")
+    fleet.ask("bad")
     while not queue_of(fleet).rows("SELECT 1 FROM results"):
         fleet.round()
     before = [tuple(row) for row in queue_of(fleet).rows(f"SELECT * FROM {table}")]
@@ -109,24 +98,24 @@ def test_a_row_that_nobody_signed_is_put_back_at_the_next_look(fleet: Fleet, sta
     assert [tuple(row) for row in queue_of(fleet).rows(f"SELECT * FROM {table}")] != before
     queue_of(fleet).check_rows(fleet.clock())
     assert [tuple(row) for row in queue_of(fleet).rows(f"SELECT * FROM {table}")] == before
-    assert {line.body["table"] for line in lines(fleet, "row_corrected")} == {table}
+    assert {line.body["table"] for line in fleet.lines("row_corrected")} == {table}
 
 
 def test_nothing_is_decided_on_rows_edited_between_looking_and_deciding(fleet: Fleet) -> None:
-    ask(fleet, "bad")
+    fleet.ask("bad")
     while not queue_of(fleet).rows("SELECT 1 FROM results"):
         fleet.round()
     edit(fleet, "UPDATE results SET success = 1")
     with pytest.raises(QueueEdited, match="edited it: ask again"), queue_of(fleet).change("crown", 0) as tell:
         tell("champion", {"candidate_id": "bad"})
     queue_of(fleet).check_rows(fleet.clock())
-    assert not lines(fleet, "champion")
+    assert not fleet.lines("champion")
     assert queue_of(fleet).outcomes("bad") == []
     assert [row[0] for row in queue_of(fleet).rows("SELECT DISTINCT success FROM results")] == [0]
 
 
 def test_an_aborted_request_and_a_halt_stay_whatever_the_rows_say(fleet: Fleet) -> None:
-    ask(fleet, "bad")
+    fleet.ask("bad")
     queue = queue_of(fleet)
     with queue.change("abort", fleet.clock()) as tell:
         abort_request(queue, tell, queue.request("q-bad"), "hit the bin")
@@ -139,7 +128,7 @@ def test_an_aborted_request_and_a_halt_stay_whatever_the_rows_say(fleet: Fleet) 
     resume(queue, "arm1", "ada", "no smoke", fleet.clock())
     run_rounds(fleet, 1)
     assert queue.robots()["arm1"].halted_by == ""
-    assert len(lines(fleet, "row_corrected")) == 2
+    assert len(fleet.lines("row_corrected")) == 2
 
 
 def test_a_halt_that_nobody_reported_stays(fleet: Fleet) -> None:
@@ -149,7 +138,7 @@ def test_a_halt_that_nobody_reported_stays(fleet: Fleet) -> None:
 
 
 def test_a_revoked_permit_taken_off_the_list_is_revoked_again(fleet: Fleet) -> None:
-    ask(fleet, "good")
+    fleet.ask("good")
     while not queue_of(fleet).open_leases():
         fleet.round()
     halt(queue_of(fleet), "", "bob", "smoke", fleet.clock())
@@ -165,16 +154,16 @@ def test_an_event_written_into_the_database_is_never_signed(fleet: Fleet) -> Non
     for kind in ("champion", "override"):
         edit(fleet, "INSERT INTO events (at_ns, kind, body) VALUES (5, ?, ?)", kind, body)
     run_rounds(fleet, 1)
-    ask(fleet, "good")
+    fleet.ask("good")
     run_rounds(fleet, 2)
-    assert [line.body["claimed"] for line in lines(fleet, "event_refused")] == ["champion", "override"]
-    assert not lines(fleet, "override")
+    assert [line.body["claimed"] for line in fleet.lines("event_refused")] == ["champion", "override"]
+    assert not fleet.lines("override")
     assert queue_of(fleet).champion() is None
     assert check_audit_log(fleet.folder / "state" / "audit.jsonl", load_trusted_keys(fleet.keys)).is_whole
 
 
 def test_what_was_edited_while_nobody_scheduled_is_put_back_at_the_next_start(fleet: Fleet) -> None:
-    ask(fleet, "good")
+    fleet.ask("good")
     while queue_of(fleet).champion() is None:
         fleet.round()
     fleet.kill()
@@ -189,18 +178,18 @@ def test_what_was_edited_while_nobody_scheduled_is_put_back_at_the_next_start(fl
     assert champion is not None
     assert champion[0] == "good"
     assert all(queue_of(fleet).outcomes("good"))
-    assert {line.body["table"] for line in lines(fleet, "row_corrected")} == {"champions", "results", "events"}
+    assert {line.body["table"] for line in fleet.lines("row_corrected")} == {"champions", "results", "events"}
 
 
 def test_a_queue_from_before_there_were_seals_keeps_working(fleet: Fleet) -> None:
-    ask(fleet, "good")
+    fleet.ask("good")
     run_rounds(fleet, 4)
     fleet.kill()
     edit(fleet, "ALTER TABLE events DROP COLUMN seal")
     edit(fleet, "ALTER TABLE requests DROP COLUMN identity")
     rewrite_without_identity(fleet)
     fleet.start()
-    assert not lines(fleet, "row_corrected")
+    assert not fleet.lines("row_corrected")
     while queue_of(fleet).champion() is None:
         fleet.round()
 
@@ -223,7 +212,7 @@ def rewrite_without_identity(fleet: Fleet) -> None:
 
 
 def test_a_deleted_request_or_permit_stops_the_scheduler_with_one_line(fleet: Fleet) -> None:
-    ask(fleet, "good")
+    fleet.ask("good")
     run_rounds(fleet, 3)
     edit(fleet, "UPDATE leases SET permit = 'x'")
     with pytest.raises(DeploymentError, match="has lost its permit; put back the newest good copy"):

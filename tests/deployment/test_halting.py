@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
-from opc_ros.deployment.audit_check import read_audit_log
+from opc_ros.deployment.approval_queue import decide_request
 from opc_ros.deployment.decision import Decision, Verdict
 from opc_ros.deployment.halting import as_text, enlist_robot, halt, obey_left_halts, resume
 from opc_ros.errors import DeploymentError
 from opc_ros.workflows.halting_robots import halt_robots
-from tests.deployment.fleet import Fleet, make_rules, say
-
-
-@pytest.fixture
-def fleet(folder: Path) -> Fleet:
-    made = Fleet(folder, make_rules())
-    made.start()
-    return made
+from tests.deployment.fleet import Fleet, say
 
 
 def add_lease(fleet: Fleet, robot: str, state: str, expires_ns: int) -> None:
@@ -66,8 +57,7 @@ def test_a_robot_that_comes_while_all_are_halted_is_halted_too(fleet: Fleet) -> 
 @pytest.mark.parametrize("what", ["halt", "reject"])
 def test_what_a_person_says_while_the_gate_is_being_asked_comes_before_the_lease(fleet: Fleet, what: str) -> None:
     """In another program, with its own connection, after the scheduler has found that robot and request are free."""
-    asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
-    submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
+    fleet.ask("a")
 
     def interrupt(*_: object) -> Decision:
         with closing(fleet.open_queue()) as other:
@@ -82,7 +72,7 @@ def test_what_a_person_says_while_the_gate_is_being_asked_comes_before_the_lease
         fleet.round()
     assert fleet.queue.rows("SELECT * FROM leases") == []
     assert fleet.executed() == []
-    assert "permit" not in [line.kind for line in read_audit_log(fleet.queue.audit_log.path)]
+    assert "permit" not in fleet.kinds()
     if what == "halt":
         fleet.verdict = lambda *_: say(Verdict.PASS)
         resume(fleet.queue, "", "ada", "aired", fleet.clock())
@@ -92,8 +82,7 @@ def test_what_a_person_says_while_the_gate_is_being_asked_comes_before_the_lease
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.INCONCLUSIVE])
 def test_a_request_rejected_while_the_gate_closes_stays_rejected(fleet: Fleet, verdict: Verdict) -> None:
-    asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
-    submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
+    fleet.ask("a")
 
     def interrupt(*_: object) -> Decision:
         with closing(fleet.open_queue()) as other:
@@ -104,12 +93,12 @@ def test_a_request_rejected_while_the_gate_closes_stays_rejected(fleet: Fleet, v
     fleet.verdict = interrupt
     fleet.round()
     assert fleet.queue.request("q-a").state == "rejected"
-    assert "row_corrected" not in [line.kind for line in read_audit_log(fleet.queue.audit_log.path)]
+    assert "row_corrected" not in fleet.kinds()
 
 
 def test_who_halts_all_day_with_a_book_of_reasons_fills_no_disk_and_nobody_hears_less(fleet: Fleet) -> None:
     halted = [halt(fleet.queue, "", "eve" * 10**6, "x" * 10**7, fleet.clock()) for _ in range(50)]
-    lines = [line for line in read_audit_log(fleet.queue.audit_log.path) if line.kind == "halt"]
+    lines = fleet.lines("halt")
     assert len(lines) == 20
     assert {len(line.body["reason"]) for line in lines} == {960 + len("... (10000 characters)")}
     assert fleet.queue.audit_log.path.stat().st_size < 20 * 3000 + 5000
@@ -163,4 +152,4 @@ def test_a_halt_reaches_robots_though_another_program_hangs_on_the_queue(fleet: 
     obey_left_halts(fleet.queue, fleet.clock())
     assert {robot.halted_by for robot in fleet.queue.robots().values()} == {"ada: smoke"}
     obey_left_halts(fleet.queue, fleet.clock())
-    assert [entry.kind for entry in read_audit_log(fleet.queue.audit_log.path)].count("halt") == 1
+    assert fleet.kinds().count("halt") == 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
+from opc_ros.deployment.approval_queue import decide_request
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.known_again import Identity
 from opc_ros.deployment.outcomes import abort_request
@@ -25,7 +25,7 @@ from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import score_candidates
 from opc_ros.scoring.source import MemorySource
-from tests.deployment.fleet import Fleet, make_rules, say
+from tests.deployment.fleet import Fleet, say
 from tests.policies.making import make_candidate, make_episodes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,16 +115,7 @@ def test_probes_stay_while_the_store_grows() -> None:
 
 
 def file(fleet: Fleet, name: str, identity: Identity, verdict: Verdict = Verdict.PASS) -> str:
-    assert fleet.queue is not None
-    asked = NewRequest(candidate_id=name * 12, name=name, path="", score=0.1, requested_by="ada", identity=identity)
-    return submit_request(fleet.queue, fleet.rules, asked, say(verdict), f"q-{name}", fleet.clock()).id
-
-
-@pytest.fixture
-def fleet(folder: Path) -> Fleet:
-    fleet = Fleet(folder, make_rules())
-    fleet.start()
-    return fleet
+    return fleet.ask(name, say(verdict), candidate_id=name * 12, identity=identity).id
 
 
 def answers_of(seed: int, noise: float = 0.0) -> dict[str, float]:

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.deployment.approval_queue import NewRequest, submit_request
-from opc_ros.deployment.audit_check import check_audit_log, read_audit_log, read_checkpoint, write_checkpoint
+from opc_ros.deployment.audit_check import check_audit_log, read_checkpoint, write_checkpoint
 from opc_ros.deployment.audit_log import AuditLog
-from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.keys import Signer
 from opc_ros.deployment.rules import Ladder, LeaseRules, RungRules
-from tests.deployment.fleet import Fleet, make_rules, say
+from tests.deployment.fleet import Fleet, make_rules
 
 SHORT = LeaseRules(heartbeat_s=2.0, grace_s=2.0, length_s=600.0, losses=3)
 
@@ -22,8 +20,7 @@ def make_fleet(folder: Path, broken_episodes: int) -> Fleet:
     rung = RungRules(40, 0.0, 0, broken_episodes)
     fleet = Fleet(folder, make_rules(lease=SHORT, ladder=Ladder(rung, rung, RungRules(4, 0.0, 1, broken_episodes))))
     fleet.start()
-    asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
-    submit_request(fleet.queue, fleet.rules, asked, say(Verdict.PASS), "q-a", fleet.clock())
+    fleet.ask("a")
     return fleet
 
 
@@ -36,6 +33,14 @@ def lose_a_lease(fleet: Fleet, robot: str) -> str:
     while lease.id not in {lost.id for lost in fleet.queue.lost_leases()}:
         fleet.round()
     return lease.id
+
+
+def take_down(fleet: Fleet, times: int) -> None:
+    """The twin dies with its lease, and comes back knowing nothing of it, again and again."""
+    for _ in range(times):
+        lose_a_lease(fleet, "twin")
+        fleet.robots["twin"].is_reachable = True
+        fleet.robots["twin"].running = None
 
 
 def test_what_a_lost_robot_had_run_is_counted_once_when_it_returns(folder: Path) -> None:
@@ -52,27 +57,19 @@ def test_what_a_lost_robot_had_run_is_counted_once_when_it_returns(folder: Path)
     counted = [row[0] for row in fleet.queue.rows("SELECT episode_id FROM results WHERE lease_id = ?", lost)]
     assert sorted(counted) == sorted(ran)
     assert fleet.queue.lease(lost).state == "settled"
-    assert [
-        entry.body["ran"] for entry in read_audit_log(fleet.queue.audit_log.path) if entry.kind == "lease_settled"
-    ] == [len(ran)]
+    assert [entry.body["ran"] for entry in fleet.lines("lease_settled")] == [len(ran)]
 
 
 def test_a_candidate_that_takes_its_robot_down_each_time_is_aborted(folder: Path) -> None:
     fleet = make_fleet(folder, 1)
-    for _ in range(2):
-        lose_a_lease(fleet, "twin")
-        fleet.robots["twin"].is_reachable = True
-        fleet.robots["twin"].running = None
+    take_down(fleet, 2)
     request = fleet.queue.request("q-a")
     assert (request.state, "2 episodes broken off" in request.reason) == ("aborted", True)
 
 
 def test_a_robot_that_loses_lease_after_lease_is_halted_until_a_person_resumes_it(folder: Path) -> None:
     fleet = make_fleet(folder, 10)
-    for _ in range(3):
-        lose_a_lease(fleet, "twin")
-        fleet.robots["twin"].is_reachable = True
-        fleet.robots["twin"].running = None
+    take_down(fleet, 3)
     assert fleet.queue.robots()["twin"].halted_by == "scheduler: 3 leases lost in a row"
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.deployment.approval_queue import NewRequest, submit_request
-from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.audit_log import AuditLog
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.queue import Queue
@@ -36,9 +34,7 @@ class Lab:
         self.fleet = Fleet(folder, rules)
         self.stored: set[str] = set()
         self.start()
-        asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
-        assert self.fleet.queue is not None
-        submit_request(self.fleet.queue, rules, asked, say(Verdict.PASS), "q-a", self.fleet.clock())
+        self.fleet.ask("a")
         self.tick()
         (self.lease,) = self.queue.open_leases()
 
@@ -78,7 +74,7 @@ class Lab:
         return self.queue.tally(self.queue.requests()[0]).trials
 
     def told(self, kind: str) -> list[dict[str, object]]:
-        return [entry.body for entry in read_audit_log(self.queue.audit_log.path) if entry.kind == kind]
+        return [line.body for line in self.fleet.lines(kind)]
 
 
 @pytest.fixture

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from opc_ros.cli.main import main
-from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
+from opc_ros.deployment.approval_queue import decide_request
 from opc_ros.deployment.audit_check import read_audit_log
-from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.halting import halt
 from opc_ros.deployment.restoring import restore_queue
 from opc_ros.deployment.rules import Ladder, LeaseRules, RungRules
 from opc_ros.errors import DeploymentError, SchedulerBusy
-from tests.deployment.fleet import Fleet, make_rules, say
+from tests.deployment.fleet import Fleet, make_rules
 
 TABLES = {
     "results": "SELECT * FROM results ORDER BY episode_id",
@@ -43,8 +42,7 @@ def fleet(folder: Path) -> Fleet:
     made.start()
     assert made.queue is not None
     for name in ("a", "b"):
-        asked = NewRequest(candidate_id=name, name=name, path=f"/c/{name}", score=0.1, requested_by="ada", priority=2)
-        submit_request(made.queue, made.rules, asked, say(Verdict.PASS), f"q-{name}", made.clock())
+        made.ask(name, priority=2)
     for _ in range(12):
         made.round()
     decide_request(made.queue, "q-b", "reject", "ada", "too slow", made.clock())

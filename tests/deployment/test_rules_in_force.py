@@ -6,7 +6,6 @@ import dataclasses
 from pathlib import Path
 
 from opc_ros.config import load_config
-from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.gate_rules import GateRules
 from opc_ros.deployment.rules_in_force import note_rules
 from tests.deployment.fleet import Fleet, make_rules
@@ -31,7 +30,7 @@ def test_changed_rules_are_reported_and_unchanged_ones_are_not_reported_again(fo
         )
     ]
     assert changes == [True, False, True, True, True]
-    told = [e.body for e in read_audit_log(fleet.folder / "state" / "audit.jsonl") if e.kind == "rules_in_force"]
+    told = [e.body for e in fleet.lines("rules_in_force")]
     assert [body["gate"]["approval"] for body in told] == [["no_champion"], [], [], ["no_champion"]]
     assert [body["scheduler"]["override_people"] for body in told] == [1, 1, 2, 1]
     assert told[0]["sha256"] == told[3]["sha256"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opc_ros.deployment.approval_queue import NewRequest, decide_request, submit_request
+from opc_ros.deployment.approval_queue import decide_request
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.statement import DecisionBody, Statement
 from tests.deployment.fleet import Fleet, make_rules, say
@@ -15,8 +15,7 @@ def test_an_override_by_one_of_two_people_grants_no_lease(folder: Path) -> None:
     fleet.start()
     queue = fleet.queue
     assert queue is not None
-    asked = NewRequest(candidate_id="a", name="a", path="", score=0.1, requested_by="ada")
-    assert submit_request(queue, fleet.rules, asked, say(Verdict.FAIL), "q-a", fleet.clock()).state == "refused"
+    assert fleet.ask("a", say(Verdict.FAIL)).state == "refused"
 
     def override(person: str, nonce: str) -> str:
         said = Statement("override", person, DecisionBody("q-a", "trust me"), nonce, 0, 1, "{}")

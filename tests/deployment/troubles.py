@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Literal
 
-from opc_ros.deployment.approval_queue import NewRequest, accept_clock, decide_request, submit_request
+from opc_ros.deployment.approval_queue import accept_clock, decide_request
 from opc_ros.deployment.decision import Verdict
 from opc_ros.deployment.halting import halt, resume
 from opc_ros.deployment.queue import Queue
@@ -50,8 +50,7 @@ def play_troubled(fleet: Fleet) -> None:
 
 
 def _ask(fleet: Fleet, queue: Queue, _: Scheduler) -> None:
-    asked = NewRequest(candidate_id="a", name="a", path="/c/a", score=0.1, requested_by="ada")
-    submit_request(queue, fleet.rules, asked, say(Verdict.INCONCLUSIVE), "q-a", fleet.clock())
+    fleet.ask("a", say(Verdict.INCONCLUSIVE))
 
 
 def _decide(fleet: Fleet, queue: Queue, request_id: str, word: Literal["approve", "reject", "override"]) -> None:
@@ -107,8 +106,7 @@ def _start_another(fleet: Fleet, _: Queue, __: Scheduler) -> None:
 
 def _ask_and_reject(fleet: Fleet, queue: Queue, _: Scheduler) -> None:
     if len(queue.requests()) == 1:
-        asked = NewRequest(candidate_id="b", name="b", path="/c/b", score=0.1, requested_by="ada")
-        submit_request(queue, fleet.rules, asked, say(Verdict.INCONCLUSIVE), "q-b", fleet.clock())
+        fleet.ask("b", say(Verdict.INCONCLUSIVE))
     _decide(fleet, queue, "q-b", "reject")
 
 

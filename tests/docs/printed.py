@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.tree import ROOT
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:^(?: {4}.*)?\n)+", flags=re.MULTILINE)
 END_OF_COMMAND = ("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "(", ")")
@@ -22,11 +21,6 @@ class Block:
     page: str
     language: str
     text: str
-
-
-def find_pages() -> list[str]:
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
 def find_blocks(page: str) -> Iterator[Block]:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [
-    ROOT / name
-    for name in subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-]
+from tests.tree import ROOT, tracked
+
+PAGES = [ROOT / name for name in tracked("*.md")]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.printed import ROOT, find_blocks
+from tests.docs.printed import find_blocks
+from tests.tree import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.ros]
 EPISODES = 48  # collect:=24 on two arms

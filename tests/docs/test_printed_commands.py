@@ -9,9 +9,10 @@ import re
 import pytest
 
 from opc_ros.cli.main import VERBS, build_parser, main
-from tests.docs.printed import ROOT, Block, find_blocks, find_commands, find_pages
+from tests.docs.printed import Block, find_blocks, find_commands
+from tests.tree import ROOT, tracked
 
-BLOCKS = [block for page in find_pages() for block in find_blocks(page)]
+BLOCKS = [block for page in tracked("*.md") for block in find_blocks(page)]
 PARSER = build_parser()
 OURS = ("opc_ros", "sim_bridge", "tests")
 
@@ -41,7 +42,7 @@ def test_a_wrong_option_and_a_verb_that_is_no_more_are_noticed(capsys: pytest.Ca
 
 
 def test_verbs_named_in_sentences_exist() -> None:
-    for page in find_pages():
+    for page in tracked("*.md"):
         if page != "CHANGELOG.md":  # which names things that no longer exist
             text = (ROOT / page).read_text(encoding="utf-8")
             for verb in re.findall(r"`opc ([a-z]+)[^`]*`", text):

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opc_ros.episode import Label, LabelSource
+from tests.recording.bench import HELD
 
-HELD = Label(is_success=True, source=LabelSource.EPISODE_END, labeller="arm1")
 STEPS = 5
 DELIVERIES = [("begin", 0), ("end", 0), *((kind, n) for kind in ("frame", "step") for n in range(STEPS))]
 

@@ -7,7 +7,7 @@ import pytest
 from opc_ros.episode import WireMessage
 from opc_ros.recording.settings import RecorderSettings
 from opc_ros.recording.wire_buffer import WireBuffer
-from tests.recording.conftest import stamp
+from tests.recording.bench import stamp
 
 MILLISECOND = 1_000_000
 JOINTS, INFO = "sensor_msgs/msg/JointState", "sensor_msgs/msg/CameraInfo"

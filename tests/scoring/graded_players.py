@@ -13,10 +13,11 @@ import numpy as np
 
 from opc_ros.arms.arm import ScriptedArm
 from opc_ros.grasp import GraspAction, ToolState
-from opc_ros.policies.critic import IMAGE_SIDE, fit_critic
+from opc_ros.policies.critic import IMAGE_SIDE
 from opc_ros.ranking import spearman
 from opc_ros.scoring import compute_metric
 from opc_ros.scoring.agreement import AgreementJudge
+from opc_ros.scoring.judging import fit_critic_to
 from opc_ros.scoring.recorded_set import RecordedSet
 from opc_ros.task import GRASPING
 from tests.policies.making import scripted_camera
@@ -94,15 +95,7 @@ def judge_players(episodes: int, trials: int) -> dict[str, tuple[float, float]]:
     true = np.array([np.mean([play(p, 1_000_000 + n)[1] for n in range(trials)]) for p in PLAYERS])
     rng = np.random.default_rng(0)
     own = [np.stack([p.act(step[1], step[3], rng).to_vector() for step in steps]) for p in PLAYERS]
-    critic = fit_critic(
-        recorded.images,
-        recorded.states,
-        recorded.actions,
-        recorded.lengths,
-        recorded.success,
-        recorded.keys,
-        scripted_camera(IMAGE_SIDE),
-    )
+    critic = fit_critic_to(recorded, scripted_camera(IMAGE_SIDE))
     found = {}
     for name, judge in (("agreement", AgreementJudge(recorded)), ("critic", critic)):
         scores = np.array([compute_metric(name, judge.rate(a), recorded.lengths, recorded.success) for a in own])

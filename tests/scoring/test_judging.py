@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +34,6 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> list[Candidate]:
     """Two policies and a Q function."""
     folder = tmp_path_factory.mktemp("field")
     return [make_policy(folder / "p0"), make_policy(folder / "p1", seed=1), make_candidate(folder / "q")]
-
-
-@pytest.fixture
-def q_cache(tmp_path: Path) -> Iterator[QCache]:
-    with QCache(tmp_path / "q.sqlite") as q_cache:
-        yield q_cache
 
 
 def recorded(actions: list[list[float]], lengths: list[int]) -> RecordedSet:

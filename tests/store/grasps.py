@@ -62,3 +62,15 @@ def flatten(store: Store) -> None:
         older = store.path / "labels" / episode_id
         older.mkdir(exist_ok=True)
         path.rename(older / f"{number}.json")
+
+
+def fill(store: Store, count: int = 4) -> None:
+    """Episodes of two robots in turn, the first labelled anew, all of them pinned as week-46."""
+    for number in range(count):
+        store.append(make_episode(f"e{number}", robot=("left", "right")[number % 2], seed=number, image_size=16))
+    store.label("e0", FAILURE, note="slipped")
+    store.take_snapshot(tag="week-46")
+
+
+def facts_of(store: Store) -> list[object]:
+    return [*store.episodes(), store.tags(), store.snapshots()]

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from opc_ros.errors import BlobNotFound, StoreError
+from opc_ros.errors import StoreError
 from opc_ros.store import Store, open_store, verify
 from opc_ros.store.backup import copy_and_verify, sync_stores
 from opc_ros.store.blobs import Blobs, FolderBlobs, check_key
 from opc_ros.store.garbage import collect_garbage
 from opc_ros.store.quota import Quota, measure_usage, warnings, write_quota
 from opc_ros.store.store_sync import sync_blobs
-from tests.store.grasps import FAILURE, SUCCESS, flatten, make_episode
+from tests.store.blobs_contract import check_contract
+from tests.store.grasps import SUCCESS, facts_of, fill, flatten, make_episode
 
 DAY_NS = 86_400_000_000_000
 
@@ -32,17 +33,6 @@ class BreakingBlobs(FolderBlobs):
         if self.left < 0:
             raise StoreError("no route to the bucket")
         return super().put_if_absent(key, data)
-
-
-def fill(store: Store, count: int = 4) -> None:
-    for number in range(count):
-        store.append(make_episode(f"e{number}", robot=("left", "right")[number % 2], seed=number, image_size=16))
-    store.label("e0", FAILURE, note="slipped")
-    store.take_snapshot(tag="week-46")
-
-
-def facts_of(store: Store) -> list[object]:
-    return [*store.episodes(), store.tags(), store.snapshots()]
 
 
 def test_a_synced_store_holds_the_same_and_a_second_run_copies_nothing(store: Store, tmp_path: Path) -> None:
@@ -165,32 +155,6 @@ def folder_blobs(tmp_path: Path) -> Blobs:
 @pytest.mark.parametrize("make", [folder_blobs])
 def test_blobs_keep_their_contract(make: Callable[[Path], Blobs], tmp_path: Path) -> None:
     check_contract(make(tmp_path))
-
-
-def check_contract(blobs: Blobs) -> None:
-    assert list(blobs.list()) == []
-    assert blobs.head("a/b") is None
-    with pytest.raises(BlobNotFound):
-        blobs.get("a/b")
-    assert blobs.put_if_absent("a/b", b"0123456789")
-    assert not blobs.put_if_absent("a/b", b"other")
-    assert blobs.get("a/b") == b"0123456789"
-    assert blobs.range("a/b", 2, 3) == b"234"
-    with pytest.raises(StoreError):
-        blobs.range("a/b", 8, 5)
-    blobs.put("a.txt", b"x")
-    before = blobs.head("a.txt")
-    blobs.put("a.txt", b"yy")
-    after = blobs.head("a.txt")
-    assert before is not None
-    assert after is not None
-    assert before.mark != after.mark
-    assert after.size == 2
-    assert sorted(fact.key for fact in blobs.list()) == ["a.txt", "a/b"]
-    assert [(fact.key, fact.size) for fact in blobs.list("a/")] == [("a/b", 10)]
-    blobs.delete("a/b")
-    blobs.delete("a/b")
-    assert blobs.head("a/b") is None
 
 
 def test_gc_removes_old_quarantine_and_nothing_that_counts(store: Store) -> None:

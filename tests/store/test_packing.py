@@ -18,17 +18,10 @@ from opc_ros.store.garbage import collect_garbage
 from opc_ros.store.layout import Home
 from opc_ros.store.packing import pack
 from opc_ros.store.shard_format import decode_index
-from tests.store.grasps import FAILURE, flatten, make_episode
+from tests.store.grasps import FAILURE, fill, flatten, make_episode
 from tests.store.pack_crashes import crash_packers
 
 DAY = "1970-01-01"  # by the scripted arm's clock
-
-
-def fill(store: Store, count: int = 4) -> None:
-    for number in range(count):
-        store.append(make_episode(f"e{number}", robot=("left", "right")[number % 2], seed=number, image_size=16))
-    store.label("e0", FAILURE, note="slipped")
-    store.take_snapshot(tag="week-46")
 
 
 def everything(store: Store) -> list[object]:
