@@ -30,7 +30,7 @@ def only_one(program: str, robot: str, state: Path) -> Iterator[None]:
                 file.seek(0)
                 holder = file.read().strip() or "unknown"
                 raise SetupError(
-                    f"robot {robot} already has a {program}, process {holder}, by {path}: stop it first"
+                    f"robot {robot} has a {program} already, process {holder}, by {path}: stop it first"
                 ) from None
             file.truncate(0)
             file.write(str(os.getpid()))

@@ -69,7 +69,7 @@ def test_a_runner_that_looks_only_on_its_own_host_is_distinguished_from_one_that
         (
             "arm1/policy_runner",
             "missing",
-            "does not hear scheduler: the one on robot-pc, domain 7, looks by LOCALHOST; "
+            "does not hear scheduler: the first is on robot-pc, domain 7, looks by LOCALHOST; "
             "the other on lab-pc, domain 7, looks by SUBNET",
         )
     ]
