@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import IO, Protocol
 
 from opc_ros.bringup.shared_memory import sweep_shared_memory
@@ -87,9 +86,7 @@ class Supervisor:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def wait(self, *, keep_going: bool = False, until: Callable[[], bool] = lambda: False) -> int:

@@ -7,7 +7,6 @@ import re
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from opc_ros.bringup.nodes import NodeSpec
 from opc_ros.bringup.supervisor import Supervisor
@@ -59,9 +58,7 @@ class DemoLab:
             self._held = held.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._held.close()
 
     def start(self, nodes: tuple[NodeSpec, ...]) -> Supervisor:

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from typing import Any
 
-import numpy as np
-
-from opc_ros.policies.action_function import ActionFunction, ExportedActionFunction
-from opc_ros.policies.artifact_format import ArtifactFormat
-from opc_ros.policies.candidate import Candidate
-from opc_ros.policies.q_function import QFunction
+from opc_ros.policies.program_format import make_program_format
 
 
-def _load(candidate: Candidate, where: str, device: str) -> QFunction:
-    from opc_ros.policies.torch_q import ProgramQFunction
-
-    return ProgramQFunction(_read(candidate, where, device), candidate.manifest.input)
-
-
-def _load_actions(candidate: Candidate, where: str, device: str) -> ActionFunction:
-    return ExportedActionFunction(_read(candidate, where, device), candidate.manifest.input)
-
-
-def _read(candidate: Candidate, where: str, device: str) -> Callable[[list[np.ndarray]], np.ndarray]:
+def _open(artifact: io.BytesIO, device: str) -> Any:
     import torch
 
-    from opc_ros.policies.torch_q import load_program
-
-    return load_program(candidate, lambda buffer: torch.export.load(buffer).module(), where, device)
+    return torch.export.load(artifact).module()
 
 
-FORMAT = ArtifactFormat("torch_export", _load, _load_actions, can_run_code=True)
+FORMAT = make_program_format("torch_export", _open)

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from opc_ros.errors import SetupError
 from opc_ros.policies.candidate import Candidate
@@ -60,9 +59,7 @@ class PolicyLoader:
     def __enter__(self) -> PolicyLoader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __call__(self, candidate: Candidate) -> Policy:
