@@ -148,5 +148,5 @@ def _judge_pairs(
         for hearer, told in ((one, other), (other, one)):
             deaf, mute = heard[hearer, domain], heard[told, domain]
             if told not in deaf.hears:
-                detail = f"does not hear {told}: the first is {deaf.place}, the other {mute.place}"
+                detail = f"does not hear {told}: the first is {deaf.place}; the other {mute.place}"
                 yield SystemCheck(hearer, "missing", detail, REMEDY)
