@@ -116,7 +116,7 @@ class CameraSettings:
     calibration: CameraSpec | None = None
     largest_offset: float = described(
         0.05,
-        "how far a candidate's camera may be off it on average, as a fraction of the image width",
+        "how far a candidate's camera may be off this one on average, as a fraction of the image width",
         low=0.0,
         high=1.0,
     )

@@ -38,7 +38,7 @@ def read_signature(path: Path, *, allow_code: bool = False) -> tuple[str, InputS
 
 
 def _onnx_inputs(data: bytes, path: Path) -> list[tuple[str, list[int | None], bool]]:
-    from opc_ros.policies.onnx_q import open_graph  # it also advises what to do
+    from opc_ros.policies.onnx_q import open_graph  # imported here because it needs fixed_batch
 
     try:
         session = open_graph(data, str(path))

@@ -10,7 +10,7 @@ import safetensors.numpy
 from opc_ros.documents import canonical_json
 from opc_ros.policies.candidate import Candidate
 
-_SAYS_NOTHING = ("name", "provenance", "artifact")  # the manifest's keys that decide what a candidate computes
+_SAYS_NOTHING = ("name", "provenance", "artifact")  # keys of the manifest that do not affect what a candidate computes
 
 
 def behaviour_id(candidate: Candidate) -> str:

@@ -1,4 +1,4 @@
-"""How much of the success its Q promises a policy's own action search misses: what is scored is what runs.
+"""How much of what its Q promises a policy's own action search misses: what is scored is what runs.
 
 A score evaluates Q at recorded actions, which no search has chosen: without this, good weights with a worthless search
 would tie with the original. A policy with the standard search over all actions of its task needs no measurement,

@@ -10,7 +10,7 @@ _LARGEST = 2**31 - 1
 
 
 def keep_freed_memory() -> None:
-    """Images and feature maps are as large in every batch.
+    """Images and feature maps have the same size in every batch.
 
     For blocks of their size glibc calls mmap and munmap every time, and clearing the fresh pages takes a quarter of a
     training step. Other systems are left alone.

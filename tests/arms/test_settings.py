@@ -45,7 +45,7 @@ def test_another_arm_is_another_file():
         ({"start": {"z_m": 0.5}}, r"start: tool z is 0\.5000 m, allowed from 0\.0200 to 0\.3400"),
         ({"motion": {"speed_fraction": 1.5}}, r"motion: speed_fraction: got 1\.5, expected from 0\.01 to 1"),
         ({"gripper": {"driver": "telepathy"}}, "got 'telepathy', expected one of 'float64'"),
-        ({"gripper": {"open_m": 0.0}}, "expected more"),
+        ({"gripper": {"open_m": 0.0}}, "expected open_m above closed_m"),
         ({"gripper": {"metres_per_unit": 0.0}}, "metres_per_unit is 0"),
         ({"workspace": {"low_m": [0, 0, 1], "high_m": [1, 1, 0]}}, "along z is from"),
         ({"robot": "arm 1"}, "robot 'arm 1': expected a name of letters"),

@@ -79,7 +79,7 @@ def bench_streamed(
 def fill_joined(
     cache: QCache, lengths: np.ndarray, success: np.ndarray, candidates: int, rng: np.random.Generator
 ) -> None:
-    """The made-up data is freed before, so that only scoring's memory is counted."""
+    """The made-up data is freed on return, so that only scoring's memory is counted."""
     good = np.repeat(success, lengths)
     for rank in range(candidates):
         q = rng.standard_normal(good.size, dtype=np.float32) + np.float32(0.1 + 0.01 * rank) * good

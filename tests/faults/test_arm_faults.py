@@ -63,7 +63,7 @@ def outcome(**changes: object) -> Outcome:
         ({"event_ms": None}, "no safety event"),
         ({"is_at_rest": False}, "the arm still moved when it was looked at last"),
         ({"travel_mm": 5.1}, "the tool moved by 5.1 mm after the hold"),
-        ({"returned_mm": 6.0}, "the tool moved by 6.0 mm when all was mended"),
+        ({"returned_mm": 6.0}, "the tool moved by 6.0 mm after everything was repaired"),
         ({"beyond_limits": 1}, "1 commands beyond the limits"),
     ],
 )

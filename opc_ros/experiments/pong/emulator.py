@@ -139,7 +139,7 @@ def _frames_to_serve(rng: np.random.Generator) -> int:
 
 
 def open_emulator() -> ALEInterface:
-    """Pong from ale-py's own ROM, with the full set of actions."""
+    """Pong from ale-py's own ROM, without sticky actions."""
     try:
         from ale_py import ALEInterface, LoggerMode, roms
     except ImportError:

@@ -29,7 +29,7 @@ PUBLISHED: Mapping[float, Mapping[str, tuple[float, float]]] = {
     0.25: dict(zip(METRICS, ((0.07, -0.15), (0.01, -0.22), (0.00, -0.18), (0.33, 0.66), (0.16, 0.58)), strict=True)),
 }
 STICKINESS = tuple(PUBLISHED)
-_TRAINING_STARTS = 11  # for a seed
+_TRAINING_STARTS = 11  # a seed
 
 OpenReport = Callable[[str], AbstractContextManager[Report]]  # for a progress bar with this title
 
