@@ -11,7 +11,7 @@ from pathlib import Path
 from opc_ros.deployment.audit_check import check_audit_log, read_audit_log
 from opc_ros.deployment.folder import DeploymentFolder
 from opc_ros.deployment.keys import load_trusted_keys
-from opc_ros.store import open_store, verify
+from opc_ros.store import open_store, recover, verify
 
 
 @dataclass(slots=True)
@@ -42,6 +42,7 @@ def reckon(folder: Path, robots: Sequence[str], heard: Mapping[str, int]) -> Rec
         unrecorded = queue.recordings().get("missing", 0)
     with open_store(folder / "store") as store:
         stored = {each.id: each.label.is_success for each in store.episodes()}
+        recover(store, settle_s=0.0)  # what recorders that died or had no space left behind, as an operator would
         problems = verify(store).problems
     told = Counter(e.body["episode_id"] for e in read_audit_log(deployment.audit_log) if e.kind == "episode")
     counted = {name: bool(success) for name, success in results.items() if success is not None}
