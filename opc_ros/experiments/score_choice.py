@@ -99,7 +99,7 @@ def run_world(
         successes = spread_evenly(np.flatnonzero(scored.success), asked.successes)
         parts, baselines = _ask(source, scored, data / "greedy", successes, everywhere)
     runs = training_runs_of(scored.candidates)
-    scores = score_by_q(scored.q, scored.lengths, scored.success)
+    scores = score_by_q(np.asarray(scored.q), scored.lengths, scored.success)
     combined = {f"over spread and {name}": combine(scores[BASE], part) for name, part in parts.items()}
     if parts:
         combined["cross-fitted"] = cross_fit({BASE: scores[BASE], **parts}, true_success, runs)

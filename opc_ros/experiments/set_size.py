@@ -83,7 +83,7 @@ def with_greedy(
     name: str, scored: ScoredSet, at: np.ndarray, states: RecordedStates, greedy: GreedyChoices
 ) -> ScorePart:
     """SoftOPC over spread plus a property of the greedy actions in those asked successes that the part contains."""
-    base = by_q(BASE, scored.q, scored.lengths, scored.success)
+    base = by_q(BASE, np.asarray(scored.q), scored.lengths, scored.success)
     q = scored.q[:, np.repeat(np.isin(np.arange(scored.lengths.size), at), scored.lengths)]
 
     def score(part: np.ndarray) -> np.ndarray:
@@ -130,12 +130,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
         candidates = load_zoo(arguments.candidates)
         scored, true_success = score_known(arguments.world, source, candidates, arguments.outcomes, q_cache)
-        parts = {BASE: by_q(BASE, scored.q, scored.lengths, scored.success)}
+        parts = {BASE: by_q(BASE, np.asarray(scored.q), scored.lengths, scored.success)}
         at = spread_evenly(np.flatnonzero(scored.success), arguments.successes)
         for name in arguments.score or ():
             second = name.removeprefix(_OVER_SPREAD_AND)
             if name in BY_Q:
-                parts[name] = by_q(name, scored.q, scored.lengths, scored.success)
+                parts[name] = by_q(name, np.asarray(scored.q), scored.lengths, scored.success)
             elif second != name and second in ("greedy_distance", "peer_distance", "greedy_gap"):
                 episodes = [source.read(scored.refs[index]) for index in at]
                 states = gather_states(episodes, scored.candidates[0].manifest.input.image_size)

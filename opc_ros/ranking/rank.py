@@ -16,6 +16,7 @@ from opc_ros.ranking.uncertainty import beat_probabilities, rank_intervals, top_
 from opc_ros.scoring import Answers, bootstrap_scores, find_ranking_metric, score_bias, score_intervals, score_without
 from opc_ros.scoring.hidden_part import compare_with_hidden
 from opc_ros.scoring.search_look import SearchLook
+from opc_ros.scoring.value_rows import RowsInOrder
 
 
 def rank_candidates(
@@ -79,25 +80,27 @@ def rank_candidates(
     }
     find_ranking_metric(metric).check_prior_orders(prior, float(steps[is_success].sum() / steps.sum()))
     order = sorted(scores, key=lambda candidate_id: (-scores[candidate_id], candidate_id))
+    in_order = RowsInOrder(q_by_candidate, order)
+    own_in_order = np.array([masks[candidate_id] for candidate_id in order])
     samples = bootstrap_scores(
-        [q_by_candidate[candidate_id] for candidate_id in order],
+        in_order,
         lengths,
         success,
         metric=metric,
         prior=prior,
         resamples=resamples,
         rng=np.random.default_rng(seed),
-        own=np.array([masks[candidate_id] for candidate_id in order]),
+        own=own_in_order,
         report=report,
     )
     if hidden is None:
         hidden = np.zeros(is_success.size, np.bool_)
     chances = compare_with_hidden(
-        [np.asarray(q_by_candidate[candidate_id]) for candidate_id in order],
+        in_order,
         steps,
         is_success,
         hidden,
-        np.array([masks[candidate_id] for candidate_id in order]),
+        own_in_order,
         metric=metric,
         prior=prior,
         rng=np.random.default_rng(seed),
@@ -110,6 +113,8 @@ def rank_candidates(
     biases = score_bias(found, samples, metric).tolist()
     ranks = rank_intervals(samples, confidence).tolist()
     probabilities = top_k_probabilities(samples, top_k).tolist()
+    asked = np.array([probe.index for probe in probes], dtype=np.int64)
+    probed = [np.asarray(q)[asked].tolist() for q in in_order]
     candidates = tuple(
         RankedCandidate(
             candidate_id=candidate_id,
@@ -125,10 +130,10 @@ def rank_candidates(
             hidden_chance=lucks[candidate_id],
             search=(searches or {}).get(candidate_id),
             bias=bias,
-            answers=tuple(float(np.asarray(q_by_candidate[candidate_id])[probe.index]) for probe in probes),
+            answers=tuple(answers),
         )
-        for rank, (candidate_id, (low, high), (best, worst), probability, bias) in enumerate(
-            zip(order, intervals.tolist(), ranks, probabilities, biases, strict=True), start=1
+        for rank, (candidate_id, (low, high), (best, worst), probability, bias, answers) in enumerate(
+            zip(order, intervals.tolist(), ranks, probabilities, biases, probed, strict=True), start=1
         )
     )
     return Ranking(
@@ -158,5 +163,5 @@ def digest_q_values(q_by_candidate: Mapping[str, ArrayLike], lengths: ArrayLike,
     digest.update(np.ascontiguousarray(success, dtype="u1").tobytes())
     for candidate_id in sorted(q_by_candidate):
         digest.update(candidate_id.encode() + b"\n")
-        digest.update(np.ascontiguousarray(q_by_candidate[candidate_id], dtype="<f4").tobytes())
+        digest.update(np.ascontiguousarray(q_by_candidate[candidate_id], dtype="<f4").data)
     return digest.hexdigest()

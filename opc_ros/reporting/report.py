@@ -222,9 +222,7 @@ def _measure_halves(scored: ScoredSet, ranking: Ranking, seed: int) -> SplitStab
     if len(ranking.candidates) < 2 or rarer < 2:
         return None
     rng = np.random.default_rng(seed)
-    halves = split_scores(
-        list(scored.q), scored.lengths, scored.success, metric=ranking.metric, prior=ranking.prior, rng=rng
-    )
+    halves = split_scores(scored.q, scored.lengths, scored.success, metric=ranking.metric, prior=ranking.prior, rng=rng)
     return measure_stability(halves)
 
 

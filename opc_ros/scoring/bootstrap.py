@@ -15,6 +15,7 @@ from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.metrics import find_ranking_metric
 from opc_ros.scoring.reweighting import Reweighter
 from opc_ros.scoring.transitions import check_lengths, check_success
+from opc_ros.scoring.value_rows import Rows
 
 # Weights held in memory at once. The random numbers do not depend on it, because rows are drawn in whole batches.
 _WEIGHTS_AT_ONCE = 8_000_000
@@ -30,7 +31,7 @@ _POISSON_WEIGHTS_AT_ONCE = 4_000_000
 
 
 def bootstrap_scores(
-    q_by_candidate: Sequence[ArrayLike],
+    q_by_candidate: Rows,
     lengths: ArrayLike,
     success: ArrayLike,
     *,
@@ -91,7 +92,7 @@ def candidates_at_once(lengths: ArrayLike) -> int:
 
 def weightings_at_once(episodes: int) -> int:
     """How many weightings of all episodes are held in memory at once."""
-    return max(1, _WEIGHTS_AT_ONCE // episodes)
+    return max(1, (_POISSON_WEIGHTS_AT_ONCE if episodes >= _POISSON_FROM else _WEIGHTS_AT_ONCE) // episodes)
 
 
 def _score_resamples(
@@ -155,7 +156,7 @@ def _poisson_table() -> np.ndarray:
 
 
 def split_scores(
-    q_by_candidate: Sequence[ArrayLike],
+    q_by_candidate: Rows,
     lengths: ArrayLike,
     success: ArrayLike,
     *,
@@ -183,8 +184,14 @@ def split_scores(
     for first in range(0, max(1, len(q_by_candidate)), at_once):
         some = slice(first, first + at_once)
         rng.bit_generator.state = begun  # every candidate sees the same halves
-        values = [q_by_candidate[index] for index in range(len(q_by_candidate))[some]]
-        reweighter = Reweighter(values, lengths, success, metric=metric, prior=prior, first=first)
+        reweighter = Reweighter(
+            [q_by_candidate[index] for index in range(len(q_by_candidate))[some]],
+            lengths,
+            success,
+            metric=metric,
+            prior=prior,
+            first=first,
+        )
         for start in range(0, splits, rows):
             halves = _draw_halves(strata, min(rows, splits - start), rng)  # (S, 2, E)
             scores = reweighter.score(halves.reshape(-1, is_success.size))

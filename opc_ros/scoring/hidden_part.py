@@ -13,6 +13,7 @@ import numpy as np
 
 from opc_ros.scoring.bootstrap import candidates_at_once, weightings_at_once
 from opc_ros.scoring.reweighting import Reweighter
+from opc_ros.scoring.value_rows import Rows
 
 SHARE = 0.2
 LEAST = 10  # of each outcome, hidden and shown: with fewer, there is no evidence either way
@@ -29,7 +30,7 @@ def find_hidden(secret: bytes, episode_ids: Sequence[str]) -> np.ndarray:
 
 
 def compare_with_hidden(
-    q: Sequence[np.ndarray],
+    q: Rows,
     lengths: np.ndarray,
     success: np.ndarray,
     hidden: np.ndarray,
@@ -64,8 +65,15 @@ def compare_with_hidden(
     at_once, rows = candidates_at_once(lengths), weightings_at_once(hidden.size)
     for first in range(0, len(judged), at_once):
         some = judged[first : first + at_once]
-        values = [q[row] for row in some]
-        scorer = Reweighter(values, lengths, success, metric=metric, prior=prior, own=own[np.array(some)], first=first)
+        scorer = Reweighter(
+            [q[row] for row in some],
+            lengths,
+            success,
+            metric=metric,
+            prior=prior,
+            own=own[np.array(some)],
+            first=first,
+        )
         found = _differences(scorer, hidden[None])[0]
         parts = (drawn[start : start + rows] for start in range(0, splits, rows))
         by_luck = np.concatenate([_differences(scorer, _unpack(part, hidden.size)) for part in parts])

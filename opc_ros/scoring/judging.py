@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,11 +18,13 @@ from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.agreement import VERSION as AGREEMENT_VERSION
 from opc_ros.scoring.agreement import AgreementJudge
 from opc_ros.scoring.engines import Engine
+from opc_ros.scoring.known_values import read_row
 from opc_ros.scoring.metric import Asks
 from opc_ros.scoring.q_cache import QCache, QCacheEntry
 from opc_ros.scoring.recorded_set import RecordedSet, read_recorded
 from opc_ros.scoring.scorer import ScoredSet, score_candidates
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
+from opc_ros.scoring.value_rows import gather_rows
 
 
 class Judge(Protocol):
@@ -74,29 +76,35 @@ def score_by_judge(
     )
     if not acted.candidates:
         return dataclasses.replace(acted, asks=asks)
-    assert acted.actions is not None
+    own_actions = acted.actions
+    assert own_actions is not None
     camera = _find_camera(acted.candidates) if asks == "critic" else None
     quantity = f"{asks}:{_digest(asks, acted.refs, camera)}"
-    judge: Judge | None = None
-    rows = []
-    for candidate, own_actions in zip(acted.candidates, acted.actions, strict=True):
-        known = q_cache.read(candidate.id, quantity)
-        if not all(ref.key in known for ref in acted.refs):
-            judge = judge or _JUDGES[asks][1](read_recorded(source, acted.refs), camera)
-            known = _rate(judge, candidate, own_actions, acted, quantity)
-            q_cache.append(QCacheEntry(candidate.id, episode, values, quantity) for episode, values in known.items())
-        rows.append(np.concatenate([known[ref.key] for ref in acted.refs]))
-    return dataclasses.replace(acted, q=np.stack(rows).astype(np.float32), asks=asks)
+    known = q_cache.find_episodes(acted.refs)
+
+    def rows() -> Iterator[np.ndarray]:
+        judge: Judge | None = None
+        for row, candidate in enumerate(acted.candidates):
+            rated = read_row(q_cache, candidate.id, quantity, known)
+            if rated is None:
+                judge = judge or _JUDGES[asks][1](read_recorded(source, acted.refs), camera)
+                rated = _rate(judge, candidate, own_actions[row], quantity)
+                parts = np.split(rated, np.cumsum(acted.lengths)[:-1])
+                q_cache.append(
+                    QCacheEntry(candidate.id, ref.key, part, quantity)
+                    for ref, part in zip(acted.refs, parts, strict=True)
+                )
+            yield rated
+
+    rated = gather_rows(rows(), len(acted.candidates), q_cache.path.parent)
+    return dataclasses.replace(acted, q=rated, asks=asks)
 
 
-def _rate(
-    judge: Judge, candidate: Candidate, own_actions: np.ndarray, acted: ScoredSet, quantity: str
-) -> dict[tuple[str, str], np.ndarray]:
+def _rate(judge: Judge, candidate: Candidate, own_actions: np.ndarray, quantity: str) -> np.ndarray:
     values = judge.rate(own_actions)
     if not np.isfinite(values).all():
         raise ScoreError(f"candidate {candidate.name}: its {quantity.partition(':')[0]} is not finite")
-    parts = np.split(values.astype(np.float32), np.cumsum(acted.lengths)[:-1])
-    return {ref.key: part for ref, part in zip(acted.refs, parts, strict=True)}
+    return values.astype(np.float32)
 
 
 def _digest(asks: Asks, refs: Sequence[EpisodeRef], camera: CameraSpec | None) -> str:

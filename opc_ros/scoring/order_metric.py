@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opc_ros.scoring.metric import Answers, CandidatesOnEpisodes, Direction, ScoreWeightings
+from opc_ros.scoring.stable_order import stable_order
 from opc_ros.scoring.transitions import (
     Episodes,
     check_both_outcomes,
@@ -77,16 +78,23 @@ class SortedValues:
     """Values (N,) in ascending order, with equal ones grouped."""
 
     def __init__(self, values: np.ndarray) -> None:
-        self._order = np.argsort(values, kind="stable")
+        self._order = stable_order(values)
         ascending = values[self._order]
-        is_first = np.append(True, ascending[1:] != ascending[:-1])
-        self._starts = np.flatnonzero(is_first)
-        self._group = np.cumsum(is_first) - 1  # (N,), group of each sorted value
+        self._starts = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+
+    def _group(self) -> np.ndarray:
+        """Of each sorted value, which group of equal ones it belongs to, (N,)."""
+        sizes = np.diff(self._starts, append=self._order.size)
+        return np.repeat(np.arange(sizes.size), sizes)
 
     def mass_below(self, weights: np.ndarray) -> np.ndarray:
         """Weight of everything below each value, plus half the weight of its equals: (R, N) from weights (R, N)."""
         groups = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
-        below = (np.cumsum(groups, axis=1) - groups / 2)[:, self._group]
+        below = np.cumsum(groups, axis=1)
+        groups /= 2
+        below -= groups
+        del groups  # a set may have tens of millions of transitions
+        below = below[:, self._group()]
         mass = np.empty_like(below)
         mass[:, self._order] = below
         return mass

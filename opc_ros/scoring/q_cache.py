@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import sqlite3
 import zlib
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from opc_ros.errors import QCacheError
+from opc_ros.scoring.source import EpisodeRef
 
 SCORER_VERSION = "4"  # change it with anything that changes Q values: decoding, resizing, a candidate's inputs
 COARSE_VERSION = f"{SCORER_VERSION}+bfloat16"  # must never enter a float32 score
@@ -57,6 +59,21 @@ class EpisodeFacts:
     behaviour_policy: str
     object_set: str
     started_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEpisodes:
+    """A set's episodes as a Q cache knows them."""
+
+    refs: Sequence[EpisodeRef]
+    facts: Sequence[EpisodeFacts | None]  # one for each ref; None where nobody was scored on it yet
+    numbers: array[int]  # of those with facts, as the file counts its episodes, ascending
+    places: array[int]  # where each of these numbers stands among the refs
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Steps of each, (E,); 0 where they are not known."""
+        return np.array([0 if facts is None else facts.steps for facts in self.facts], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +170,27 @@ class QCache:
             and self._check(candidate_id, (episode_id, file_sha256), quantity, data) == crc
         }
 
+    def read_each(self, candidate_id: str, quantity: str, known: KnownEpisodes) -> Iterator[tuple[int, bytes]]:
+        """The same for a set of any size, row by row: an episode's place in the set, and its values, "<f4"."""
+        rows = self._each(
+            "SELECT episode, data, crc FROM q_values"
+            " WHERE candidate = (SELECT key FROM candidates WHERE id = ?) AND quantity = ? AND scorer_version = ?"
+            " ORDER BY episode",
+            (candidate_id, quantity, self._scorer_version),
+        )
+        numbers, at = known.numbers, 0
+        for number, data, crc in rows:
+            while at < len(numbers) and numbers[at] < number:
+                at += 1
+            if at == len(numbers) or numbers[at] != number:
+                continue
+            place = known.places[at]
+            facts = known.facts[place]
+            assert facts is not None  # of every episode with a number
+            key = (facts.id, facts.file_sha256)
+            if _fits(data, facts.steps, quantity) and self._check(candidate_id, key, quantity, data) == crc:
+                yield place, data
+
     def read_joined(self, candidate_id: str, quantity: str, episodes: str, transitions: int) -> np.ndarray | None:
         """One candidate's values on the last large set it was scored on, (N,), if it is this set."""
         rows = self._rows(
@@ -166,7 +204,7 @@ class QCache:
 
     def keep_joined(self, candidate_id: str, quantity: str, episodes: str, values: np.ndarray) -> None:
         """Keep a candidate's values on a large set in one piece; if that fails, the next score reads single rows."""
-        data = np.ascontiguousarray(values, dtype="<f4").tobytes()
+        data = np.ascontiguousarray(values, dtype="<f4").data
         crc = self._check(candidate_id, (_JOINED, episodes), quantity, data)
         try:
             with self._connection as write:
@@ -213,7 +251,26 @@ class QCache:
             raise self._problem(error) from error
         return {(row[0], row[1]): EpisodeFacts(*row) for row in rows}
 
-    def _check(self, candidate_id: str, episode: EpisodeKey, quantity: str, data: bytes) -> int:
+    def find_episodes(self, refs: Sequence[EpisodeRef]) -> KnownEpisodes:
+        """Facts of those that were seen before, with the strings of the refs: a large set has many."""
+        place_of = {ref.id: place for place, ref in enumerate(refs)}
+        facts: list[EpisodeFacts | None] = [None] * len(refs)
+        numbers, places = array("q"), array("q")
+        texts: dict[str, str] = {}
+        for number, name, file_sha256, steps, robot, policy, object_set, started_ns in self._each(
+            f"SELECT key, {_FACTS} FROM episodes ORDER BY key"
+        ):
+            place = place_of.get(name, -1)
+            if place < 0 or refs[place].file_sha256 != file_sha256:
+                continue
+            ref = refs[place]
+            robot, policy, object_set = (texts.setdefault(text, text) for text in (robot, policy, object_set))
+            facts[place] = EpisodeFacts(ref.id, ref.file_sha256, steps, robot, policy, object_set, started_ns)
+            numbers.append(number)
+            places.append(place)
+        return KnownEpisodes(refs, facts, numbers, places)
+
+    def _check(self, candidate_id: str, episode: EpisodeKey, quantity: str, data: bytes | memoryview) -> int:
         """A checksum against accidents or, with a key, a seal against anyone who can write the file."""
         if not self._seal_key:
             return zlib.crc32(data)
@@ -223,6 +280,13 @@ class QCache:
     def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._problem(error) from error
+
+    def _each(self, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """Rows one by one, where there may be too many to hold."""
+        try:
+            yield from self._connection.execute(query, values)
         except sqlite3.Error as error:
             raise self._problem(error) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,7 +47,7 @@ class Reweighter:
         if not len(q_by_candidate):
             raise ScoreError("no candidate to score, expected at least one")
         order = np.argsort(~is_success, kind="stable")
-        self._candidates = CandidatesOnEpisodes(
+        candidates = CandidatesOnEpisodes(
             values=tuple(_check_q(q, index, episodes) for index, q in enumerate(q_by_candidate, first)),
             episodes=episodes,
             order=order,
@@ -54,10 +55,11 @@ class Reweighter:
             successes=int(is_success.sum()),
         )
         self._score = (
-            chosen.reweigh(self._candidates, prior=prior)
+            chosen.reweigh(candidates, prior=prior)
             if own is None or not own.any()
-            else _score_without_own(self._candidates, own, chosen, prior)
+            else _score_without_own(candidates, own, chosen, prior)
         )
+        self._candidates = dataclasses.replace(candidates, values=())  # a metric keeps what it needs of these
 
     @property
     def outcomes(self) -> tuple[int, int]:

@@ -20,9 +20,10 @@ from opc_ros.scoring.known_values import KnownValues
 from opc_ros.scoring.metric import Asks
 from opc_ros.scoring.own_episodes import find_own_episodes, find_too_few
 from opc_ros.scoring.own_search import choose_searched
-from opc_ros.scoring.q_cache import GREEDY, LOGGED, EpisodeFacts, QCache
+from opc_ros.scoring.q_cache import ACTED, GREEDY, LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
+from opc_ros.scoring.value_rows import Rows
 
 _EPISODES_PER_CHUNK = 32  # so that filling up the last batch costs little
 _EPISODES_OF_LARGE_IMAGES = 16  # decoded, larger chunks of them would take too much memory
@@ -39,9 +40,9 @@ class ScoredSet:
     facts: tuple[EpisodeFacts, ...]  # one for each ref
     lengths: np.ndarray  # (E,)
     success: np.ndarray  # (E,) bool
-    q: np.ndarray  # (C, N) float32, Q or what else was asked for, episodes concatenated
-    q_greedy: np.ndarray | None  # (C, N) float32, if asked for
-    actions: np.ndarray | None = None  # (C, N, A) float32, each candidate's own actions, if asked for instead of Q
+    q: Rows  # (C, N) float32, Q or what else was asked for, episodes concatenated
+    q_greedy: Rows | None  # (C, N) float32, if asked for
+    actions: Rows | None = None  # (C, N, A) float32, each candidate's own actions, if asked for instead of Q
     asks: Asks = "q"  # what `q` holds
     searches: tuple[SearchLook, ...] = ()  # one for each candidate
     own: np.ndarray | None = None  # (C, E) bool: played by the candidate or trained on, so not counted for it
@@ -183,7 +184,7 @@ def _collect(
         raise ScoreError(f"none of {len(source.refs)} episodes can be read: {next(iter(run.failed_episodes.values()))}")
     if not kept:
         refs = ()  # no candidate was evaluated, so no episode was read
-    facts = values.facts_of(refs)
+    facts = values.keep(refs)
     success = np.array([ref.is_success for ref in refs], dtype=bool)
     own = find_own_episodes(kept, facts, trained_on)
     too_few = {candidate.id: find_too_few(row, success) for candidate, row in zip(kept, own, strict=True)}
@@ -198,10 +199,10 @@ def _collect(
         lengths=np.array([fact.steps for fact in facts], dtype=np.int64),
         success=success,
         own=own[is_kept],
-        q=_nothing(kept, facts) if plan.has_only_actions else values.join(kept, LOGGED, facts),
-        q_greedy=values.join(kept, GREEDY, facts) if plan.has_greedy else None,
-        actions=values.join_actions(kept, facts) if plan.has_only_actions and kept else None,
-        searches=() if plan.has_only_actions else tuple(values.look_at_search(candidate, facts) for candidate in kept),
+        q=_nothing(kept, facts) if plan.has_only_actions else values.join(kept, LOGGED),
+        q_greedy=values.join(kept, GREEDY) if plan.has_greedy else None,
+        actions=values.join(kept, ACTED) if plan.has_only_actions and kept else None,
+        searches=() if plan.has_only_actions else tuple(values.look_at_search(candidate) for candidate in kept),
         failed_candidates=_named(run.failed_candidates),
         failed_episodes=_named(run.failed_episodes),
         frames_decoded=run.frames,

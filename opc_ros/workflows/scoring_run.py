@@ -29,6 +29,7 @@ from opc_ros.scoring.metric import find_asked
 from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import ScoredSet, score_candidates
 from opc_ros.scoring.source import EpisodeSource
+from opc_ros.scoring.value_rows import RowsById
 from opc_ros.workflows.ranking_archive import PAGE, RANKING, REPORT, RankingArchive
 
 Look = Callable[[ScoredSet, Ranking], tuple[Outlook | None, Sequence[Glimpse]]]
@@ -187,7 +188,7 @@ def _rank(
     report: Report,
 ) -> Ranking:
     return rank_candidates(
-        {candidate.id: row for candidate, row in zip(scored.candidates, scored.q, strict=True)},
+        RowsById((candidate.id for candidate in scored.candidates), scored.q),
         {candidate.id: candidate.name for candidate in scored.candidates},
         scored.lengths,
         scored.success,

@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.policies.compute import NICENESS
 from opc_ros.scoring import engines
@@ -89,7 +91,7 @@ def main(folder: Path, episodes: int, few: int = 0) -> None:
         "wall_s": end[1] - begin[1],
         "processor_s": end[2] - begin[2],
     }
-    print(json.dumps(found | {"mean_q": float(scored.q.mean(dtype="f8")), "load": os.getloadavg()[0]}))
+    print(json.dumps(found | {"mean_q": float(np.asarray(scored.q).mean(dtype="f8")), "load": os.getloadavg()[0]}))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from opc_ros.policies.image_view import resize_image
 from opc_ros.policies.landing_view import LandingView
 from opc_ros.policies.policy import load_policy, seed_of_recorded
 from opc_ros.policies.q_function import Observations
-from opc_ros.scoring import Answers, Reweighter, compute_metric, find_metric
+from opc_ros.scoring import Answers, Reweighter, compute_metric, find_metric, known_values, value_rows
 from opc_ros.scoring.agreement import AgreementJudge, find_flags
 from opc_ros.scoring.engines import LocalEngine, NoEngine
 from opc_ros.scoring.judging import score_by_judge
@@ -22,6 +22,7 @@ from opc_ros.scoring.q_cache import ACTED, QCache, QCacheEntry
 from opc_ros.scoring.recorded_set import RecordedSet
 from opc_ros.scoring.scorer import score_candidates
 from opc_ros.scoring.source import MemorySource
+from opc_ros.scoring.value_rows import RowsOnDisk
 from opc_ros.task import GRASPING, PONG
 from tests.policies.acting import make_policy
 from tests.policies.making import make_candidate, make_episodes
@@ -171,6 +172,18 @@ def test_policies_and_q_functions_are_judged_in_one_field_and_once(
     # Another set of episodes means another judge: nothing of the first one is reused for it.
     fewer = score_by_judge(MemorySource(EPISODES[:11]), field, q_cache, NoEngine(), asks=asks)  # type: ignore[arg-type]
     assert not np.array_equal(fewer.q, scored.q[:, : fewer.q.shape[1]])
+
+
+def test_a_set_too_large_for_memory_is_judged_alike(
+    q_cache: QCache, field: list[Candidate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = score_by_judge(MemorySource(EPISODES), field, q_cache, LocalEngine(workers=1), asks="agreement")
+    monkeypatch.setattr(known_values, "LARGE_SET", 3)
+    monkeypatch.setattr(value_rows, "HELD", 0)
+    on_disk = score_by_judge(MemorySource(EPISODES), field, q_cache, NoEngine(), asks="agreement")
+    assert isinstance(on_disk.actions, RowsOnDisk)
+    np.testing.assert_array_equal(list(on_disk.actions), held.actions)
+    np.testing.assert_array_equal(list(on_disk.q), held.q)
 
 
 def test_where_q_ranks_a_policy_is_left_out_with_the_reason_and_the_rest_is_scored(

@@ -31,7 +31,7 @@ def score_level(folder: Path, level: str) -> tuple[dict[str, float], int]:
         source = SnapshotSource(snapshot.id, snapshot.entries, store.read_entry)
         scored = score_candidates(source, candidates, q_cache, NoEngine())
     true = np.array([success[candidate.id] for candidate in scored.candidates])
-    found = score_by_q(scored.q, scored.lengths, scored.success)
+    found = score_by_q(np.asarray(scored.q), scored.lengths, scored.success)
     return {name: agree(values, true)[1] for name, values in found.items()}, len(scored.candidates)
 
 

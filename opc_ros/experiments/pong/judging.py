@@ -101,7 +101,7 @@ def find_misranked(level: LevelResult, metric: str, count: int = 5) -> list[Misr
 def _judge_candidates(run: ScoringRun, success: Mapping[str, float]) -> tuple[JudgedCandidate, ...]:
     scored = run.scored
     begins = np.cumsum(scored.lengths) - scored.lengths
-    means = np.add.reduceat(scored.q, begins, axis=1, dtype=np.float64) / scored.lengths
+    means = np.add.reduceat(np.asarray(scored.q), begins, axis=1, dtype=np.float64) / scored.lengths
     row_of = {candidate.id: row for row, candidate in enumerate(scored.candidates)}
     rows = [row_of[candidate.candidate_id] for candidate in run.report.candidates]
     return tuple(

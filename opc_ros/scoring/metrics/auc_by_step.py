@@ -12,8 +12,9 @@ STRATA = 9  # 0 to 7 steps before the last, and all earlier ones together
 def _prepare(labelled: Labelled) -> ScoreOneCandidate:
     episodes = labelled.episodes
     to_the_end = episodes.spread(episodes.ends) - np.arange(episodes.transitions)
-    stratum = np.minimum(to_the_end, STRATA - 1)
-    row = episodes.spread(np.arange(episodes.lengths.size))
+    stratum = np.minimum(to_the_end, STRATA - 1).astype(np.int8)
+    del to_the_end
+    row = episodes.spread(np.arange(episodes.lengths.size, dtype=np.int32))
     parts = []
     for number in range(STRATA):
         at = np.flatnonzero(stratum == number)

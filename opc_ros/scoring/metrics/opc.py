@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from opc_ros.errors import PriorOutOfRange
 from opc_ros.scoring.metric import Answers, CandidatesOnEpisodes, Direction, ScoreWeightings
+from opc_ros.scoring.stable_order import stable_order
 from opc_ros.scoring.threshold_search import WEIGHTINGS_AT_ONCE, ThresholdSearch, cut_into_blocks
 from opc_ros.scoring.transitions import (
     check_both_outcomes,
@@ -52,9 +54,10 @@ class Opc:
     def reweigh(self, candidates: CandidatesOnEpisodes, *, prior: float) -> ScoreWeightings:
         """Sorts each candidate's Q values only once."""
         successes = candidates.successes
-        rows = candidates.episodes.spread(np.argsort(candidates.order).astype(np.int32))
+        places = np.argsort(candidates.order).astype(np.int32)
         if candidates.episodes.transitions > _MOST_WALKED:
-            return _search_thresholds(candidates, rows, prior)
+            return _search_thresholds(candidates, places, prior)
+        rows = candidates.episodes.spread(places)
         in_order = [_sort_candidate(q, rows, successes) for q in candidates.values]
 
         def score(weights: np.ndarray) -> np.ndarray:
@@ -133,10 +136,12 @@ def best_margin(positives: np.ndarray, negatives: np.ndarray, prior: float) -> f
     return max(0.0, best)
 
 
-def _search_thresholds(candidates: CandidatesOnEpisodes, rows: np.ndarray, prior: float) -> ScoreWeightings:
+def _search_thresholds(candidates: CandidatesOnEpisodes, places: np.ndarray, prior: float) -> ScoreWeightings:
     """For very many transitions: the same scores up to rounding, a few weightings at a time."""
     outcomes = (candidates.successes, candidates.lengths.size - candidates.successes)
-    searches = [_prepare_search(q, rows, outcomes) for q in candidates.values]
+    # Spread for each anew, because what is as long as the transitions should not stay.
+    searches = [_prepare_search(q, candidates.episodes.spread(places), outcomes) for q in candidates.values]
+    candidates = dataclasses.replace(candidates, values=())  # not needed any more, and large
 
     def score(weights: np.ndarray) -> np.ndarray:
         parts = []
@@ -148,8 +153,8 @@ def _search_thresholds(candidates: CandidatesOnEpisodes, rows: np.ndarray, prior
     return score
 
 
-def _prepare_search(q: np.ndarray, rows: np.ndarray, outcomes: tuple[int, int]) -> ThresholdSearch:
-    row, is_threshold, last = _sort_transitions(q, rows, outcomes[0])
+def _prepare_search(q: np.ndarray, row: np.ndarray, outcomes: tuple[int, int]) -> ThresholdSearch:
+    row, is_threshold, last = _sort_transitions(q, row, outcomes[0])
     edges = cut_into_blocks(last, row.size)
     del last  # as long as the transitions, and no longer needed
     return ThresholdSearch(row, is_threshold, edges, outcomes)
@@ -234,11 +239,12 @@ def _sort_transitions(q: np.ndarray, row: np.ndarray, successes: int) -> tuple[n
     """By descending Q: each transition's episode, whether a threshold may lie after it, and where equal values end."""
     # One large array at a time, of the narrowest sufficient type: a set may have tens of millions of transitions.
     index = np.int32 if q.size < 2**31 else np.int64
-    order = np.argsort(-q, kind="stable")
-    descending, row = q[order], row[order]
-    del order
+    order = stable_order(-q)
+    descending = q[order]
     is_last = np.append(descending[1:] != descending[:-1], True)  # of each group of equal values
     del descending
+    row = row[order]
+    del order
     last = np.flatnonzero(is_last).astype(index)
     del is_last
     positives_above = np.cumsum(row < successes, dtype=index)

@@ -13,7 +13,9 @@ def _prepare(labelled: Labelled) -> ScoreOneCandidate:
 
     def score(weights: np.ndarray) -> np.ndarray:
         each = np.repeat(weights / episodes.lengths, episodes.lengths, axis=1)
-        concordant, pairs = count_concordant(values, each * is_positive, each * ~is_positive)
+        positive = each * is_positive
+        each *= ~is_positive
+        concordant, pairs = count_concordant(values, positive, each)
         return np.asarray(concordant / pairs)
 
     return score
