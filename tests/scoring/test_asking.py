@@ -80,7 +80,7 @@ def test_a_stack_that_cannot_be_loaded_is_loaded_one_by_one(tmp_path: Path) -> N
         loaded, failures = load_together([*good, broken], loader, at_least=1)
         assert set(loaded) == {candidate.id for candidate in good}
         assert [failure.id for failure in failures] == [broken.id]
-        assert "no safetensors file" in failures[0].reason
+        assert "is not a safetensors file" in failures[0].reason
         rows = Observations(np.zeros((2, 32, 32, 3), dtype=np.uint8), np.zeros((2, 5), dtype=np.float32))
         actions = np.zeros((2, 8), dtype=np.float32)
         for candidate in good:
