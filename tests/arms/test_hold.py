@@ -25,6 +25,11 @@ class Bench:
         points = np.stack([HOME, HOME + 0.3])
         self.motion = Trajectory(np.array([0.0, 1.0]), points, np.stack([SPEED, SPEED]))
 
+    def turn(self, seconds: float) -> None:
+        """The arm is told to turn, and so much of it passes."""
+        self.hold.note(self.motion)
+        self.seconds += seconds
+
     def goal(self, positions: np.ndarray, velocities: np.ndarray | None, ago_s: float) -> np.ndarray | None:
         planned = self.hold.plan(positions, velocities, self.seconds - ago_s)
         return None if planned is None else planned.goal_rad
@@ -41,16 +46,14 @@ def test_a_moving_arm_is_held_where_it_has_got_to_since_it_was_measured(bench: B
 
 
 def test_an_arm_that_follows_its_motion_is_held_where_that_has_taken_it(bench: Bench) -> None:
-    bench.hold.note(bench.motion)
-    bench.seconds += 1.02
+    bench.turn(1.02)
     # Seen 0.06 s ago, 0.01 rad behind the 0.288 rad that its motion had reached; the motion ended 0.02 s ago at 0.3
     # rad.
     np.testing.assert_allclose(bench.goal(HOME + 0.278, SPEED, 0.06), np.full(7, 0.29))
 
 
 def test_an_arm_that_stands_still_although_its_motion_continues_is_held_where_it_is(bench: Bench) -> None:
-    bench.hold.note(bench.motion)
-    bench.seconds += 0.5
+    bench.turn(0.5)
     np.testing.assert_array_equal(bench.goal(HOME + 0.12, STILL, 0.09), HOME + 0.12)
 
 
@@ -66,28 +69,24 @@ def test_an_arm_that_was_not_seen_for_long_is_sent_nothing(bench: Bench) -> None
 
 
 def test_an_unseen_arm_that_followed_its_motion_is_held_where_that_has_got_to(bench: Bench) -> None:
-    bench.hold.note(bench.motion)
-    bench.seconds += 0.5
+    bench.turn(0.5)
     # Seen 0.3 s ago at 0.06 rad, where its motion was then; the motion is at 0.15 rad by now.
     np.testing.assert_allclose(bench.goal(HOME + 0.06, SPEED, 0.3), np.full(7, 0.15))
 
 
 def test_an_unseen_arm_that_somebody_else_may_have_held_is_sent_nothing(bench: Bench) -> None:
-    bench.hold.note(bench.motion)
-    bench.seconds += 0.5
+    bench.turn(0.5)
     bench.hold.forget()
     assert bench.goal(HOME + 0.06, SPEED, 0.3) is None
 
 
 def test_an_unseen_arm_that_did_not_follow_is_sent_nothing(bench: Bench) -> None:
-    bench.hold.note(bench.motion)
-    bench.seconds += 0.5
+    bench.turn(0.5)
     assert bench.goal(HOME + 0.12, STILL, 0.3) is None
 
 
 def test_an_arm_that_rests_where_it_was_sent_is_left_alone(bench: Bench) -> None:
-    bench.hold.note(bench.motion)
-    bench.seconds += 1.2
+    bench.turn(1.2)
     assert bench.goal(HOME + 0.301, STILL, 0.01) is None
     # An arm that was blocked by something is no longer pressed against it.
     np.testing.assert_array_equal(bench.goal(HOME + 0.29, STILL, 0.01), HOME + 0.29)

@@ -10,7 +10,6 @@ import io
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from opc_ros.episode import Episode, Frame
 from opc_ros.grasp import GraspAction, GraspStep, ToolState
 from opc_ros.store import open_store
 from opc_ros.store.episode_reading import read_whole
+from tests.benchmarks.timing import fastest_s
 
 STEPS = 10
 SIDE = 472
@@ -33,9 +33,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench_episode_reading_") as folder:
         data = _write(Path(folder))
     frames = [step.frame for step in read_whole(data, where="bench").steps]
-    ours = _time(lambda: read_whole(data, where="bench"), arguments.rounds)
-    theirs = _time(lambda: _read_with_mcap(data), arguments.rounds)
-    decoding = _time(lambda: [frame.decode() for frame in frames], max(5, arguments.rounds // 4))
+    ours = fastest_s(lambda: read_whole(data, where="bench"), arguments.rounds, time.perf_counter)
+    theirs = fastest_s(lambda: _read_with_mcap(data), arguments.rounds, time.perf_counter)
+    decoding = fastest_s(lambda: [frame.decode() for frame in frames], max(5, arguments.rounds // 4), time.perf_counter)
     per_step_us = 1e6 / STEPS
     print(f"our reader:                  {ours * per_step_us:8.1f} us a step")
     print(f"mcap with mcap-ros2-support: {theirs * per_step_us:8.1f} us a step, {theirs / ours:.1f} times ours")
@@ -62,16 +62,6 @@ def _write(folder: Path) -> bytes:
 def _read_with_mcap(data: bytes) -> list[object]:
     reader = make_reader(io.BytesIO(data), validate_crcs=True, decoder_factories=[DecoderFactory()])
     return [item.decoded_message for item in reader.iter_decoded_messages(log_time_order=False)]
-
-
-def _time(work: Callable[[], object], rounds: int) -> float:
-    """The best of many, in seconds: other load on this machine only ever makes it slower."""
-    best = float("inf")
-    for _ in range(rounds):
-        began = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - began)
-    return best
 
 
 if __name__ == "__main__":

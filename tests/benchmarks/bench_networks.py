@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.q_function import Observations, QFunction
 from opc_ros.policies.torch_q import fuse_normalisation
+from tests.benchmarks.timing import fastest_s
 from tests.policies.making import make_candidate, make_episode
 
 
@@ -52,8 +52,8 @@ def _bench_cem(architecture: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         q_function = load_q_function(make_candidate(Path(folder), architecture=architecture, image_size=96))
     whole, search = InOnePiece(q_function), CrossEntropySearch()
-    halves = _fastest(lambda: greedy_actions(q_function, observations, ActionBounds(), search), clock=time.process_time)
-    one_piece = _fastest(lambda: greedy_actions(whole, observations, ActionBounds(), search), clock=time.process_time)
+    halves = fastest_s(lambda: greedy_actions(q_function, observations, ActionBounds(), search), 5)
+    one_piece = fastest_s(lambda: greedy_actions(whole, observations, ActionBounds(), search), 5)
     print(
         f"CEM with {architecture} in two halves: {one_piece / halves:.1f} times faster than the full network for every "
         f"sample by processor time (goal at least 5), {halves / len(observations) * 1e3:.1f} ms a state"
@@ -76,14 +76,14 @@ def _bench_qt_opt() -> None:
     modes["bfloat16, normalisation folded"] = copy.deepcopy(modes["float32, normalisation folded"]).bfloat16()
     with torch.inference_mode():
         exact = network(images, tools, actions).numpy()
-        slowest = 2 * _fastest(lambda: network(images[:1], tools[:1], actions[:1]), times=2)
+        slowest = 2 * fastest_s(lambda: network(images[:1], tools[:1], actions[:1]), 2, time.perf_counter)
         kept = {}
         for name, mode in modes.items():
             given = Converted(mode) if "bfloat16" in name else mode
-            if _fastest(partial(given, images[:1], tools[:1], actions[:1]), times=2) > slowest:
+            if fastest_s(partial(given, images[:1], tools[:1], actions[:1]), 2, time.perf_counter) > slowest:
                 print(f"QT-Opt at 472x472, {name}: less than half as fast as float32 on this machine")
                 continue
-            seconds = _fastest(partial(given, images, tools, actions), times=2)
+            seconds = fastest_s(partial(given, images, tools, actions), 2, time.perf_counter)
             order = float(spearmanr(exact, given(images, tools, actions).numpy()).statistic)
             print(f"QT-Opt at 472x472, {name}: {8 / seconds:.2f} samples a second, rank correlation {order:.4f}")
             if order > 0.9999:
@@ -113,16 +113,6 @@ def _settle(network: torch.nn.Module, *inputs: torch.Tensor) -> None:
     with torch.no_grad():
         network(*inputs)
     network.eval()
-
-
-def _fastest(work: Callable[[], object], times: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of the fastest run: the one least disturbed by others on this machine."""
-    taken = []
-    for _ in range(times):
-        start = clock()
-        work()
-        taken.append(clock() - start)
-    return min(taken)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import time
 import tracemalloc
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
 
@@ -25,16 +23,7 @@ from opc_ros.scoring import (
     soft_opc,
     td_error,
 )
-
-
-def measure_s(work: Callable[[], object], repeats: int) -> float:
-    """Processor time of the shortest of several runs: what the work takes, whatever else the machine is doing."""
-    shortest = float("inf")
-    for _ in range(repeats):
-        begin = time.process_time()
-        work()
-        shortest = min(shortest, time.process_time() - begin)
-    return shortest
+from tests.benchmarks.timing import fastest_s
 
 
 def bench_opc_against_sort() -> None:
@@ -44,8 +33,8 @@ def bench_opc_against_sort() -> None:
     success = rng.random(lengths.size) < 0.4
     for dtype in (np.float64, np.float32):
         q = (rng.random(transitions) + 0.1 * np.repeat(success, lengths)).astype(dtype)
-        sort_s = measure_s(partial(np.sort, q), 5)
-        opc_s = measure_s(partial(opc, q, lengths, success), 5)
+        sort_s = fastest_s(partial(np.sort, q), 5)
+        opc_s = fastest_s(partial(opc, q, lengths, success), 5)
         print(f"opc of 10 million {dtype.__name__}: {opc_s:.3f} s, {opc_s / sort_s:.2f} times np.sort (goal at most 4)")
         tracemalloc.start()
         opc(q, lengths, success)
@@ -71,7 +60,7 @@ def bench_bootstrap() -> None:
     ]
     goals: tuple[tuple[str, int], ...] = (("opc", 10), ("soft_opc", 100))
     for metric, goal in goals:
-        joint_s = measure_s(
+        joint_s = fastest_s(
             partial(_bootstrap, q, lengths, success, metric, resamples),
             3,
         )
@@ -86,7 +75,7 @@ def bench_bootstrap() -> None:
                 for values in q:
                     compute_metric(metric, values[rows], lengths[chosen], success[chosen])
 
-        each_s = measure_s(score_each, 5) * resamples / tried
+        each_s = fastest_s(score_each, 5) * resamples / tried
         print(
             f"{metric} bootstrap of {resamples} x {candidates} candidates x {episodes} episodes: {joint_s:.2f} s, "
             f"{each_s / joint_s:.0f} times faster than {each_s:.0f} s for one call each (goal at least {goal})"
@@ -123,8 +112,8 @@ def bench_against_d3rlpy() -> None:
         discounted_sum_of_advantages(q, greedy, lengths)
         mcc_error(q, greedy, lengths, rewards)
 
-    ours_s = measure_s(score_ours, 20)
-    theirs_s = measure_s(lambda: [evaluator(table, dataset) for evaluator in evaluators], 3)
+    ours_s = fastest_s(score_ours, 20)
+    theirs_s = fastest_s(lambda: [evaluator(table, dataset) for evaluator in evaluators], 3)
     print(
         f"all scores of 1000 episodes x 20 steps: {1e3 * ours_s:.2f} ms, "
         f"{theirs_s / ours_s:.0f} times faster than d3rlpy's three evaluators (goal at least 10)"

@@ -24,9 +24,8 @@ from opc_ros.errors import ArmStopped
 from opc_ros.grasp import GraspAction
 from opc_ros.ros import convert, topics
 from opc_ros.ros.ros_arm import RosArm
-from opc_ros.store import open_store
 from tests.domains import own_domain
-from tests.policies.making import make_candidate, make_episodes
+from tests.policies.making import make_candidate, make_episodes, make_store
 from tests.ros.releasing import Releaser, make_people
 from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, TwinProcess, Watcher
 
@@ -145,9 +144,7 @@ def report(what: str, times_ms: Sequence[float]) -> None:
 
 def make_lab(folder: Path) -> Path:
     """A store with full images and candidates of the usual size: some minutes of scoring."""
-    with open_store(folder / "store", create=True) as store:
-        for episode in make_episodes(100, image_size=472):
-            store.append(episode)
+    make_store(folder / "store", make_episodes(100, image_size=472))
     for seed in range(6):
         make_candidate(folder / "candidates" / f"c{seed}", seed=seed, image_size=96)
     return folder

@@ -9,10 +9,7 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.deployment.audit_log import AuditLog
-from opc_ros.store import open_store
-from tests.policies.making import make_candidate, make_episodes
-
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
+from tests.policies.making import SMALL, make_candidate, make_episodes, make_store
 
 EVIDENCE = (".mcap", ".yaml", ".safetensors")
 # Words, exit code, content of the last line of stderr. `file` is a file, so nothing can be created below it.
@@ -73,9 +70,7 @@ CASES = [
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPC_TRACEBACK", raising=False)
-    with open_store("store", create=True) as store:
-        for episode in make_episodes(4):
-            store.append(episode)
+    make_store("store", make_episodes(4))
     make_candidate(tmp_path / "raw", image_size=32, **SMALL)
     cut = make_candidate(tmp_path / "cut", image_size=32, name="cut", seed=1, **SMALL)
     (tmp_path / "cut" / "weights.safetensors").write_bytes(cut.artifact_bytes[:-7])

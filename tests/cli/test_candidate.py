@@ -7,12 +7,9 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.policies.candidate import read_candidate
-from opc_ros.store import open_store
 from tests.policies.bad_graphs import loops_for_ever, write_onnx
-from tests.policies.making import make_candidate, make_episodes
+from tests.policies.making import SMALL, make_candidate, make_episodes, make_store
 from tests.policies.test_migration import to_version1
-
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
 
 @pytest.fixture
@@ -64,9 +61,7 @@ def test_list_names_what_cannot_be_read(raw: Path, capsys: pytest.CaptureFixture
 
 
 def test_check_tries_recorded_frames(raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_store(tmp_path / "store", create=True) as store:
-        for episode in make_episodes(3):
-            store.append(episode)
+    make_store(tmp_path / "store", make_episodes(3))
     assert main(["candidate", "check", "raw"]) == 0
     assert "tried on 11 recorded frames; it can be scored" in capsys.readouterr().out
 
@@ -74,9 +69,7 @@ def test_check_tries_recorded_frames(raw: Path, tmp_path: Path, capsys: pytest.C
 def test_check_says_what_is_wrong(raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import safetensors.torch
 
-    with open_store(tmp_path / "store", create=True) as store:
-        for episode in make_episodes(3):
-            store.append(episode)
+    make_store(tmp_path / "store", make_episodes(3))
     weights = safetensors.torch.load((raw / "weights.safetensors").read_bytes())
     dead = {name: tensor.zero_() if name.startswith("judge") else tensor for name, tensor in weights.items()}
     (raw / "weights.safetensors").write_bytes(safetensors.torch.save(dead))

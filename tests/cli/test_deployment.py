@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,13 @@ from opc_ros.deployment.keys import Signer, key_id_of
 from opc_ros.deployment.permit import sign_document
 from opc_ros.deployment.signed_ranking import ENVELOPE_NAME, sign_ranking
 from opc_ros.deployment.signing import load_machine_key, make_person_key
-from opc_ros.episode import Episode
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest
 from opc_ros.ranking import RankedCandidate, Ranking
 from opc_ros.scoring.search_look import SearchLook
 from opc_ros.store import open_store
+from tests.deployment.lab import shift
 from tests.store.grasps import FAILURE, SUCCESS, make_episode
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -95,14 +94,6 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     envelope = tmp_path / "scores" / "published" / ENVELOPE_NAME
     envelope.write_text(sign_ranking(ranking, signer, time.time_ns()))
     return tmp_path
-
-
-def shift(episode: Episode, start_ns: int) -> Episode:
-    """The same episode, started at another time."""
-    steps = (
-        replace(step, frame=replace(step.frame, stamp_ns=step.frame.stamp_ns + start_ns)) for step in episode.steps
-    )
-    return replace(episode, steps=tuple(steps))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

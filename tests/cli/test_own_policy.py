@@ -17,11 +17,9 @@ from opc_ros.cli.main import main
 from opc_ros.policies.behaviour_identity import behaviour_id
 from opc_ros.policies.candidate import read_candidate, write_candidate
 from opc_ros.policies.registry import CandidateRegistry
-from opc_ros.store import open_store
-from tests.policies.making import make_candidate, make_episodes
+from tests.policies.making import SMALL, make_candidate, make_episodes, make_store
 
 PAGE = Path(__file__).resolve().parents[2] / "opc_ros" / "docs" / "tutorials" / "own-policy.md"
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
 
 def blocks(language: str) -> list[str]:
@@ -32,9 +30,7 @@ def blocks(language: str) -> list[str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_policy.py").write_text(blocks("python")[0])
-    with open_store(tmp_path / "store", create=True) as store:
-        for episode in make_episodes(10):
-            store.append(episode)
+    make_store(tmp_path / "store", make_episodes(10))
     return tmp_path
 
 

@@ -19,7 +19,7 @@ from opc_ros.policies.registry import CandidateRegistry
 from opc_ros.store import open_store
 from opc_ros.workflows.ranking_archive import RankingArchive
 from tests.policies.acting import make_policy
-from tests.policies.making import make_candidate, make_episodes
+from tests.policies.making import make_candidate, make_episodes, make_store
 
 MODULE = """
 import torch
@@ -40,9 +40,7 @@ def build_mean():
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reaching.py").write_text(MODULE)
-    with open_store(tmp_path / "store", create=True) as store:
-        for episode in make_episodes(20, image_size=32):
-            store.append(episode)
+    make_store(tmp_path / "store", make_episodes(20, image_size=32))
     return tmp_path
 
 

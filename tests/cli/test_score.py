@@ -17,18 +17,14 @@ from opc_ros.policies.q_function import Observations
 from opc_ros.scoring import all_metrics
 from opc_ros.scoring.metric import find_asked
 from opc_ros.store import open_store
-from tests.policies.making import make_candidate, make_episodes
-
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
+from tests.policies.making import SMALL, make_candidate, make_episodes, make_store
 
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store of ten episodes and a registry of two candidates, in the working folder."""
     monkeypatch.chdir(tmp_path)
-    with open_store(tmp_path / "store", create=True) as store:
-        for episode in make_episodes(10):
-            store.append(episode)
+    make_store(tmp_path / "store", make_episodes(10))
     for seed in range(2):
         make_candidate(tmp_path / f"raw{seed}", seed=seed, image_size=32, **SMALL)
     assert main(["candidate", "add", "raw0", "raw1"]) == 0

@@ -9,9 +9,7 @@ import pytest
 
 from opc_ros.cli.main import main
 from opc_ros.store import open_store
-from tests.policies.making import make_candidate, make_episodes
-
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
+from tests.policies.making import SMALL, make_candidate, make_episodes
 
 
 def test_the_lab_fits_on_one_screen_with_what_waits_for_a_person(

@@ -10,7 +10,7 @@ from opc_ros.cli.main import main
 from opc_ros.episode import Label, LabelSource
 from opc_ros.policies.candidate import read_candidate
 from opc_ros.store import open_store
-from tests.policies.making import make_episode, make_episodes
+from tests.policies.making import make_episode, make_episodes, make_store
 
 BOOK = """
 shared:
@@ -28,9 +28,7 @@ recipes:
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    with open_store("store", create=True) as store:
-        for episode in make_episodes(24, image_size=32):
-            store.append(episode)
+    make_store("store", make_episodes(24, image_size=32))
     Path("book.yaml").write_text(BOOK)
     return tmp_path
 

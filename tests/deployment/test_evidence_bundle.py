@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from opc_ros.deployment.statement import RequestBody
 from tests.deployment.handling import make_handler
 from tests.deployment.lab import make_lab, say
 
+RefusedWith = Callable[[Callable[[Any], Any], str], None]
 FOREIGN_CHECK = """
 import sys
 
@@ -87,6 +89,21 @@ def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return tmp_path / "evidence.json"
 
 
+@pytest.fixture
+def refused_with(exported: Path, capsys: pytest.CaptureFixture[str]) -> RefusedWith:
+    """Edits the genuine bundle and looks whether that is refused with these words."""
+    kept = exported.read_text()
+
+    def look(edit: Callable[[Any], Any], complaint: str) -> None:
+        bundle = json.loads(kept)
+        edit(bundle)
+        exported.write_text(json.dumps(bundle))
+        assert main(["evidence", "verify", "evidence.json"]) == 1
+        assert complaint in capsys.readouterr().err
+
+    return look
+
+
 def test_securesystemslib_verifies_it_in_a_process_without_opc_ros(exported: Path) -> None:
     pytest.importorskip("securesystemslib")
     command = [sys.executable, "-I", "-c", FOREIGN_CHECK, str(exported)]
@@ -95,24 +112,21 @@ def test_securesystemslib_verifies_it_in_a_process_without_opc_ros(exported: Pat
     assert result.stdout.split() == ["checkpoint", "contents", "gate_verdict", "ranking", "request"]
 
 
-def test_it_verifies_and_a_change_anywhere_is_named(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_verifies_and_a_change_anywhere_is_named(
+    exported: Path, refused_with: RefusedWith, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["evidence", "verify", "evidence.json"]) == 0
     assert "evidence.json: whole: request" in capsys.readouterr().out
-    kept = exported.read_text()
-
-    def change(edit: Any, complaint: str) -> None:
-        bundle = json.loads(kept)
-        edit(bundle)
-        exported.write_text(json.dumps(bundle))
-        assert main(["evidence", "verify", "evidence.json"]) == 1
-        assert complaint in capsys.readouterr().err
-
-    change(lambda b: b["entries"][0].update(line=b["entries"][0]["line"].replace("ada", "eve")), "is not in the audit")
-    change(lambda b: b["entries"][0].update(index=b["entries"][0]["index"] + 1), "is not in the audit log")
-    change(lambda b: b["ranking"].update(seed=7), "was changed after the scorer signed it")
-    change(lambda b: b["envelopes"][0]["envelope"].update(payload="e30="), "is not signed by a key that is trusted")
-    change(lambda b: b["checkpoint"].update(payload="e30="), "forged or damaged")
-    change(lambda b: b["contents"].update(payload="e30="), "contents: are not signed by a scheduler")
+    refused_with(
+        lambda b: b["entries"][0].update(line=b["entries"][0]["line"].replace("ada", "eve")), "is not in the audit"
+    )
+    refused_with(lambda b: b["entries"][0].update(index=b["entries"][0]["index"] + 1), "is not in the audit log")
+    refused_with(lambda b: b["ranking"].update(seed=7), "was changed after the scorer signed it")
+    refused_with(
+        lambda b: b["envelopes"][0]["envelope"].update(payload="e30="), "is not signed by a key that is trusted"
+    )
+    refused_with(lambda b: b["checkpoint"].update(payload="e30="), "forged or damaged")
+    refused_with(lambda b: b["contents"].update(payload="e30="), "contents: are not signed by a scheduler")
     exported.write_text("{}")
     assert main(["evidence", "verify", "evidence.json"]) == 1
     assert "expected a bundle of format opc-evidence/1" in capsys.readouterr().err
@@ -125,32 +139,23 @@ def sign_as_robot(folder: Path, payload: str, kind: str) -> Any:
 
 
 def test_another_requests_evidence_a_part_of_it_and_documents_by_the_wrong_signer_are_refused(
-    exported: Path, capsys: pytest.CaptureFixture[str]
+    exported: Path, refused_with: RefusedWith
 ) -> None:
     """Each signature in these files is genuine, but the files are passed off as something else."""
-    kept = exported.read_text()
-
-    def passes_off(edit: Any, complaint: str) -> None:
-        bundle = json.loads(kept)
-        edit(bundle)
-        exported.write_text(json.dumps(bundle))
-        assert main(["evidence", "verify", "evidence.json"]) == 1
-        assert complaint in capsys.readouterr().err
-
-    passes_off(lambda b: b.update(request_id="f" * 8), "contents: are about request")
-    passes_off(lambda b: b.update(candidate_id="f" * 64), "contents: are about request")
-    passes_off(lambda b: b["envelopes"].pop(0), "envelopes: differ from what was exported")
-    passes_off(lambda b: b["entries"].pop(), "entries: differ from what was exported")
-    passes_off(lambda b: b["envelopes"].append(b["envelopes"][0]), "envelopes: differ from what was exported")
-    passes_off(lambda b: b["envelopes"][0].update(what="approve"), "envelopes: differ from what was exported")
-    passes_off(lambda b: b.update(envelopes=[], entries=[], ranking=None), "differ from what was exported")
-    passes_off(lambda b: b.update(contents=b["envelopes"][-2]["envelope"]), "contents: are of type")
+    refused_with(lambda b: b.update(request_id="f" * 8), "contents: are about request")
+    refused_with(lambda b: b.update(candidate_id="f" * 64), "contents: are about request")
+    refused_with(lambda b: b["envelopes"].pop(0), "envelopes: differ from what was exported")
+    refused_with(lambda b: b["entries"].pop(), "entries: differ from what was exported")
+    refused_with(lambda b: b["envelopes"].append(b["envelopes"][0]), "envelopes: differ from what was exported")
+    refused_with(lambda b: b["envelopes"][0].update(what="approve"), "envelopes: differ from what was exported")
+    refused_with(lambda b: b.update(envelopes=[], entries=[], ranking=None), "differ from what was exported")
+    refused_with(lambda b: b.update(contents=b["envelopes"][-2]["envelope"]), "contents: are of type")
     permit = sign_as_robot(exported.parent, "{}", payload_type("permit"))
-    passes_off(
+    refused_with(
         lambda b: b["envelopes"].append({"what": "permit", "envelope": permit}), "permit: is not signed by a key"
     )
     word = sign_as_robot(exported.parent, json.dumps({"person": "ada"}), STATEMENT)
-    passes_off(
+    refused_with(
         lambda b: b["envelopes"].append({"what": "approve", "envelope": word}), "approve: is not signed by a key"
     )
 

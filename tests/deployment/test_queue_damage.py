@@ -23,6 +23,18 @@ def change_often(queue: Queue) -> None:
             tell("decision", {"text": "y" * 2000})
 
 
+def change_while_full(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk under the audit log is full meanwhile."""
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("opc_ros.deployment.audit_log.os.fsync", refuse)
+        with pytest.raises(DiskFull, match="No space left"), queue.change("test", 1) as tell:
+            tell("decision", {"text": "while full"})
+
+
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     folder = tmp_path / "state"
@@ -81,14 +93,7 @@ def test_a_full_disk_is_one_line_and_the_queue_goes_on_when_there_is_space(fille
 
 def test_a_full_disk_under_the_audit_log_loses_no_event(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = open_queue(filled)
-
-    def refuse(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as full:
-        full.setattr("opc_ros.deployment.audit_log.os.fsync", refuse)
-        with pytest.raises(DiskFull, match="No space left"), queue.change("test", 1) as tell:
-            tell("decision", {"text": "while full"})
+    change_while_full(queue, monkeypatch)
     with queue.change("test", 2) as tell:
         tell("decision", {"text": "after"})
     lines = (filled / "audit.jsonl").read_text().splitlines()
@@ -102,14 +107,7 @@ def test_a_torn_line_that_a_full_disk_keeps_from_being_set_aside_is_reported_as_
     queue = open_queue(filled)
     with (filled / "audit.jsonl").open("ab") as log:
         log.write(b'{"n":301,"torn')
-
-    def refuse(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as full:
-        full.setattr("opc_ros.deployment.audit_log.os.fsync", refuse)
-        with pytest.raises(DiskFull, match="No space left"), queue.change("test", 1) as tell:
-            tell("decision", {"text": "while full"})
+    change_while_full(queue, monkeypatch)
     queue.copy_events_to_audit_log()
     lines = (filled / "audit.jsonl").read_text().splitlines()
     assert "while full" in lines[-1]

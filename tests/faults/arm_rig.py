@@ -5,9 +5,7 @@ All messages between driver, guard and runner pass through the rig, which can de
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import signal
 import subprocess
 import threading
@@ -32,10 +30,8 @@ from std_msgs.msg import Bool, Header, String
 from trajectory_msgs.msg import JointTrajectory
 
 from opc_ros.arms.limits import JointLimits
-from opc_ros.deployment.audit_log import AuditHead
-from opc_ros.deployment.dsse import from_text
 from opc_ros.deployment.keys import load_signer
-from opc_ros.deployment.permit import Permit, Rung, sign_permit
+from opc_ros.deployment.permit import Rung, sign_permit
 from opc_ros.deployment.signing import find_signer
 from opc_ros.deployment.stop_release import sign_release
 from opc_ros.episode import Frame
@@ -44,7 +40,8 @@ from opc_ros.ros import convert, topics
 from opc_ros.ros.joint_messages import reading_from_msg
 from opc_ros.ros.permit_messages import permit_to_msg
 from opc_ros.ros.stop_listener import ObeyedStop
-from tests.deployment.lab import SECOND, make_lab
+from tests.deployment.lab import make_lab
+from tests.deployment.permits import make_permit, session_in
 from tests.faults.arm_nodes import DRIVER, GUARD, IMAGE_SIZE, ROBOT, RUNNER, command_of, put_first, write_arms
 from tests.faults.mischief import Clocks
 from tests.faults.moving_candidates import make_candidates
@@ -190,19 +187,8 @@ class ArmRig:
     def move(self, candidate: Candidate) -> None:
         """Lease the arm for a long time, and wait until an episode has begun: the arm is about to leave its start."""
         self.wait_until(lambda: bool(self._client.server_is_ready()), "no runner")
-        now_ns = time.time_ns()
-        permit = Permit(
-            permit_id=secrets.token_hex(4),
-            lease_id=secrets.token_hex(4),
-            candidate_id=candidate.id,
-            robot=ROBOT,
-            rung=Rung.FULL,
-            episodes=50,
-            issued_ns=now_ns,
-            expires_ns=now_ns + 3600 * SECOND,
-            audit_head=AuditHead(),
-            session=json.loads(from_text(self.statuses[RUNNER].session).payload)["content"]["session"],
-        )
+        session = session_in(self.statuses[RUNNER].session)
+        permit = make_permit(candidate.id, ROBOT, Rung.FULL, length_s=3600.0, episodes=50, session=session)
         goal = RunEpisodes.Goal(
             permit=permit_to_msg(sign_permit(permit, self._signer)),
             candidate_path=str(candidate.folder),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,16 @@ from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.input_spec import InputSpec, Normalisation
 from opc_ros.policies.manifest import FORMAT_VERSION, CandidateManifest, Provenance
 from opc_ros.policies.weights import save_weights
+from opc_ros.store import open_store
 
+# Of a network that is quick to make and to ask.
+SMALL: dict[str, Any] = {
+    "stem_channels": 4,
+    "trunk_channels": [4],
+    "head_channels": [4],
+    "tail_channels": [],
+    "hidden": [8],
+}
 # Stay, up and down.
 CHOICES = tuple((0.0, 0.0, dz, 0.0, 1.0, 0.0, 0.0, 0.0) for dz in (0.0, 0.05, -0.05))
 
@@ -67,6 +77,13 @@ def make_episode(seed: int, *, image_size: int = 64, steps: int = 5, robot: str 
 def make_episodes(count: int, *, image_size: int = 64, robot: str = "scripted") -> list[Episode]:
     """Episodes of 3 to 7 steps."""
     return [make_episode(seed, image_size=image_size, steps=3 + seed % 5, robot=robot) for seed in range(count)]
+
+
+def make_store(folder: Path | str, episodes: Iterable[Episode]) -> None:
+    """A new validation store with these episodes."""
+    with open_store(folder, create=True) as store:
+        for episode in episodes:
+            store.append(episode)
 
 
 def make_candidate(

@@ -14,7 +14,7 @@ from opc_ros.policies.architectures.cpu_layout import StridedPool, lay_out_for_c
 from opc_ros.policies.input_spec import InputSpec
 from opc_ros.policies.q_function import Observations
 from opc_ros.policies.torch_q import NetworkQFunction
-from tests.policies.test_stack import make_states, tensors
+from tests.policies.states import make_states, tensors
 
 SIZE = 49
 

@@ -22,10 +22,9 @@ from opc_ros.policies.q_function import FactoredQFunction, Observations
 from opc_ros.policies.weights import load_network
 from opc_ros.policies.worker.host import WorkerHost
 from tests.policies.bad_graphs import points_at_other_files, write_onnx
-from tests.policies.making import make_candidate
+from tests.policies.making import SMALL, make_candidate
 
 SIZE = 32
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
 
 class Exportable(torch.nn.Module):

@@ -20,30 +20,11 @@ from opc_ros.policies.candidate import Candidate, write_candidate
 from opc_ros.policies.compute import NICENESS
 from opc_ros.policies.input_spec import InputSpec, Normalisation
 from opc_ros.policies.policy import load_policy
-from opc_ros.policies.q_function import Observations
 from opc_ros.policies.stack import MOST_MEMBERS, find_stacks
 from opc_ros.policies.worker.host import CandidateProcess
 from opc_ros.policies.worker.loader import PolicyLoader
 from tests.policies.making import make_candidate, make_episode, scripted_camera
-
-ROWS = 64
-
-
-def make_states(rows: int = ROWS, image_size: int = 48, seed: int = 0) -> tuple[Observations, np.ndarray]:
-    """Noise for images; tools and actions that reach every border of the image and beyond."""
-    rng = np.random.default_rng(seed)
-    tools = rng.uniform([0.2, -0.35, 0.0, -3.0, 0.0], [0.9, 0.35, 0.5, 3.0, 0.08], (rows, 5))
-    turns = rng.uniform(-0.7, 0.7, rows)
-    actions = np.zeros((rows, 8))
-    actions[:, :3] = rng.uniform(-0.08, 0.08, (rows, 3))
-    actions[:, 3], actions[:, 4] = np.sin(turns), np.cos(turns)
-    actions[:, 5:] = rng.random((rows, 3)) < 0.3
-    images = rng.integers(0, 256, (rows, image_size, image_size, 3), dtype=np.uint8)
-    return Observations(images, tools.astype(np.float32)), actions.astype(np.float32)
-
-
-def tensors(seen: Observations, actions: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(seen.images), torch.from_numpy(seen.tools), torch.from_numpy(actions)
+from tests.policies.states import check_neighbours, make_states, tensors
 
 
 @pytest.fixture(scope="module")
@@ -93,17 +74,8 @@ def test_a_value_has_the_same_bits_alone_and_in_any_stack(candidates: list[Candi
 
 
 def test_a_value_has_the_same_bits_whatever_its_neighbours_in_a_batch_are(candidates: list[Candidate]) -> None:
-    seen, actions = make_states()
-    others, other_actions = make_states(seed=1)
     for candidate in candidates:
-        policy = load_policy(candidate)
-        expected = policy.q(seen, actions)
-        for order in (np.arange(ROWS)[::-1], np.random.default_rng(2).permutation(ROWS)):
-            shuffled = Observations(seen.images[order], seen.tools[order])
-            np.testing.assert_array_equal(policy.q(shuffled, actions[order]), expected[order])
-        images, tools, asked = others.images.copy(), others.tools.copy(), other_actions.copy()
-        images[7], tools[7], asked[7] = seen.images[50], seen.tools[50], actions[50]
-        assert policy.q(Observations(images, tools), asked)[7] == expected[50]
+        check_neighbours(load_policy(candidate).q)
 
 
 def test_other_batch_sizes_differ_by_rounding_alone(candidates: list[Candidate]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import secrets
 import shutil
 import subprocess
 import sys
@@ -25,12 +24,13 @@ from rosgraph_msgs.msg import Clock
 
 from opc_ros.deployment.audit_check import read_audit_log
 from opc_ros.deployment.audit_log import AuditHead, Entry
-from opc_ros.deployment.dsse import Signed, from_text
+from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.keys import Signer, load_signer
-from opc_ros.deployment.permit import Permit, Rung, sign_permit
+from opc_ros.deployment.permit import Rung, sign_permit
 from opc_ros.ros import convert, topics
 from opc_ros.ros.permit_messages import permit_to_msg
 from tests.deployment.lab import SECOND, make_lab, runner_parameters, scheduler_parameters, write_patient_arm
+from tests.deployment.permits import make_permit, session_in
 from tests.domains import own_domain, take_domain
 from tests.ros.twin_rig import PATIENCE_S, ROBOT, ROOT, TwinProcess, Watcher
 
@@ -141,24 +141,22 @@ class Rig:
 
     def issue(self, signer: Signer | None = None, **changes: Any) -> Signed:
         """A permit for one episode that is valid except for the changes."""
-        now_ns = time.time_ns()
-        permit = Permit(
-            permit_id=secrets.token_hex(4),
-            lease_id="lease1",
-            candidate_id=self.candidate.id,
-            robot=ROBOT,
-            rung=Rung.REDUCED,
-            episodes=1,
-            issued_ns=now_ns,
-            expires_ns=now_ns + 600 * SECOND,
-            audit_head=self.audit_head,
-            session=self.session(),
-        )
+        terms: dict[str, Any] = {"lease_id": "lease1", "audit_head": self.audit_head, "session": self.session()}
+        permit = make_permit(self.candidate.id, ROBOT, Rung.REDUCED, **terms)
         return sign_permit(dataclasses.replace(permit, **changes), signer or self.signer)
+
+    def issue_forged(self) -> Signed:
+        """A good permit whose one episode somebody made nine."""
+        good = self.issue()
+        return dataclasses.replace(good, payload=good.payload.replace('"episodes":1', '"episodes":9'))
+
+    def issue_expired(self) -> Signed:
+        now_ns = time.time_ns()
+        return self.issue(issued_ns=now_ns, expires_ns=now_ns + 1)
 
     def session(self) -> str:
         """The runner's current start id, as it publishes it."""
-        return str(json.loads(from_text(self.statuses[-1].session).payload)["content"]["session"])
+        return session_in(self.statuses[-1].session)
 
     def send(self, signed: Signed | None, path: Path | None = None, lease_id: str = "lease1") -> Any:
         """A goal for the runner, as anybody on the network could send it; returns a future of its result."""

@@ -10,9 +10,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.ros.attack_rig import Rig
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
@@ -127,3 +130,11 @@ def probe(ros_domain: int) -> Iterator[Probe]:
     made = Probe()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    from tests.ros.attack_rig import attacked
+
+    with attacked(tmp_path_factory.mktemp("attacked")) as rig:
+        yield rig

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 
 import pytest
 
@@ -22,40 +21,24 @@ from opc_ros.deployment.dsse import Signed
 from opc_ros.deployment.keys import create_keys
 from opc_ros.deployment.permit import Rung
 from tests.deployment.lab import SECOND
-from tests.ros.attack_rig import Rig, assert_refused, attacked, spoil
+from tests.ros.attack_rig import Rig, assert_refused, spoil
 from tests.ros.twin_rig import PATIENCE_S, ROBOT
 
 pytestmark = pytest.mark.ros
 HOUR_NS = 3600 * SECOND
 
 
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with attacked(tmp_path_factory.mktemp("attacked")) as rig:
-        yield rig
-
-
-def forge(rig: Rig) -> Signed:
-    good = rig.issue()
-    return replace(good, payload=good.payload.replace('"episodes":1', '"episodes":9'))
-
-
 def sign_as_stranger(rig: Rig) -> Signed:
     return rig.issue(create_keys(rig.folder / "stranger"))
-
-
-def let_expire(rig: Rig) -> Signed:
-    now_ns = time.time_ns()
-    return rig.issue(issued_ns=now_ns, expires_ns=now_ns + 1)
 
 
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
         pytest.param(lambda rig: None, "no permit, no motion", id="no permit"),
-        pytest.param(forge, "forged or damaged", id="forged"),
+        pytest.param(lambda rig: rig.issue_forged(), "forged or damaged", id="forged"),
         pytest.param(sign_as_stranger, "does not trust", id="signed by a stranger"),
-        pytest.param(let_expire, ": expired ", id="expired"),
+        pytest.param(lambda rig: rig.issue_expired(), ": expired ", id="expired"),
         pytest.param(lambda rig: rig.issue(robot="arm2"), "is for robot arm2", id="another robot"),
         pytest.param(lambda rig: rig.issue(rung=Rung.TWIN), "is for rung twin", id="another rung"),
         pytest.param(lambda rig: rig.issue(lease_id="other"), "is for another lease", id="another lease"),

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
@@ -37,18 +37,12 @@ from opc_ros.ranking import Ranking
 from opc_ros.ros import topics
 from opc_ros.ros.stop_listener import ObeyedStop
 from tests.deployment.lab import SECOND, publish_ranking, say
-from tests.ros.attack_rig import FAKE, Rig, assert_refused, attacked, rewrite_ranking, spoil
+from tests.ros.attack_rig import FAKE, Rig, assert_refused, rewrite_ranking, spoil
 from tests.ros.releasing import Releaser
 from tests.ros.twin_rig import PATIENCE_S, ROBOT
 
 pytestmark = pytest.mark.ros
 HOUR_NS = 3600 * SECOND
-
-
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with attacked(tmp_path_factory.mktemp("attacked")) as rig:
-        yield rig
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,8 @@ from opc_ros.policies.action_search import CrossEntropySearch
 from opc_ros.policies.candidate import write_candidate
 from opc_ros.ranking import Ranking
 from opc_ros.ros import topics
-from opc_ros.store import open_store
 from tests.deployment.lab import GATE
-from tests.policies.making import make_candidate, make_episodes
+from tests.policies.making import make_candidate, make_episodes, make_store
 
 pytestmark = pytest.mark.ros
 NOW_NS = 10**18
@@ -34,9 +33,7 @@ NOW_NS = 10**18
 def test_a_copy_that_looks_at_one_action_ties_with_the_original_and_is_refused(
     start: Callable[..., Any], probe: Any, tmp_path: Path
 ) -> None:
-    with open_store(tmp_path / "store", create=True) as store:
-        for episode in make_episodes(20):
-            store.append(episode)
+    make_store(tmp_path / "store", make_episodes(20))
     original = make_candidate(tmp_path / "candidates" / "original", image_size=32)
     manifest = dataclasses.replace(
         original.manifest, name="copy", action_search=CrossEntropySearch(samples=1, elites=1, rounds=1)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -21,14 +21,14 @@ from std_msgs.msg import Bool, Float64, Header, String
 from trajectory_msgs.msg import JointTrajectory
 
 from opc_ros.deployment.arm_lease import LeaseRequest, sign_drive, write_lease_request
-from opc_ros.deployment.dsse import Signed, to_text
+from opc_ros.deployment.dsse import to_text
 from opc_ros.deployment.keys import create_keys
 from opc_ros.deployment.people import add_person
 from opc_ros.deployment.permit import Revocations, sign_revocations
 from opc_ros.ros import convert, topics
 from opc_ros.ros import lease_socket as wire
 from tests.deployment.lab import SECOND
-from tests.ros.attack_rig import STILL_RAD, Rig, attacked
+from tests.ros.attack_rig import STILL_RAD, Rig
 from tests.ros.commander import (
     Commander,
     drive_request,
@@ -44,12 +44,6 @@ from tests.ros.twin_rig import PATIENCE_S, ROBOT, SETTINGS, Watcher
 pytestmark = pytest.mark.ros
 GUARDS_PATIENCE_S = 4.0
 CONTROLLER = "joint_trajectory_controller/joint_trajectory"
-
-
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with attacked(tmp_path_factory.mktemp("gateway")) as rig:
-        yield rig
 
 
 def test_an_operators_signed_word_moves_the_arm_once(rig: Rig) -> None:
@@ -120,27 +114,17 @@ def test_while_somebody_else_offers_the_drivers_topics_nothing_moves(rig: Rig, t
     rig.watcher.wait_for_rest()
 
 
-def forge(rig: Rig) -> Signed:
-    good = rig.issue()
-    return dataclasses.replace(good, payload=good.payload.replace('"episodes":1', '"episodes":9'))
-
-
-def let_expire(rig: Rig) -> Signed:
-    now_ns = time.time_ns()
-    return rig.issue(issued_ns=now_ns, expires_ns=now_ns + 1)
-
-
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
         pytest.param(lambda rig: permit_request(rig, None), "no permit, no motion", id="no permit"),
-        pytest.param(lambda rig: permit_request(rig, forge(rig)), "forged or damaged", id="forged"),
+        pytest.param(lambda rig: permit_request(rig, rig.issue_forged()), "forged or damaged", id="forged"),
         pytest.param(
             lambda rig: permit_request(rig, rig.issue(create_keys(rig.folder / "stranger"))),
             "does not trust",
             id="signed by a stranger",
         ),
-        pytest.param(lambda rig: permit_request(rig, let_expire(rig)), ": expired ", id="expired"),
+        pytest.param(lambda rig: permit_request(rig, rig.issue_expired()), ": expired ", id="expired"),
         pytest.param(lambda rig: permit_request(rig, rig.issue(robot="arm2")), "is for robot arm2", id="another robot"),
         pytest.param(
             lambda rig: permit_request(rig, rig.issue(), candidate_id="0" * 64), "they changed", id="another candidate"

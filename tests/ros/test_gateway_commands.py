@@ -23,18 +23,12 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from opc_ros.ros import lease_socket as wire
 from opc_ros.ros.lease_server import MOST_CONNECTIONS
-from tests.ros.attack_rig import Rig, attacked
+from tests.ros.attack_rig import Rig
 from tests.ros.commander import Commander, drive_request, robots_key, turn, wait_for_line, wait_until_it_moves
 from tests.ros.twin_rig import ROBOT, ROOT, SETTINGS, Watcher
 
 pytestmark = pytest.mark.ros
 CONTROLLER = "joint_trajectory_controller/joint_trajectory"
-
-
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with attacked(tmp_path_factory.mktemp("commanded")) as rig:
-        yield rig
 
 
 def test_the_arm_holds_as_soon_as_its_commander_is_gone(rig: Rig) -> None:

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from opc_ros.store import open_store
-from tests.policies.making import make_candidate, make_episode, make_episodes
+from tests.policies.making import SMALL, make_candidate, make_episode, make_episodes, make_store
 
 pytestmark = pytest.mark.ros
-
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
 
 class Client:
@@ -44,9 +42,7 @@ class Client:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:
-    with open_store(tmp_path / "store", create=True) as store:
-        for episode in make_episodes(12):
-            store.append(episode)
+    make_store(tmp_path / "store", make_episodes(12))
     make_candidate(tmp_path / "candidates" / "a", seed=1, image_size=32, **SMALL)
     return tmp_path
 

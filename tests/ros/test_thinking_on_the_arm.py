@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import secrets
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +12,10 @@ import numpy as np
 import pytest
 
 from opc_ros.arms.arm import ScriptedArm
-from opc_ros.deployment.audit_log import AuditHead
-from opc_ros.deployment.dsse import from_text, to_text
+from opc_ros.deployment.dsse import to_text
 from opc_ros.deployment.journal import RobotJournal
 from opc_ros.deployment.keys import load_signer
-from opc_ros.deployment.permit import Permit, Revocations, Rung, sign_permit, sign_revocations
+from opc_ros.deployment.permit import Revocations, Rung, sign_permit, sign_revocations
 from opc_ros.episode import Episode
 from opc_ros.playing import record_episode
 from opc_ros.policies.candidate import Candidate
@@ -31,7 +27,8 @@ from opc_ros.scoring.q_cache import QCache
 from opc_ros.scoring.scorer import score_candidates
 from opc_ros.scoring.source import MemorySource
 from opc_ros.store import open_store
-from tests.deployment.lab import SECOND, make_lab, runner_parameters
+from tests.deployment.lab import make_lab, runner_parameters
+from tests.deployment.permits import make_permit, session_in
 from tests.policies.bad_graphs import loops_for_ever, write_onnx
 from tests.ros.conftest import Probe, Process
 from tests.ros.releasing import release
@@ -74,25 +71,15 @@ class Robot:
     def _session(self) -> str:
         """The runner's current start id, as it publishes it."""
         self._probe.until(lambda: self._statuses, "the runner tells no status")
-        return str(json.loads(from_text(self._statuses[-1].session).payload)["content"]["session"])
+        return session_in(self._statuses[-1].session)
 
     def send(self, candidate: Candidate, permit_id: str = "") -> Any:
         """A valid goal of one episode; returns its handle."""
         from opc_ros.ros.permit_messages import permit_to_msg
 
-        now_ns, self._lease_id = time.time_ns(), secrets.token_hex(4)
-        permit = Permit(
-            permit_id=permit_id or secrets.token_hex(4),
-            lease_id=self._lease_id,
-            candidate_id=candidate.id,
-            robot=ROBOT,
-            rung=Rung.FULL,
-            episodes=1,
-            issued_ns=now_ns,
-            expires_ns=now_ns + 600 * SECOND,
-            audit_head=AuditHead(),
-            session=self._session(),
-        )
+        terms = {"session": self._session()} | ({"permit_id": permit_id} if permit_id else {})
+        permit = make_permit(candidate.id, ROBOT, Rung.FULL, **terms)
+        self._lease_id = permit.lease_id
         goal = self._goal_kind.Goal(
             permit=permit_to_msg(sign_permit(permit, self._signer)),
             candidate_path=str(candidate.folder),

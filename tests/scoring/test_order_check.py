@@ -13,14 +13,14 @@ from opc_ros.policies.candidate import Candidate
 from opc_ros.policies.coarse_q import coarsen
 from opc_ros.policies.loading import load_q_function
 from opc_ros.policies.policy import LocalThinker, Policy, load_policy
-from opc_ros.policies.q_function import Observations, ScriptedQFunction
+from opc_ros.policies.q_function import ScriptedQFunction
 from opc_ros.policies.worker.loader import PolicyLoader
 from opc_ros.scoring.engines import LocalEngine
 from opc_ros.scoring.order_check import TRIED, Arithmetic, choose_part, refuse_other_order
 from opc_ros.scoring.q_cache import COARSE_VERSION, LOGGED, QCache
 from opc_ros.scoring.source import EpisodeRef, MemorySource
 from tests.policies.making import make_candidate, make_episodes
-from tests.policies.test_stack import make_states
+from tests.policies.states import check_neighbours, make_states
 
 SOURCE = MemorySource(make_episodes(24, image_size=32))
 
@@ -94,19 +94,13 @@ def test_the_part_has_some_of_each_outcome_from_all_over_the_set() -> None:
 
 def test_bfloat16_is_close_but_not_float32_and_looks_at_no_neighbours(candidates: list[Candidate]) -> None:
     seen, actions = make_states()
-    others, other_actions = make_states(seed=1)
     for candidate in candidates:
         exact, coarse = load_policy(candidate).q(seen, actions), coarsen(load_q_function(candidate))
         found = coarse.q(seen, actions)
         assert found.dtype == np.float32
         assert (found != exact).any()
         np.testing.assert_allclose(found, exact, rtol=0, atol=0.02)
-        order = np.random.default_rng(2).permutation(len(seen))
-        shuffled = Observations(seen.images[order], seen.tools[order])
-        np.testing.assert_array_equal(coarse.q(shuffled, actions[order]), found[order])
-        images, tools, asked = others.images.copy(), others.tools.copy(), other_actions.copy()
-        images[7], tools[7], asked[7] = seen.images[50], seen.tools[50], actions[50]
-        assert coarse.q(Observations(images, tools), asked)[7] == found[50]
+        check_neighbours(coarse.q)
 
 
 def test_confined_processes_compute_the_same_bfloat16_alone_and_in_stacks(candidates: list[Candidate]) -> None:

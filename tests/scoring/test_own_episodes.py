@@ -13,9 +13,8 @@ from opc_ros.scoring.bootstrap import bootstrap_scores, draw_resamples
 from opc_ros.scoring.own_episodes import LEAST_LEFT, find_own_episodes, find_too_few
 from opc_ros.scoring.q_cache import EpisodeFacts
 from opc_ros.scoring.reweighting import Reweighter
-from tests.policies.making import make_candidate
+from tests.policies.making import SMALL, make_candidate
 
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 METRICS = ranking_metric_names()
 
 

@@ -15,7 +15,7 @@ from opc_ros.episode import Label, LabelSource
 from opc_ros.store import open_store
 from opc_ros.store.exclusion import label_history
 from opc_ros.workflows.signed_labels import find_unsigned_labels, is_signed
-from tests.policies.making import make_episodes
+from tests.policies.making import make_episodes, make_store
 
 EVE = Label(is_success=True, source=LabelSource.PERSON, labeller="ada")  # written by eve, in ada's name
 
@@ -23,9 +23,7 @@ EVE = Label(is_success=True, source=LabelSource.PERSON, labeller="ada")  # writt
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    with open_store(tmp_path / "store", create=True) as store:
-        for episode in make_episodes(4):
-            store.append(episode)
+    make_store(tmp_path / "store", make_episodes(4))
     return tmp_path
 
 

@@ -10,9 +10,9 @@ from sim_bridge.training.augmentation import ImageJitter, add_vain_closes, add_v
 from sim_bridge.training.recipe import TrainingRecipe
 from sim_bridge.training.replay import Replay
 from sim_bridge.training.targets import make_targets
+from tests.policies.making import SMALL
 
 ROWS = np.arange(5)
-SMALL = {"stem_channels": 4, "trunk_channels": [4], "head_channels": [4], "tail_channels": [], "hidden": [8]}
 
 
 def two_episodes() -> Replay:
