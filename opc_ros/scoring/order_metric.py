@@ -84,8 +84,9 @@ class SortedValues:
 
     def _group(self) -> np.ndarray:
         """Of each sorted value, which group of equal ones it belongs to, (N,)."""
-        sizes = np.diff(self._starts, append=self._order.size)
-        return np.repeat(np.arange(sizes.size), sizes)
+        is_first = np.zeros(self._order.size, dtype=np.bool_)
+        is_first[self._starts[1:]] = True
+        return np.cumsum(is_first)
 
     def mass_below(self, weights: np.ndarray) -> np.ndarray:
         """Weight of everything below each value, plus half the weight of its equals: (R, N) from weights (R, N)."""

@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=15)
     parser.add_argument("--resamples", type=int, default=2000)
     parser.add_argument("--metric", default="opc")
+    parser.add_argument("--once", action="store_true", help="leave out the repeated score")
     parser.add_argument("--folder", type=Path, default=None, help="keep the Q cache here and use it again")
     arguments = parser.parse_args()
     options = RankingOptions(metric=arguments.metric, resamples=arguments.resamples)
@@ -52,7 +53,7 @@ def main() -> None:
             filling.start()
             filling.join()
         candidates = find_candidates(arguments.candidates)
-        for name in ("first score", "repeated score"):
+        for name in ("first score",) if arguments.once else ("first score", "repeated score"):
             with stage(f"{name}: {arguments.metric}, {arguments.episodes} x {arguments.steps} x {len(candidates)}"):
                 score(path, candidates, arguments.episodes, options, Path(temporary) / "scores")
 

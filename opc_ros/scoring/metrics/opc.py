@@ -27,6 +27,8 @@ _BLOCK = 64
 _STRETCHES = 64
 # With more transitions than this, stretches are too long to walk through.
 _MOST_WALKED = 65_536
+# Episode weights that are held in memory at once.
+_WEIGHTS_AT_ONCE = 2_000_000
 # Groups of equal values that are processed together.
 _GROUPS_AT_ONCE = 1_000_000
 
@@ -143,10 +145,12 @@ def _search_thresholds(candidates: CandidatesOnEpisodes, places: np.ndarray, pri
     searches = [_prepare_search(q, candidates.episodes.spread(places), outcomes) for q in candidates.values]
     candidates = dataclasses.replace(candidates, values=())  # not needed any more, and large
 
+    at_once = min(WEIGHTINGS_AT_ONCE, max(1, _WEIGHTS_AT_ONCE // candidates.order.size))
+
     def score(weights: np.ndarray) -> np.ndarray:
         parts = []
-        for first in range(0, len(weights), WEIGHTINGS_AT_ONCE):
-            gain, loss, by_episode = _weigh(weights[first : first + WEIGHTINGS_AT_ONCE], candidates, prior)
+        for first in range(0, len(weights), at_once):
+            gain, loss, by_episode = _weigh(weights[first : first + at_once], candidates, prior)
             parts.append(np.stack([search.best_margins(by_episode, gain, loss) for search in searches], axis=1))
         return np.concatenate(parts)
 
