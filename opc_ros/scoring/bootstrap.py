@@ -15,7 +15,7 @@ from opc_ros.progress import Report, ignore_progress
 from opc_ros.scoring.metrics import find_ranking_metric
 from opc_ros.scoring.reweighting import Reweighter
 from opc_ros.scoring.transitions import check_lengths, check_success
-from opc_ros.scoring.value_rows import Rows
+from opc_ros.scoring.value_rows import ValueRows
 
 # Weights held in memory at once. The random numbers do not depend on it, because rows are drawn in whole batches.
 _WEIGHTS_AT_ONCE = 8_000_000
@@ -31,7 +31,7 @@ _POISSON_WEIGHTS_AT_ONCE = 4_000_000
 
 
 def bootstrap_scores(
-    q_by_candidate: Rows,
+    q_by_candidate: ValueRows,
     lengths: ArrayLike,
     success: ArrayLike,
     *,
@@ -156,7 +156,7 @@ def _poisson_table() -> np.ndarray:
 
 
 def split_scores(
-    q_by_candidate: Rows,
+    q_by_candidate: ValueRows,
     lengths: ArrayLike,
     success: ArrayLike,
     *,

@@ -13,7 +13,7 @@ import numpy as np
 
 from opc_ros.scoring.bootstrap import candidates_at_once, weightings_at_once
 from opc_ros.scoring.reweighting import Reweighter
-from opc_ros.scoring.value_rows import Rows
+from opc_ros.scoring.value_rows import ValueRows
 
 SHARE = 0.2
 LEAST = 10  # of each outcome, hidden and shown: with fewer, there is no evidence either way
@@ -30,7 +30,7 @@ def find_hidden(secret: bytes, episode_ids: Sequence[str]) -> np.ndarray:
 
 
 def compare_with_hidden(
-    q: Rows,
+    q: ValueRows,
     lengths: np.ndarray,
     success: np.ndarray,
     hidden: np.ndarray,

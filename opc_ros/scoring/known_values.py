@@ -15,7 +15,7 @@ from opc_ros.scoring.own_search import SEARCH, is_standard
 from opc_ros.scoring.q_cache import ACTED, EpisodeFacts, EpisodeKey, KnownEpisodes, QCache
 from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef
-from opc_ros.scoring.value_rows import Rows, gather_rows
+from opc_ros.scoring.value_rows import ValueRows, gather_rows
 
 # With this many episodes, values are read again one candidate at a time instead of held, and also kept in one piece.
 LARGE_SET = 2000
@@ -81,7 +81,7 @@ class KnownValues:
             raise QCacheError(f"Q cache {self._q_cache.path}: somebody has removed what was put in: score again")
         return facts
 
-    def join(self, candidates: Sequence[Candidate], quantity: str) -> Rows:
+    def join(self, candidates: Sequence[Candidate], quantity: str) -> ValueRows:
         """One row for each candidate, (C, N) float32, or (C, N, A) of actions, the episodes concatenated."""
         rows = (self._join_one(candidate, quantity) for candidate in candidates)
         return gather_rows(rows, len(candidates), self._q_cache.path.parent)

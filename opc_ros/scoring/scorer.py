@@ -23,7 +23,7 @@ from opc_ros.scoring.own_search import choose_searched
 from opc_ros.scoring.q_cache import ACTED, GREEDY, LOGGED, EpisodeFacts, QCache
 from opc_ros.scoring.search_look import SearchLook
 from opc_ros.scoring.source import EpisodeRef, EpisodeSource
-from opc_ros.scoring.value_rows import Rows
+from opc_ros.scoring.value_rows import ValueRows
 
 _EPISODES_PER_CHUNK = 32  # so that filling up the last batch costs little
 _EPISODES_OF_LARGE_IMAGES = 16  # decoded, larger chunks of them would take too much memory
@@ -40,9 +40,9 @@ class ScoredSet:
     facts: tuple[EpisodeFacts, ...]  # one for each ref
     lengths: np.ndarray  # (E,)
     success: np.ndarray  # (E,) bool
-    q: Rows  # (C, N) float32, Q or what else was asked for, episodes concatenated
-    q_greedy: Rows | None  # (C, N) float32, if asked for
-    actions: Rows | None = None  # (C, N, A) float32, each candidate's own actions, if asked for instead of Q
+    q: ValueRows  # (C, N) float32, Q or what else was asked for, episodes concatenated
+    q_greedy: ValueRows | None  # (C, N) float32, if asked for
+    actions: ValueRows | None = None  # (C, N, A) float32, each candidate's own actions, if asked for instead of Q
     asks: Asks = "q"  # what `q` holds
     searches: tuple[SearchLook, ...] = ()  # one for each candidate
     own: np.ndarray | None = None  # (C, E) bool: played by the candidate or trained on, so not counted for it

@@ -17,7 +17,7 @@ from opc_ros.errors import QCacheError
 HELD = 16_000_000  # values of all candidates together, 64 MB; beyond that they go into a file
 
 
-class Rows(Protocol):
+class ValueRows(Protocol):
     """(C, N), one row for each candidate; arrays of that shape and lists of arrays are rows, too."""
 
     def __len__(self) -> int: ...
@@ -52,7 +52,7 @@ class RowsOnDisk(Sequence[np.ndarray]):
         return mapped.view(np.ndarray)
 
 
-def gather_rows(rows: Iterable[np.ndarray], count: int, folder: Path) -> Rows:
+def gather_rows(rows: Iterable[np.ndarray], count: int, folder: Path) -> ValueRows:
     """So many rows of one shape, (C, N) or (C, N, A) float32; only one is in memory where all would be too many."""
     each = iter(rows)
     first = next(each, np.empty(0, dtype=np.float32))
@@ -74,7 +74,7 @@ def gather_rows(rows: Iterable[np.ndarray], count: int, folder: Path) -> Rows:
 class RowsById(Mapping[str, np.ndarray]):
     """Rows by candidate id, looked up when they are asked for."""
 
-    def __init__(self, candidate_ids: Iterable[str], rows: Rows) -> None:
+    def __init__(self, candidate_ids: Iterable[str], rows: ValueRows) -> None:
         self._row_of = {candidate_id: row for row, candidate_id in enumerate(candidate_ids)}
         self._rows = rows
 
